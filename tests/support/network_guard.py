@@ -1,0 +1,70 @@
+"""Keeps tests on this machine: sockets may reach loopback and Unix sockets, and nothing else."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+_CONNECTING = ("connect", "connect_ex", "sendto")
+_FORGOTTEN = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_BASE_URL", "EMBEDDING_MODEL", "LLM_MODEL")
+_FORGOTTEN_PREFIXES = ("CITEWIRE_", "OTEL_", "ANTHROPIC_", "OPENAI_")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+
+
+class NetworkBlockedError(RuntimeError):
+    """A test tried to leave the machine. Not an OSError: a client would retry that or take it for an outage."""
+
+
+def forget_environment() -> None:
+    """Removes what would send a test's text to a provider or change a default, for children too."""
+    for name in list(os.environ):
+        if name in _FORGOTTEN or name.startswith(_FORGOTTEN_PREFIXES) or name.lower() in _PROXIES:
+            del os.environ[name]
+
+
+def block_network(patch: pytest.MonkeyPatch) -> None:
+    """Makes Python's sockets and name look-ups refuse everything beyond loopback."""
+    for method in _CONNECTING:
+        patch.setattr(socket.socket, method, _guarded(getattr(socket.socket, method)))
+    look_up = socket.getaddrinfo
+
+    def getaddrinfo(host: bytes | str | None, *args: Any, **kwargs: Any) -> Any:
+        if host is not None and not is_local(host):
+            _refuse(host)
+        return look_up(host, *args, **kwargs)
+
+    patch.setattr(socket, "getaddrinfo", getaddrinfo)
+
+
+def is_local(host: bytes | str) -> bool:
+    """Whether a host name or address stays on this machine; the wildcard addresses do, they are for listening."""
+    name = host.decode() if isinstance(host, bytes) else host
+    if name in {"", "localhost"}:
+        return True
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _guarded(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(self: socket.socket, *args: Any) -> Any:
+        address = args[-1]
+        if self.family != socket.AF_UNIX and isinstance(address, tuple) and address:
+            host = cast("tuple[object, ...]", address)[0]
+            if isinstance(host, (str, bytes)) and not is_local(host):
+                _refuse(host)
+        return original(self, *args)
+
+    return call
+
+
+def _refuse(host: object) -> None:
+    msg = f"tests may not leave this machine, and this one tried to reach {host!r}"
+    raise NetworkBlockedError(msg)
