@@ -1,0 +1,133 @@
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ERROR_REASON_UNSPECIFIED: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_FIELD: _ClassVar[ErrorReason]
+    ERROR_REASON_NOT_IMPLEMENTED: _ClassVar[ErrorReason]
+    ERROR_REASON_INTERNAL: _ClassVar[ErrorReason]
+    ERROR_REASON_SERVICE_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_DATABASE_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_OVERLOADED: _ClassVar[ErrorReason]
+    ERROR_REASON_DEADLINE_EXCEEDED: _ClassVar[ErrorReason]
+    ERROR_REASON_CANCELLED: _ClassVar[ErrorReason]
+    ERROR_REASON_SHUTTING_DOWN: _ClassVar[ErrorReason]
+    ERROR_REASON_TENANT_MISSING: _ClassVar[ErrorReason]
+    ERROR_REASON_API_KEY_MISSING: _ClassVar[ErrorReason]
+    ERROR_REASON_API_KEY_INVALID: _ClassVar[ErrorReason]
+    ERROR_REASON_API_KEY_REVOKED: _ClassVar[ErrorReason]
+    ERROR_REASON_PERMISSION_DENIED: _ClassVar[ErrorReason]
+    ERROR_REASON_DOCUMENT_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_VERSION_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_CHUNK_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_COLLECTION_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_CONVERSATION_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_PROFILE_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_ROUTE_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_METHOD_NOT_ALLOWED: _ClassVar[ErrorReason]
+    ERROR_REASON_API_KEY_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_SPACE_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_EMPTY_UPLOAD: _ClassVar[ErrorReason]
+    ERROR_REASON_TOO_LARGE: _ClassVar[ErrorReason]
+    ERROR_REASON_UNSUPPORTED_FORMAT: _ClassVar[ErrorReason]
+    ERROR_REASON_WRONG_STATE: _ClassVar[ErrorReason]
+    ERROR_REASON_IDEMPOTENCY_CONFLICT: _ClassVar[ErrorReason]
+    ERROR_REASON_IDEMPOTENCY_IN_PROGRESS: _ClassVar[ErrorReason]
+    ERROR_REASON_COLLECTION_EXISTS: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_JSON: _ClassVar[ErrorReason]
+    ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: _ClassVar[ErrorReason]
+    ERROR_REASON_UPLOAD_ABORTED: _ClassVar[ErrorReason]
+    ERROR_REASON_INPUT_TOO_LONG: _ClassVar[ErrorReason]
+    ERROR_REASON_MODEL_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_SPACE_MISMATCH: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_VECTOR: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_FILTER: _ClassVar[ErrorReason]
+    ERROR_REASON_INVALID_PAGE_TOKEN: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_UNAVAILABLE: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_AUTH: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_RATE_LIMITED: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_REJECTED: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_STREAM_BROKEN: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_TIMEOUT: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_MISSING: _ClassVar[ErrorReason]
+    ERROR_REASON_CONTEXT_TOO_LONG: _ClassVar[ErrorReason]
+    ERROR_REASON_BUDGET_EXCEEDED: _ClassVar[ErrorReason]
+    ERROR_REASON_RATE_LIMITED: _ClassVar[ErrorReason]
+ERROR_REASON_UNSPECIFIED: ErrorReason
+ERROR_REASON_INVALID_FIELD: ErrorReason
+ERROR_REASON_NOT_IMPLEMENTED: ErrorReason
+ERROR_REASON_INTERNAL: ErrorReason
+ERROR_REASON_SERVICE_UNAVAILABLE: ErrorReason
+ERROR_REASON_DATABASE_UNAVAILABLE: ErrorReason
+ERROR_REASON_OVERLOADED: ErrorReason
+ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason
+ERROR_REASON_CANCELLED: ErrorReason
+ERROR_REASON_SHUTTING_DOWN: ErrorReason
+ERROR_REASON_TENANT_MISSING: ErrorReason
+ERROR_REASON_API_KEY_MISSING: ErrorReason
+ERROR_REASON_API_KEY_INVALID: ErrorReason
+ERROR_REASON_API_KEY_REVOKED: ErrorReason
+ERROR_REASON_PERMISSION_DENIED: ErrorReason
+ERROR_REASON_DOCUMENT_NOT_FOUND: ErrorReason
+ERROR_REASON_VERSION_NOT_FOUND: ErrorReason
+ERROR_REASON_CHUNK_NOT_FOUND: ErrorReason
+ERROR_REASON_COLLECTION_NOT_FOUND: ErrorReason
+ERROR_REASON_CONVERSATION_NOT_FOUND: ErrorReason
+ERROR_REASON_PROFILE_NOT_FOUND: ErrorReason
+ERROR_REASON_ROUTE_NOT_FOUND: ErrorReason
+ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason
+ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason
+ERROR_REASON_SPACE_NOT_FOUND: ErrorReason
+ERROR_REASON_EMPTY_UPLOAD: ErrorReason
+ERROR_REASON_TOO_LARGE: ErrorReason
+ERROR_REASON_UNSUPPORTED_FORMAT: ErrorReason
+ERROR_REASON_WRONG_STATE: ErrorReason
+ERROR_REASON_IDEMPOTENCY_CONFLICT: ErrorReason
+ERROR_REASON_IDEMPOTENCY_IN_PROGRESS: ErrorReason
+ERROR_REASON_COLLECTION_EXISTS: ErrorReason
+ERROR_REASON_INVALID_JSON: ErrorReason
+ERROR_REASON_UNSUPPORTED_MEDIA_TYPE: ErrorReason
+ERROR_REASON_UPLOAD_ABORTED: ErrorReason
+ERROR_REASON_INPUT_TOO_LONG: ErrorReason
+ERROR_REASON_MODEL_NOT_FOUND: ErrorReason
+ERROR_REASON_SPACE_MISMATCH: ErrorReason
+ERROR_REASON_INVALID_VECTOR: ErrorReason
+ERROR_REASON_INVALID_FILTER: ErrorReason
+ERROR_REASON_INVALID_PAGE_TOKEN: ErrorReason
+ERROR_REASON_PROVIDER_UNAVAILABLE: ErrorReason
+ERROR_REASON_PROVIDER_AUTH: ErrorReason
+ERROR_REASON_PROVIDER_RATE_LIMITED: ErrorReason
+ERROR_REASON_PROVIDER_REJECTED: ErrorReason
+ERROR_REASON_PROVIDER_STREAM_BROKEN: ErrorReason
+ERROR_REASON_PROVIDER_TIMEOUT: ErrorReason
+ERROR_REASON_PROVIDER_MISSING: ErrorReason
+ERROR_REASON_CONTEXT_TOO_LONG: ErrorReason
+ERROR_REASON_BUDGET_EXCEEDED: ErrorReason
+ERROR_REASON_RATE_LIMITED: ErrorReason
+
+class EmbeddingSpace(_message.Message):
+    __slots__ = ("model", "revision", "dimensions")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    revision: str
+    dimensions: int
+    def __init__(self, model: _Optional[str] = ..., revision: _Optional[str] = ..., dimensions: _Optional[int] = ...) -> None: ...
+
+class ProviderRef(_message.Message):
+    __slots__ = ("provider", "model", "sealed_api_base", "sealed_key")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    SEALED_API_BASE_FIELD_NUMBER: _ClassVar[int]
+    SEALED_KEY_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    model: str
+    sealed_api_base: bytes
+    sealed_key: bytes
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., sealed_api_base: _Optional[bytes] = ..., sealed_key: _Optional[bytes] = ...) -> None: ...

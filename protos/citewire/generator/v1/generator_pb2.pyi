@@ -1,0 +1,349 @@
+from citewire.common.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Role(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ROLE_UNSPECIFIED: _ClassVar[Role]
+    ROLE_USER: _ClassVar[Role]
+    ROLE_ASSISTANT: _ClassVar[Role]
+
+class ContextFormat(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONTEXT_FORMAT_UNSPECIFIED: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_NUMBERED: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_SOURCE_LABELS: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_TYPED: _ClassVar[ContextFormat]
+    CONTEXT_FORMAT_PLAIN: _ClassVar[ContextFormat]
+
+class MarkerStyle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MARKER_STYLE_UNSPECIFIED: _ClassVar[MarkerStyle]
+    MARKER_STYLE_NONE: _ClassVar[MarkerStyle]
+    MARKER_STYLE_REMOVE: _ClassVar[MarkerStyle]
+    MARKER_STYLE_REF: _ClassVar[MarkerStyle]
+    MARKER_STYLE_SOURCE: _ClassVar[MarkerStyle]
+
+class Grounding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    GROUNDING_UNSPECIFIED: _ClassVar[Grounding]
+    GROUNDING_STRICT: _ClassVar[Grounding]
+    GROUNDING_SAY_SO: _ClassVar[Grounding]
+    GROUNDING_OPEN: _ClassVar[Grounding]
+
+class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
+    FINISH_REASON_STOP: _ClassVar[FinishReason]
+    FINISH_REASON_LENGTH: _ClassVar[FinishReason]
+    FINISH_REASON_CONTENT_FILTER: _ClassVar[FinishReason]
+    FINISH_REASON_REFUSAL: _ClassVar[FinishReason]
+
+class RewriteKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REWRITE_KIND_UNSPECIFIED: _ClassVar[RewriteKind]
+    REWRITE_KIND_CONDENSE: _ClassVar[RewriteKind]
+    REWRITE_KIND_HYDE: _ClassVar[RewriteKind]
+ROLE_UNSPECIFIED: Role
+ROLE_USER: Role
+ROLE_ASSISTANT: Role
+CONTEXT_FORMAT_UNSPECIFIED: ContextFormat
+CONTEXT_FORMAT_NUMBERED: ContextFormat
+CONTEXT_FORMAT_SOURCE_LABELS: ContextFormat
+CONTEXT_FORMAT_TYPED: ContextFormat
+CONTEXT_FORMAT_PLAIN: ContextFormat
+MARKER_STYLE_UNSPECIFIED: MarkerStyle
+MARKER_STYLE_NONE: MarkerStyle
+MARKER_STYLE_REMOVE: MarkerStyle
+MARKER_STYLE_REF: MarkerStyle
+MARKER_STYLE_SOURCE: MarkerStyle
+GROUNDING_UNSPECIFIED: Grounding
+GROUNDING_STRICT: Grounding
+GROUNDING_SAY_SO: Grounding
+GROUNDING_OPEN: Grounding
+FINISH_REASON_UNSPECIFIED: FinishReason
+FINISH_REASON_STOP: FinishReason
+FINISH_REASON_LENGTH: FinishReason
+FINISH_REASON_CONTENT_FILTER: FinishReason
+FINISH_REASON_REFUSAL: FinishReason
+REWRITE_KIND_UNSPECIFIED: RewriteKind
+REWRITE_KIND_CONDENSE: RewriteKind
+REWRITE_KIND_HYDE: RewriteKind
+
+class Message(_message.Message):
+    __slots__ = ("role", "content")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    role: Role
+    content: str
+    def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ...) -> None: ...
+
+class Passage(_message.Message):
+    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place", "similarity", "token_count")
+    CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    SECTION_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    chunk_id: int
+    document_id: int
+    text: str
+    title: str
+    file_name: str
+    section: str
+    type: str
+    url: str
+    place: str
+    similarity: float
+    token_count: int
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
+
+class AnswerPolicy(_message.Message):
+    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions")
+    CONTEXT_FORMAT_FIELD_NUMBER: _ClassVar[int]
+    MARKER_STYLE_FIELD_NUMBER: _ClassVar[int]
+    GROUNDING_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    SUGGEST_ON_NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    ASK_BACK_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONTEXT_CHARS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    context_format: ContextFormat
+    marker_style: MarkerStyle
+    grounding: Grounding
+    answer_language: str
+    not_found_sentence: str
+    suggest_on_not_found: bool
+    ask_back: bool
+    max_context_tokens: int
+    max_context_chars: int
+    instructions: str
+    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ...) -> None: ...
+
+class GenerateRequest(_message.Message):
+    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    MAX_COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    passages: _containers.RepeatedCompositeFieldContainer[Passage]
+    history: _containers.RepeatedCompositeFieldContainer[Message]
+    policy: AnswerPolicy
+    model: str
+    max_completion_tokens: int
+    temperature: float
+    provider: _common_pb2.ProviderRef
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class GenerateResponse(_message.Message):
+    __slots__ = ("started", "delta", "notice", "completed")
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
+    NOTICE_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    started: Started
+    delta: TextDelta
+    notice: Notice
+    completed: Completed
+    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ...) -> None: ...
+
+class PackedPassage(_message.Message):
+    __slots__ = ("number", "passage_index", "chars")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    CHARS_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    passage_index: int
+    chars: int
+    def __init__(self, number: _Optional[int] = ..., passage_index: _Optional[int] = ..., chars: _Optional[int] = ...) -> None: ...
+
+class Started(_message.Message):
+    __slots__ = ("provider", "model", "packed")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PACKED_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    model: str
+    packed: _containers.RepeatedCompositeFieldContainer[PackedPassage]
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., packed: _Optional[_Iterable[_Union[PackedPassage, _Mapping]]] = ...) -> None: ...
+
+class TextDelta(_message.Message):
+    __slots__ = ("texts",)
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Notice(_message.Message):
+    __slots__ = ("name", "text")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    text: str
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+
+class TokenUsage(_message.Message):
+    __slots__ = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "estimated")
+    PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CACHED_PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    completion_tokens: int
+    estimated: bool
+    def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
+
+class Completed(_message.Message):
+    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited")
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
+    SUGGESTED_QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    INVALID_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    CITED_FIELD_NUMBER: _ClassVar[int]
+    usage: TokenUsage
+    finish_reason: FinishReason
+    attempts: int
+    not_found: bool
+    suggested_questions: int
+    invalid_markers: int
+    cited: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class DecideRequest(_message.Message):
+    __slots__ = ("question", "model", "provider")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    model: str
+    provider: _common_pb2.ProviderRef
+    def __init__(self, question: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class DecideResponse(_message.Message):
+    __slots__ = ("needs_retrieval", "reason", "usage")
+    NEEDS_RETRIEVAL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    needs_retrieval: bool
+    reason: str
+    usage: TokenUsage
+    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+
+class AssessRequest(_message.Message):
+    __slots__ = ("question", "answer", "passages", "model", "provider")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    answer: str
+    passages: _containers.RepeatedCompositeFieldContainer[Passage]
+    model: str
+    provider: _common_pb2.ProviderRef
+    def __init__(self, question: _Optional[str] = ..., answer: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class AssessResponse(_message.Message):
+    __slots__ = ("supported", "utility", "fallback", "usage")
+    SUPPORTED_FIELD_NUMBER: _ClassVar[int]
+    UTILITY_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    supported: bool
+    utility: float
+    fallback: bool
+    usage: TokenUsage
+    def __init__(self, supported: _Optional[bool] = ..., utility: _Optional[float] = ..., fallback: _Optional[bool] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+
+class RewriteRequest(_message.Message):
+    __slots__ = ("kind", "question", "history", "model", "provider")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    kind: RewriteKind
+    question: str
+    history: _containers.RepeatedCompositeFieldContainer[Message]
+    model: str
+    provider: _common_pb2.ProviderRef
+    def __init__(self, kind: _Optional[_Union[RewriteKind, str]] = ..., question: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class RewriteResponse(_message.Message):
+    __slots__ = ("text", "usage")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    usage: TokenUsage
+    def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+
+class SuggestQuestionsRequest(_message.Message):
+    __slots__ = ("question", "passages", "count", "language", "model", "provider")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    passages: _containers.RepeatedCompositeFieldContainer[Passage]
+    count: int
+    language: str
+    model: str
+    provider: _common_pb2.ProviderRef
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., count: _Optional[int] = ..., language: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class SuggestQuestionsResponse(_message.Message):
+    __slots__ = ("questions", "usage")
+    QUESTIONS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    questions: _containers.RepeatedScalarFieldContainer[str]
+    usage: TokenUsage
+    def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+
+class ListModelsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListModelsResponse(_message.Message):
+    __slots__ = ("models",)
+    MODELS_FIELD_NUMBER: _ClassVar[int]
+    models: _containers.RepeatedCompositeFieldContainer[Model]
+    def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ...) -> None: ...
+
+class Model(_message.Message):
+    __slots__ = ("provider", "name", "is_default", "context_window", "max_completion_tokens", "remote")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    IS_DEFAULT_FIELD_NUMBER: _ClassVar[int]
+    CONTEXT_WINDOW_FIELD_NUMBER: _ClassVar[int]
+    MAX_COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REMOTE_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    name: str
+    is_default: bool
+    context_window: int
+    max_completion_tokens: int
+    remote: bool
+    def __init__(self, provider: _Optional[str] = ..., name: _Optional[str] = ..., is_default: _Optional[bool] = ..., context_window: _Optional[int] = ..., max_completion_tokens: _Optional[int] = ..., remote: _Optional[bool] = ...) -> None: ...

@@ -1,0 +1,397 @@
+import datetime
+
+from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.retriever.v1 import filter_pb2 as _filter_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class DocumentStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DOCUMENT_STATUS_UNSPECIFIED: _ClassVar[DocumentStatus]
+    DOCUMENT_STATUS_PENDING: _ClassVar[DocumentStatus]
+    DOCUMENT_STATUS_PROCESSING: _ClassVar[DocumentStatus]
+    DOCUMENT_STATUS_READY: _ClassVar[DocumentStatus]
+    DOCUMENT_STATUS_FAILED: _ClassVar[DocumentStatus]
+
+class IngestStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INGEST_STAGE_UNSPECIFIED: _ClassVar[IngestStage]
+    INGEST_STAGE_PARSE: _ClassVar[IngestStage]
+    INGEST_STAGE_CHUNK: _ClassVar[IngestStage]
+    INGEST_STAGE_EMBED: _ClassVar[IngestStage]
+    INGEST_STAGE_PUBLISH: _ClassVar[IngestStage]
+DOCUMENT_STATUS_UNSPECIFIED: DocumentStatus
+DOCUMENT_STATUS_PENDING: DocumentStatus
+DOCUMENT_STATUS_PROCESSING: DocumentStatus
+DOCUMENT_STATUS_READY: DocumentStatus
+DOCUMENT_STATUS_FAILED: DocumentStatus
+INGEST_STAGE_UNSPECIFIED: IngestStage
+INGEST_STAGE_PARSE: IngestStage
+INGEST_STAGE_CHUNK: IngestStage
+INGEST_STAGE_EMBED: IngestStage
+INGEST_STAGE_PUBLISH: IngestStage
+
+class IngestError(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Document(_message.Message):
+    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LIVE_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    PAGES_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    title: str
+    file_name: str
+    media_type: str
+    type: str
+    url: str
+    collection: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    metadata: _struct_pb2.Struct
+    owner: str
+    status: DocumentStatus
+    error: IngestError
+    version: int
+    live_version: int
+    chunks: int
+    pages: int
+    size_bytes: int
+    tokens: int
+    created_at: _timestamp_pb2.Timestamp
+    updated_at: _timestamp_pb2.Timestamp
+    sha256: str
+    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ...) -> None: ...
+
+class UploadHeader(_message.Message):
+    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    file_name: str
+    media_type: str
+    title: str
+    collection: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    metadata: _struct_pb2.Struct
+    url: str
+    type: str
+    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ...) -> None: ...
+
+class UploadDocumentRequest(_message.Message):
+    __slots__ = ("header", "data")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    header: UploadHeader
+    data: bytes
+    def __init__(self, header: _Optional[_Union[UploadHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class UploadDocumentResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+
+class PutDocumentRequest(_message.Message):
+    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    type: str
+    title: str
+    content: str
+    url: str
+    collection: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    metadata: _struct_pb2.Struct
+    media_type: str
+    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ...) -> None: ...
+
+class PutDocumentResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+
+class GetDocumentRequest(_message.Message):
+    __slots__ = ("document_id",)
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    def __init__(self, document_id: _Optional[int] = ...) -> None: ...
+
+class GetDocumentResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+
+class ListDocumentsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    collection: str
+    type: str
+    status: DocumentStatus
+    tag: str
+    filter: _filter_pb2.Filter
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ...) -> None: ...
+
+class ListDocumentsResponse(_message.Message):
+    __slots__ = ("documents", "next_page_token")
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    documents: _containers.RepeatedCompositeFieldContainer[Document]
+    next_page_token: str
+    def __init__(self, documents: _Optional[_Iterable[_Union[Document, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class UpdateDocumentRequest(_message.Message):
+    __slots__ = ("document", "update_mask")
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    update_mask: _field_mask_pb2.FieldMask
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ...) -> None: ...
+
+class UpdateDocumentResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+
+class DeleteDocumentRequest(_message.Message):
+    __slots__ = ("document_id",)
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    def __init__(self, document_id: _Optional[int] = ...) -> None: ...
+
+class DeleteDocumentResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class RetryDocumentRequest(_message.Message):
+    __slots__ = ("document_id",)
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    def __init__(self, document_id: _Optional[int] = ...) -> None: ...
+
+class RetryDocumentResponse(_message.Message):
+    __slots__ = ("document",)
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
+
+class WatchDocumentRequest(_message.Message):
+    __slots__ = ("document_id",)
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    def __init__(self, document_id: _Optional[int] = ...) -> None: ...
+
+class WatchDocumentResponse(_message.Message):
+    __slots__ = ("document", "stage", "done", "total", "attempt", "deleted")
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    STAGE_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    document: Document
+    stage: IngestStage
+    done: int
+    total: int
+    attempt: int
+    deleted: bool
+    def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ..., stage: _Optional[_Union[IngestStage, str]] = ..., done: _Optional[int] = ..., total: _Optional[int] = ..., attempt: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
+
+class DownloadDocumentRequest(_message.Message):
+    __slots__ = ("document_id", "version")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    version: int
+    def __init__(self, document_id: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+
+class DownloadHeader(_message.Message):
+    __slots__ = ("file_name", "media_type", "size_bytes", "sha256", "version")
+    FILE_NAME_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    file_name: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+    version: int
+    def __init__(self, file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., size_bytes: _Optional[int] = ..., sha256: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class DownloadDocumentResponse(_message.Message):
+    __slots__ = ("header", "data")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    header: DownloadHeader
+    data: bytes
+    def __init__(self, header: _Optional[_Union[DownloadHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Collection(_message.Message):
+    __slots__ = ("name", "documents", "created_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    documents: int
+    created_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListCollectionsRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListCollectionsResponse(_message.Message):
+    __slots__ = ("collections", "next_page_token")
+    COLLECTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    collections: _containers.RepeatedCompositeFieldContainer[Collection]
+    next_page_token: str
+    def __init__(self, collections: _Optional[_Iterable[_Union[Collection, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CreateCollectionRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class CreateCollectionResponse(_message.Message):
+    __slots__ = ("collection",)
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    collection: Collection
+    def __init__(self, collection: _Optional[_Union[Collection, _Mapping]] = ...) -> None: ...
+
+class UpdateCollectionRequest(_message.Message):
+    __slots__ = ("name", "new_name")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NEW_NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    new_name: str
+    def __init__(self, name: _Optional[str] = ..., new_name: _Optional[str] = ...) -> None: ...
+
+class UpdateCollectionResponse(_message.Message):
+    __slots__ = ("collection",)
+    COLLECTION_FIELD_NUMBER: _ClassVar[int]
+    collection: Collection
+    def __init__(self, collection: _Optional[_Union[Collection, _Mapping]] = ...) -> None: ...
+
+class DeleteCollectionRequest(_message.Message):
+    __slots__ = ("name", "force")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    force: bool
+    def __init__(self, name: _Optional[str] = ..., force: _Optional[bool] = ...) -> None: ...
+
+class DeleteCollectionResponse(_message.Message):
+    __slots__ = ("documents_deleted",)
+    DOCUMENTS_DELETED_FIELD_NUMBER: _ClassVar[int]
+    documents_deleted: int
+    def __init__(self, documents_deleted: _Optional[int] = ...) -> None: ...
+
+class SpaceInfo(_message.Message):
+    __slots__ = ("space", "live", "chunks_filled", "chunks")
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FILLED_FIELD_NUMBER: _ClassVar[int]
+    CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    space: _common_pb2.EmbeddingSpace
+    live: bool
+    chunks_filled: int
+    chunks: int
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
+
+class ListSpacesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListSpacesResponse(_message.Message):
+    __slots__ = ("spaces",)
+    SPACES_FIELD_NUMBER: _ClassVar[int]
+    spaces: _containers.RepeatedCompositeFieldContainer[SpaceInfo]
+    def __init__(self, spaces: _Optional[_Iterable[_Union[SpaceInfo, _Mapping]]] = ...) -> None: ...
+
+class PrepareSpaceRequest(_message.Message):
+    __slots__ = ("space",)
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    space: _common_pb2.EmbeddingSpace
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
+
+class PrepareSpaceResponse(_message.Message):
+    __slots__ = ("space",)
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    space: SpaceInfo
+    def __init__(self, space: _Optional[_Union[SpaceInfo, _Mapping]] = ...) -> None: ...
+
+class SwitchSpaceRequest(_message.Message):
+    __slots__ = ("space",)
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    space: _common_pb2.EmbeddingSpace
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
+
+class SwitchSpaceResponse(_message.Message):
+    __slots__ = ("space",)
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    space: SpaceInfo
+    def __init__(self, space: _Optional[_Union[SpaceInfo, _Mapping]] = ...) -> None: ...
