@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import importlib.resources
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-
-from grpc_tools import protoc
 
 PROTOS = Path(__file__).resolve().parent.parent / "protos"
 SUFFIXES = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
@@ -43,21 +41,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def _generate(target: Path) -> int:
     plugin = Path(sys.executable).with_name("protoc-gen-mypy_grpc")
-    well_known = importlib.resources.files("grpc_tools") / "_proto"
     sources = sorted(str(path.relative_to(PROTOS)) for path in PROTOS.glob("citewire/**/*.proto"))
-    code = protoc.main(
+    code = subprocess.run(
         [
-            "protoc",
+            *(sys.executable, "-m", "grpc_tools.protoc"),
             f"--proto_path={PROTOS}",
-            f"--proto_path={well_known}",
             f"--python_out={target}",
             f"--pyi_out={target}",
             f"--grpc_python_out={target}",
             f"--plugin=protoc-gen-mypy_grpc={plugin}",
             f"--mypy_grpc_out={GRPC_STUB_OPTIONS}:{target}",
             *sources,
-        ]
-    )
+        ],
+        check=False,
+    ).returncode
     if code == 0:
         for path in target.rglob("*_pb2_grpc.pyi"):
             path.write_text(_unwrap_contexts(path.read_text(encoding="utf-8")), encoding="utf-8")

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
+
+from benchmarks.tables import format_table
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
@@ -26,6 +29,7 @@ _OWNERS = {
 _FORBID_SKIPS = pytest.StashKey[bool]()
 _LEFT_OUT = "left out: "
 _LEFT_OUT_KEY = pytest.StashKey[dict[str, int]]()
+_TABLES = pytest.StashKey[list[str]]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,39 @@ class Database:
         return self.server.dsn(role, self.name)
 
 
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How far a long proof goes, and from which seed, so that a failure can be run again."""
+
+    full: bool
+    seed: int
+
+    def pick(self, *, scaled_down: int, full: int) -> int:
+        """The number of rounds, documents or streams: `full` in `make faults`, less in `make test`."""
+        return full if self.full else scaled_down
+
+    def random(self) -> random.Random:
+        """A generator of its own, so that the order of tests changes nothing."""
+        return random.Random(self.seed)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the long proofs."""
+    group = parser.getgroup("citewire")
+    group.addoption("--full", action="store_true", help="run long proofs in full instead of scaled down")
+    group.addoption("--seed", type=int, default=1, help="seed of the random choices of long proofs (default: 1)")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Prints what a long proof would be run again with."""
+    return f"long proofs: {'full' if config.getoption('--full') else 'scaled down'}, seed {config.getoption('--seed')}"
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Reads what the run is told, then forgets the environment before any module can read it."""
     config.stash[_FORBID_SKIPS] = os.environ.get("CITEWIRE_FORBID_SKIPS", "") not in {"", "0"}
     config.stash[_LEFT_OUT_KEY] = {}
+    config.stash[_TABLES] = []
     config.addinivalue_line(
         "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
     )
@@ -69,6 +102,22 @@ def shared_data() -> Path:
     if not path.is_dir():
         pytest.skip("the reference data (../shared/data, beside the repository) is not here")
     return path
+
+
+@pytest.fixture(scope="session")
+def proof(pytestconfig: pytest.Config) -> Proof:
+    """Scale and seed of a long proof."""
+    return Proof(full=bool(pytestconfig.getoption("--full")), seed=int(str(pytestconfig.getoption("--seed"))))
+
+
+@pytest.fixture
+def print_table(pytestconfig: pytest.Config) -> Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]:
+    """Takes a title, headings and rows, and prints them as a table at the end of the run."""
+
+    def collect(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        pytestconfig.stash[_TABLES].append(f"{title}\n{format_table(headings, rows)}")
+
+    return collect
 
 
 @pytest.fixture(scope="session")
@@ -156,7 +205,9 @@ def pytest_make_collect_report(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Says what was left out for lack of a system package."""
+    """Prints the tables of long proofs, and says what was left out for lack of a system package."""
+    for table in config.stash[_TABLES]:
+        terminalreporter.write_line(f"\n{table}")
     for reason, count in sorted(config.stash[_LEFT_OUT_KEY].items()):
         terminalreporter.write_line(f"{reason} ({count} tests)", yellow=True)
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,9 +107,8 @@ class EmbeddedPostgres:
         options = {"listen_addresses": "", "unix_socket_directories": str(self.socket_dir), **self._settings}
         arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command("postgres", "-D", str(self.data), *arguments), stdout=log, stderr=log, stdin=subprocess.DEVNULL
-            )  # fmt: skip
+            command = self._command("postgres", "-D", str(self.data), *arguments)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + timeout
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.dsn(), connect_timeout=5):
@@ -179,7 +178,7 @@ class EmbeddedPostgres:
 @contextlib.contextmanager
 def start_embedded_postgres(
     *, durable: bool = False, settings: Mapping[str, str] | None = None
-) -> Iterator[EmbeddedPostgres]:
+) -> Generator[EmbeddedPostgres]:
     """A new, empty server in a folder of its own that is removed afterwards.
 
     Args:

@@ -6,7 +6,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -31,9 +31,9 @@ def block_network(patch: pytest.MonkeyPatch) -> None:
     """Makes Python's sockets and name look-ups refuse everything beyond loopback."""
     for method in _CONNECTING:
         patch.setattr(socket.socket, method, _guarded(getattr(socket.socket, method)))
-    look_up = socket.getaddrinfo
+    look_up = cast("Callable[..., object]", socket.getaddrinfo)
 
-    def getaddrinfo(host: bytes | str | None, *args: Any, **kwargs: Any) -> Any:
+    def getaddrinfo(host: bytes | str | None, *args: object, **kwargs: object) -> object:
         if host is not None and not is_local(host):
             _refuse(host)
         return look_up(host, *args, **kwargs)
@@ -53,8 +53,8 @@ def is_local(host: bytes | str) -> bool:
     return address.is_loopback or address.is_unspecified
 
 
-def _guarded(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(self: socket.socket, *args: Any) -> Any:
+def _guarded(original: Callable[..., object]) -> Callable[..., object]:
+    def call(self: socket.socket, *args: object) -> object:
         address = args[-1]
         if self.family != socket.AF_UNIX and isinstance(address, tuple) and address:
             host = cast("tuple[object, ...]", address)[0]

@@ -1,0 +1,118 @@
+# Everything that is done here is a target of this file; `make help` lists them. CI calls the same targets.
+# A machine needs Python 3.11–3.13, make, git and the package registries. The rest is brought along, in .uv/ and .venv/.
+
+UV_VERSION := 0.13.8
+UV := .uv/bin/uv
+BIN := .venv/bin
+SYNCED := .venv/.citewire-synced
+MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml)
+BENCHMARKS ?= $(filter-out upstream,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
+
+# The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
+# path, outside any virtual environment: uv makes .venv anew when it is given another name of the same interpreter.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	"$$name" -c 'import sys; print(sys._base_executable) if (3, 11) <= sys.version_info < (3, 14) else sys.exit(1)' 2>/dev/null && break; done)
+
+# The Python found above, never one that uv would download.
+export UV_PYTHON = $(PYTHON)
+export UV_PYTHON_DOWNLOADS ?= never
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# pyright's wrapper fetches its npm package once; kept with the rest of the tools.
+export PYRIGHT_PYTHON_CACHE_DIR ?= $(CURDIR)/.venv/.pyright
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Run
+.PHONY: up
+up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C ends it
+	@$(BIN)/citewire up $(ARGS)
+
+##@ Check
+.PHONY: test
+test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k name" for some)
+	@$(BIN)/pytest $(ARGS)
+
+.PHONY: lint
+lint: lint-style lint-types lint-imports lint-protos lint-spelling lint-lock ## Check style, types, import boundaries, contracts and spelling
+
+.PHONY: lint-style
+lint-style: $(SYNCED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python scripts/check_ignores.py
+
+.PHONY: lint-types
+lint-types: $(SYNCED)
+	$(BIN)/pyright
+
+.PHONY: lint-imports
+lint-imports: $(SYNCED)
+	$(BIN)/lint-imports
+
+.PHONY: lint-protos
+lint-protos: $(SYNCED)
+	$(BIN)/buf lint protos
+	$(BIN)/buf format protos --diff --exit-code
+	$(BIN)/python scripts/breaking.py
+	$(BIN)/python scripts/proto.py --check
+
+.PHONY: lint-spelling
+lint-spelling: $(SYNCED)
+	git ls-files -z | xargs -0 $(BIN)/codespell
+
+.PHONY: lint-lock
+lint-lock: $(SYNCED)
+	$(UV) lock --check
+
+##@ Change
+.PHONY: proto
+proto: $(SYNCED) ## Generate the stubs beside the contracts
+	@$(BIN)/buf format protos --write
+	@$(BIN)/python scripts/proto.py
+
+.PHONY: format
+format: $(SYNCED) ## Format the code and apply the linter's safe fixes
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+	$(BIN)/buf format protos --write
+
+##@ Measure
+.PHONY: bench
+bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" for one)
+	@for name in $(BENCHMARKS); do \
+		echo "== $$name"; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.$$name || exit 1; done
+
+.PHONY: faults
+faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="--seed 7" for another)
+	@$(BIN)/pytest tests/faults --full --timeout 3600 $(ARGS)
+
+##@ House
+.PHONY: install
+install: $(SYNCED) ## Install what the other targets need; they do it by themselves
+
+.PHONY: clean
+clean: ## Remove what was installed and built; data in .citewire/ stays
+	rm -rf .venv .uv .citewire-bench .pytest_cache .ruff_cache .import_linter_cache .hypothesis .benchmarks
+	find . -name __pycache__ -type d -not -path './.citewire/*' -prune -exec rm -rf {} +
+
+# Changed members and a changed lock install again; otherwise this costs one look at the files' times.
+$(SYNCED): $(UV) uv.lock pyproject.toml $(MEMBERS)
+	@env -u VIRTUAL_ENV $(UV) sync --frozen
+	@touch $@
+
+$(UV): Makefile
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Citewire needs Python 3.11, 3.12 or 3.13, and found none on PATH." >&2; \
+		echo "Install one (Debian, Ubuntu: apt-get install python3 python3-venv), or name it: make PYTHON=/path/to/python3.12" >&2; exit 1; fi
+	@if ! "$(PYTHON)" -c 'import venv, ensurepip' 2>/dev/null; then \
+		echo "$(PYTHON) cannot make virtual environments: its venv or ensurepip module is missing." >&2; \
+		echo "Install it (Debian, Ubuntu: apt-get install python3-venv), then run make again." >&2; exit 1; fi
+	@if ! $@ --version 2>/dev/null | grep -q '^uv $(UV_VERSION) '; then \
+		echo "Bringing uv $(UV_VERSION) into .uv/ ..."; rm -rf .uv && "$(PYTHON)" -m venv .uv && .uv/bin/python -m pip install --quiet uv==$(UV_VERSION); fi
+	@touch $@
