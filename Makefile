@@ -17,8 +17,6 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 export UV_PYTHON = $(PYTHON)
 export UV_PYTHON_DOWNLOADS ?= never
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# pyright's wrapper fetches its npm package once; kept with the rest of the tools.
-export PYRIGHT_PYTHON_CACHE_DIR ?= $(CURDIR)/.venv/.pyright
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
