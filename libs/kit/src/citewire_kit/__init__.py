@@ -1,0 +1,1 @@
+"""What every Citewire process shares: settings, telemetry, server and channel bootstrap, errors, tenant context."""

@@ -1,0 +1,249 @@
+"""The one way to call another service.
+
+Each function adds the request id, the trace context and the tenant, never asks for more time than the running call
+has left, notes metrics and a span, turns what the call raises into a `CitewireError`, and cancels the RPC when its
+caller goes away: a call of grpc.aio that is merely dropped goes on.
+"""
+
+from __future__ import annotations  # grpc's classes are generic only in their type stubs
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Final, Protocol, Self, TypeVar, cast
+
+import grpc
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, StatusCode
+
+from citewire_kit import metrics
+from citewire_kit.deadline import remaining
+from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Unavailable
+from citewire_kit.methods import Shape, methods_of, parse_method
+from citewire_kit.status import from_rpc_error
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import REQUEST_ID_KEY, current_request_id, find_tenant, to_metadata
+from citewire_kit.tracing import get_tracer, inject
+
+Req = TypeVar("Req")
+Res = TypeVar("Res")
+Req_contra = TypeVar("Req_contra", contravariant=True)
+
+HOP_SECONDS: Final = 0.05
+"""Kept of the budget for the way back: the caller hears the callee's answer and not its own deadline."""
+
+log = get_logger(__name__)
+_tracer = get_tracer(__name__)
+
+
+def init_client(services: Iterable[str]) -> None:
+    """Makes the client metrics of `services` (full names; their stubs are imported) exist before the first call."""
+    for service in services:
+        metrics.init_grpc_client(methods_of(service))
+
+
+async def unary(method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, *, timeout: float) -> Res:
+    """Calls a unary method.
+
+    Args:
+        method: A method of a stub, for example `stub.Embed`.
+        request: The request message.
+        timeout: Seconds that the call may take; less if the running call has less left.
+
+    Returns:
+        The response message.
+
+    Raises:
+        CitewireError: The call failed; `DeadlineExceeded` at once if no time is left.
+    """
+    with _Calling(method, "unary", timeout) as calling:
+        call = method(request, timeout=calling.timeout, metadata=calling.metadata)
+        try:
+            return await call
+        finally:
+            call.cancel()  # does nothing to a call that is done
+
+
+async def client_stream(
+    method: grpc.aio.StreamUnaryMultiCallable[Req, Res], requests: AsyncIterable[Req], *, timeout: float
+) -> Res:
+    """Calls a method that takes a stream of requests.
+
+    What `requests` raises ends the call and is raised here. See `unary` for the rest.
+    """
+    with _Calling(method, "client_stream", timeout) as calling:
+        call = method(timeout=calling.timeout, metadata=calling.metadata)
+        sender = asyncio.create_task(_send(call, requests, calling))
+        try:
+            return await call
+        finally:
+            call.cancel()
+            await _stop(sender)
+
+
+async def stream(
+    method: grpc.aio.UnaryStreamMultiCallable[Req, Res], request: Req, *, timeout: float
+) -> AsyncGenerator[Res, None]:
+    """Calls a method that answers with a stream.
+
+    Iterate it inside `contextlib.aclosing`, so that leaving the loop cancels the RPC at once.
+
+    Raises:
+        CitewireError: The call failed, before or between messages.
+    """
+    with _Calling(method, "server_stream", timeout) as calling:
+        call = method(request, timeout=calling.timeout, metadata=calling.metadata)
+        try:
+            while (message := await call.read()) is not grpc.aio.EOF:
+                yield cast("Res", message)
+        finally:
+            call.cancel()
+
+
+async def bidi(
+    method: grpc.aio.StreamStreamMultiCallable[Req, Res], requests: AsyncIterable[Req], *, timeout: float
+) -> AsyncGenerator[Res, None]:
+    """Calls a method that takes a stream and answers with a stream. See `stream` and `client_stream`."""
+    with _Calling(method, "bidi_stream", timeout) as calling:
+        call = method(timeout=calling.timeout, metadata=calling.metadata)
+        sender = asyncio.create_task(_send(call, requests, calling))
+        try:
+            while (message := await call.read()) is not grpc.aio.EOF:
+                yield cast("Res", message)
+        finally:
+            call.cancel()
+            await _stop(sender)
+
+
+class _Calling:
+    """One call: its timeout and metadata, its metrics and span, and what its end means."""
+
+    def __init__(self, method: object, shape: Shape, timeout: float) -> None:
+        path = cast("bytes", getattr(method, "_method", b"/unknown/unknown")).decode()
+        name = parse_method(path)
+        self._labels = (shape, name.service, name.method)
+        self._span = _tracer.start_span(path.removeprefix("/"), kind=SpanKind.CLIENT)
+        self._span.set_attributes({"rpc.system": "grpc", "rpc.service": name.service, "rpc.method": name.method})
+        self._started = 0.0
+        self._timeout = timeout
+        self.timeout = timeout
+        self.metadata: tuple[tuple[str, str], ...] = ()
+        self.request_error: Exception | None = None
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        metrics.GRPC_CLIENT_STARTED.labels(*self._labels).inc()
+        try:
+            self.timeout = _allowed(self._timeout)
+            self.metadata = _metadata(self._span)
+        except CitewireError as exc:
+            self._finish(exc.code)
+            raise
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, exc: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if exc is None:
+            self._finish(Code.OK)
+        elif isinstance(exc, grpc.RpcError):
+            error = from_rpc_error(exc)
+            self._log(exc, error)
+            self._finish(error.code)
+            raise error from exc
+        elif isinstance(exc, asyncio.CancelledError) and not _caller_cancelled():
+            self._finish(Code.CANCELLED)
+            if self.request_error is not None:
+                raise self.request_error from None
+            # The channel was closed under the call.
+            raise Unavailable(
+                "a service that this call needs can't be reached", reason="SERVICE_UNAVAILABLE", retry_after=1.0
+            ) from exc
+        elif isinstance(exc, (asyncio.CancelledError, GeneratorExit)):
+            self._finish(Code.CANCELLED)
+        else:
+            self._finish(Code.UNKNOWN)
+
+    def _finish(self, code: Code) -> None:
+        metrics.GRPC_CLIENT_HANDLED.labels(*self._labels, code.value).inc()
+        metrics.GRPC_CLIENT_SECONDS.labels(*self._labels).observe(time.perf_counter() - self._started)
+        if self._span.is_recording():
+            self._span.set_attribute("rpc.grpc.status_code", grpc.StatusCode[code.value].value[0])
+            if code is not Code.OK:
+                self._span.set_status(StatusCode.ERROR, code.value)
+        self._span.end()
+
+    def _log(self, exc: grpc.RpcError, error: CitewireError) -> None:
+        """Keeps what the peer said, which its `CitewireError` no longer holds, in the log."""
+        if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
+            log.warning(
+                "grpc_call_failed",
+                grpc_service=self._labels[1],
+                grpc_method=self._labels[2],
+                code=exc.code().name,
+                details=(exc.details() or "")[:500],
+                reason=error.reason,
+            )
+
+
+class _Writable(Protocol[Req_contra]):
+    async def write(self, request: Req_contra) -> None: ...
+
+    async def done_writing(self) -> None: ...
+
+    def cancel(self) -> bool: ...
+
+
+async def _send(call: _Writable[Req], requests: AsyncIterable[Req], calling: _Calling) -> None:
+    """Writes the requests. grpc.aio's own sender loses what `requests` raises and never closes it."""
+    try:
+        if isinstance(requests, AsyncGenerator):
+            async with aclosing(cast("AsyncGenerator[Req, None]", requests)) as closing:
+                await _write_all(call, closing)
+        else:
+            await _write_all(call, requests)
+    except Exception as exc:  # noqa: BLE001 - raised again by the call that this ends
+        calling.request_error = exc
+        call.cancel()
+
+
+async def _write_all(call: _Writable[Req], requests: AsyncIterable[Req]) -> None:
+    async for request in requests:
+        try:
+            await call.write(request)
+        except (grpc.RpcError, asyncio.InvalidStateError):
+            return  # the call has ended: reading it tells why
+    await call.done_writing()
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _caller_cancelled() -> bool:
+    """Whether the caller was cancelled; if not, a CancelledError means that only the RPC was."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _allowed(timeout: float) -> float:
+    left = remaining()
+    if left is None:
+        return timeout
+    left -= HOP_SECONDS
+    if left <= 0:
+        raise DeadlineExceeded("no time was left for the call", reason="DEADLINE_EXCEEDED")
+    return min(timeout, left)
+
+
+def _metadata(span: trace.Span) -> tuple[tuple[str, str], ...]:
+    carrier: dict[str, str] = {}
+    inject(carrier, trace.set_span_in_context(span))
+    request_id = current_request_id()
+    if request_id:
+        carrier[REQUEST_ID_KEY] = request_id
+    tenant = find_tenant()
+    return (*carrier.items(), *(to_metadata(tenant) if tenant is not None else ()))

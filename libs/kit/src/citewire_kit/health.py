@@ -1,0 +1,89 @@
+"""The standard health service, in a form that can end its watches.
+
+The one that comes with grpcio holds every watch open until its client goes away, so that a graceful stop waits for
+clients that have no call left; and it must be awaited to change its answer.
+"""
+
+from __future__ import annotations  # grpc's classes are generic only in their type stubs
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import Any, cast
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+NAME = "grpc.health.v1.Health"
+_Response = health_pb2.HealthCheckResponse
+
+
+class HealthServicer(health_pb2_grpc.HealthServicer):
+    """Answers for the whole server ("") and for each of its services, all with the same state."""
+
+    def __init__(self) -> None:
+        self._names = {""}
+        self._serving = False
+        self._closed = False
+        self._ended = False
+        self._changed = asyncio.Event()
+
+    def add(self, names: Iterable[str]) -> None:
+        """Adds services that may be asked for."""
+        self._names.update(names)
+
+    def set_serving(self, serving: bool) -> None:
+        """Changes the answer; after `close` it stays NOT_SERVING."""
+        if not self._closed and serving != self._serving:
+            self._serving = serving
+            self._wake()
+
+    def close(self) -> None:
+        """Answers NOT_SERVING for good."""
+        self.set_serving(False)
+        self._closed = True
+
+    def end_watches(self) -> None:
+        """Closes, and ends every watch."""
+        self.close()
+        self._ended = True
+        self._wake()
+
+    async def Check(  # noqa: N802, D102 - grpc's interface
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> health_pb2.HealthCheckResponse:
+        if request.service not in self._names:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
+        return _Response(status=self._state(request.service))
+
+    async def Watch(  # noqa: N802, D102 - grpc's interface
+        self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncGenerator[health_pb2.HealthCheckResponse, None]:
+        last: int | None = None
+        while True:
+            changed = self._changed
+            state = self._state(request.service)
+            if state != last:
+                yield _Response(status=state)
+                last = state
+            if self._ended:
+                return
+            await changed.wait()
+
+    def _state(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus:
+        if service not in self._names:
+            return _Response.SERVICE_UNKNOWN
+        return _Response.SERVING if self._serving else _Response.NOT_SERVING
+
+    def _wake(self) -> None:
+        # Each change has an event of its own, so that no watch can miss one and none must reset it.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+
+def register(servicer: HealthServicer, server: grpc.aio.Server) -> None:
+    """Adds the service to a server."""
+    add = cast(
+        "Callable[[HealthServicer, grpc.aio.Server], None]",
+        health_pb2_grpc.add_HealthServicer_to_server,  # pyright: ignore[reportUnknownMemberType] - has no types
+    )
+    add(servicer, server)

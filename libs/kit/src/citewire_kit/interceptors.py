@@ -1,0 +1,177 @@
+"""The one interceptor of every server: it runs the ordered stages around each call, whatever the call's shape.
+
+A stage is an async context manager around the whole call. It runs in the handler's task, so a context variable that
+it sets is seen by the handler. The wrapped handler is always a coroutine, never an async generator: grpc.aio closes a
+generator only when it is garbage collected, and then in another task, whereas a coroutine is cancelled in place, so
+that the stages and the handler's `finally` run at once and in their own context.
+
+See docs/adr/0006-interceptors.md.
+"""
+
+from __future__ import annotations  # grpc's classes are generic only in their type stubs
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from dataclasses import dataclass
+from inspect import isasyncgenfunction
+from typing import Any, Final, TypeAlias, cast
+
+import grpc
+from google.rpc.status_pb2 import Status
+
+from citewire_kit.errors import Code, FieldViolation, InvalidArgument
+from citewire_kit.methods import Shape, parse_method, shape
+from citewire_kit.status import DETAILS_KEY
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Behaviour = Callable[[Any, Context], Awaitable[Any]]
+
+INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
+"""Outermost first. Metrics see what the later stages refuse, and every error has a request and a trace id."""
+
+SKIPPED: Final = ("grpc.health.", "grpc.reflection.")
+"""Services that no stage touches: probes carry no tenant, count as no load and must answer when the server is full."""
+
+
+@dataclass(slots=True)
+class Call:
+    """What a stage knows of the call that it wraps."""
+
+    path: str
+    service: str
+    method: str
+    shape: Shape
+    metadata: Mapping[str, str]
+    raw_metadata: Sequence[tuple[str, str | bytes]]
+    context: Context
+    seconds: float | None
+    """Seconds that the client gave the call; None without a deadline."""
+    started: float
+    """`time.monotonic()` at the call's start."""
+
+    def out_of_time(self) -> bool:
+        """Whether the call's end can be put down to its deadline.
+
+        gRPC rounds a deadline up by as much as 1 % on the wire, so the client gives up a little before ours.
+        """
+        if self.seconds is None:
+            return False
+        left = self.started + self.seconds - time.monotonic()
+        return left <= max(0.02, 0.01 * self.seconds)
+
+
+Stage = Callable[[Call], AbstractAsyncContextManager[None]]
+
+
+class RpcFailure(Exception):  # noqa: N818 - not an error of ours: a call's end on its way to the client
+    """The status that a call ends with. Raised by the errors stage, sent when all stages have ended."""
+
+    def __init__(self, code: Code, status: Status) -> None:
+        super().__init__(status.message)
+        self.code = code
+        self.status = status
+
+
+class ClientGone(asyncio.CancelledError):
+    """A message can't be sent because the call is over; the cancellation itself is still on its way."""
+
+
+class StagesInterceptor(grpc.aio.ServerInterceptor):
+    """Wraps every handler, once, in the stages."""
+
+    def __init__(self, stages: Sequence[tuple[str, Stage]]) -> None:
+        self._stages = tuple(stage for _, stage in stages)
+        self._wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(  # noqa: D102 - grpc's interface
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        path = handler_call_details.method
+        known = self._wrapped.get(path)
+        if known is not None:
+            return known
+        handler = await continuation(handler_call_details)
+        if handler is None or path.startswith(tuple(f"/{name}" for name in SKIPPED)):
+            # None is an unknown method, which grpc answers. It isn't remembered: a client could fill the memory.
+            return cast("Handler", handler)
+        wrapped = _wrap(path, handler, self._stages)
+        self._wrapped[path] = wrapped
+        return wrapped
+
+
+def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
+    streams_in, streams_out = bool(handler.request_streaming), bool(handler.response_streaming)
+    kind = shape(client_streams=streams_in, server_streams=streams_out)
+    attribute = {
+        "unary": "unary_unary",
+        "server_stream": "unary_stream",
+        "client_stream": "stream_unary",
+        "bidi_stream": "stream_stream",
+    }[kind]
+    inner: Callable[..., Any] = getattr(handler, attribute)
+    behave = _streaming(inner) if streams_out else cast("Behaviour", inner)
+    make: Callable[..., Handler] = getattr(grpc, f"{attribute}_rpc_method_handler")
+    name = parse_method(path)
+    # A single request is parsed inside the stages: a refused call isn't parsed, and a malformed one gets our error.
+    parse = None if streams_in else handler.request_deserializer
+
+    async def run(request: Any, context: Context) -> Any:  # noqa: ANN401 - any message
+        raw = tuple(cast("Sequence[tuple[str, str | bytes]]", context.invocation_metadata() or ()))
+        call = Call(
+            path,
+            name.service,
+            name.method,
+            kind,
+            {key: value for key, value in raw if isinstance(value, str)},
+            raw,
+            context,
+            context.time_remaining(),
+            time.monotonic(),
+        )
+        try:
+            async with AsyncExitStack() as stack:
+                for stage in stages:
+                    await stack.enter_async_context(stage(call))
+                return await behave(request if parse is None else _parse(parse, request), context)
+        except RpcFailure as failure:
+            details = ((DETAILS_KEY, failure.status.SerializeToString()),)
+            await context.abort(grpc.StatusCode[failure.code.value], failure.status.message, details)
+
+    return make(
+        run,
+        request_deserializer=handler.request_deserializer if streams_in else None,
+        response_serializer=handler.response_serializer,
+    )
+
+
+def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 - any message
+    try:
+        return parse(raw)
+    except Exception as exc:
+        raise InvalidArgument(
+            "the request isn't a valid message of this method",
+            reason="INVALID_FIELD",
+            violations=[FieldViolation("", "can't be parsed")],
+        ) from exc
+
+
+def _streaming(inner: Callable[..., Any]) -> Behaviour:
+    """Runs a handler that answers with a stream: an async generator, or a coroutine that writes by itself."""
+    if not isasyncgenfunction(inner):
+        return cast("Behaviour", inner)
+
+    async def run(request: Any, context: Context) -> None:  # noqa: ANN401 - any message
+        write = context.write
+        async with aclosing(cast("AsyncGenerator[Any, None]", inner(request, context))) as messages:
+            async for message in messages:
+                try:
+                    await write(message)
+                except grpc.aio.BaseError as exc:
+                    raise ClientGone from exc
+
+    return run

@@ -1,0 +1,158 @@
+"""All metric series that Citewire's processes share.
+
+Names, attributes and buckets of the `gen_ai_*` series are those of OpenTelemetry's GenAI conventions, written the way
+Prometheus writes them (dots become underscores, units become suffixes). Series with a bounded label set exist from
+the start, so that a rate is never missing its first event. No label is unbounded: see `LabelGuard`.
+"""
+
+from collections.abc import Iterable
+from typing import Literal
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from citewire_kit.errors import Code
+
+TokenType = Literal["input", "output"]
+CancelCause = Literal["client", "deadline", "drain", "upstream"]
+CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+class LabelGuard:
+    """Bounds the values of a label that comes from outside: the first `limit` are kept, later ones are `other`."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._limit = limit
+        self._seen: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """Returns `value`, or `other` once the limit is reached."""
+        if value in self._seen:
+            return value
+        if len(self._seen) >= self._limit:
+            return "other"
+        value = value[:128]
+        self._seen.add(value)
+        return value
+
+
+_models = LabelGuard(64)
+_providers = LabelGuard(16)
+_error_types = LabelGuard(64)
+
+TOKENS = Histogram(
+    "gen_ai_client_token_usage",
+    "Number of input and output tokens used.",
+    ["gen_ai_provider_name", "gen_ai_request_model", "gen_ai_operation_name", "gen_ai_token_type"],
+    buckets=(1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864),
+)
+
+OPERATION_DURATION = Histogram(
+    "gen_ai_client_operation_duration_seconds",
+    "GenAI operation duration.",
+    ["gen_ai_provider_name", "gen_ai_request_model", "gen_ai_operation_name", "error_type"],
+    buckets=(0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92),
+)
+
+TTFT = Histogram(
+    "gen_ai_server_time_to_first_token_seconds",
+    "Time to generate the first token for successful responses.",
+    ["gen_ai_provider_name", "gen_ai_request_model"],
+    buckets=(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+)
+
+_RPC = ["grpc_type", "grpc_service", "grpc_method"]
+
+GRPC_SERVER_STARTED = Counter("grpc_server_started_total", "RPCs started on the server.", _RPC)
+GRPC_SERVER_HANDLED = Counter(
+    "grpc_server_handled_total", "RPCs completed on the server, whatever the outcome.", [*_RPC, "grpc_code"]
+)
+GRPC_SERVER_SECONDS = Histogram(
+    "grpc_server_handling_seconds", "Seconds from an RPC's start on the server to its end.", _RPC, buckets=_SECONDS
+)
+GRPC_SERVER_IN_FLIGHT = Gauge("citewire_grpc_server_in_flight", "RPCs that the server is handling now.", _RPC)
+
+GRPC_CLIENT_STARTED = Counter("grpc_client_started_total", "RPCs started by the client.", _RPC)
+GRPC_CLIENT_HANDLED = Counter(
+    "grpc_client_handled_total", "RPCs completed by the client, whatever the outcome.", [*_RPC, "grpc_code"]
+)
+GRPC_CLIENT_SECONDS = Histogram(
+    "grpc_client_handling_seconds", "Seconds from an RPC's start at the client to its end.", _RPC, buckets=_SECONDS
+)
+
+HTTP_REQUESTS = Counter("citewire_http_requests_total", "HTTP requests answered.", ["method", "route", "status"])
+HTTP_SECONDS = Histogram(
+    "citewire_http_request_seconds",
+    "Seconds from an HTTP request's start to the end of its answer.",
+    ["method", "route"],
+    buckets=_SECONDS,
+)
+
+STREAMS_IN_FLIGHT = Gauge("citewire_streams_in_flight", "Answers that are being streamed now.", ["dialect"])
+STREAMS_CANCELLED = Counter(
+    "citewire_streams_cancelled_total", "Streamed answers that ended before their end.", ["cause"]
+)
+
+
+def record_tokens(*, provider: str, model: str, operation: str, token_type: TokenType, count: int) -> None:
+    """Notes tokens that this process spent. Only the process that made the call notes them, and once."""
+    TOKENS.labels(_providers(provider), _models(model), operation, token_type).observe(count)
+
+
+def record_operation(*, provider: str, model: str, operation: str, seconds: float, error_type: str = "") -> None:
+    """Notes one call of a model: its duration, and the class of its error ("" if it succeeded)."""
+    error = _error_types(error_type) if error_type else ""
+    OPERATION_DURATION.labels(_providers(provider), _models(model), operation, error).observe(seconds)
+
+
+def record_ttft(*, provider: str, model: str, seconds: float) -> None:
+    """Notes the seconds from a generation's start to its first token."""
+    TTFT.labels(_providers(provider), _models(model)).observe(seconds)
+
+
+def init_model(
+    *, provider: str, model: str, operation: str, token_types: Iterable[TokenType] = ("input", "output")
+) -> None:
+    """Makes a configured model's series exist before its first call."""
+    provider, model = _providers(provider), _models(model)
+    for token_type in token_types:
+        TOKENS.labels(provider, model, operation, token_type)
+    OPERATION_DURATION.labels(provider, model, operation, "")
+    if operation == "chat":
+        TTFT.labels(provider, model)
+
+
+def init_streams(dialects: Iterable[str], causes: Iterable[CancelCause] = CANCEL_CAUSES) -> None:
+    """Makes the series of the streams that this process serves exist."""
+    for dialect in dialects:
+        STREAMS_IN_FLIGHT.labels(dialect)
+    for cause in causes:
+        STREAMS_CANCELLED.labels(cause)
+
+
+def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
+    """Makes the series of (method, route template, likely statuses) exist."""
+    for method, route, statuses in routes:
+        HTTP_SECONDS.labels(method, route)
+        for status in statuses:
+            HTTP_REQUESTS.labels(method, route, str(status))
+
+
+def init_grpc_server(methods: Iterable[tuple[str, str, str]]) -> None:
+    """Makes the server series of (grpc_type, service, method) exist, for every code."""
+    for method in methods:
+        GRPC_SERVER_STARTED.labels(*method)
+        GRPC_SERVER_SECONDS.labels(*method)
+        GRPC_SERVER_IN_FLIGHT.labels(*method)
+        for code in Code:
+            GRPC_SERVER_HANDLED.labels(*method, code.value)
+
+
+def init_grpc_client(methods: Iterable[tuple[str, str, str]]) -> None:
+    """Makes the client series of (grpc_type, service, method) exist, for every code."""
+    for method in methods:
+        GRPC_CLIENT_STARTED.labels(*method)
+        GRPC_CLIENT_SECONDS.labels(*method)
+        for code in Code:
+            GRPC_CLIENT_HANDLED.labels(*method, code.value)

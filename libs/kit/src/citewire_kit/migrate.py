@@ -1,0 +1,222 @@
+"""Schema migrations: numbered SQL files, applied once, in order, by whichever process comes first.
+
+Files are `migrations/NNNN_name.sql` in the owner's package. A file runs in one transaction, together with the note
+that it was applied. Header comments, before the first statement, change that:
+
+- `-- migrate: no-transaction`: each statement runs by itself, as CREATE INDEX CONCURRENTLY demands. Such a file must
+  bear being run again after it failed half-way (IF NOT EXISTS, and dropping an index that was left invalid).
+- `-- migrate: post`: belongs after the new code's rollout (phase "post"), because the old code would break.
+"""
+
+import asyncio
+import hashlib
+import importlib.resources
+import re
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal, LiteralString, cast
+
+import psycopg
+from psycopg import AsyncConnection, sql
+
+from citewire_kit.errors import StartupError
+from citewire_kit.telemetry import get_logger
+
+Phase = Literal["pre", "post", "all"]
+Connection = AsyncConnection[tuple[Any, ...]]
+
+log = get_logger(__name__)
+
+LOCK_SECONDS: Final = 600.0
+"""Longest wait for another process's migration."""
+
+_POLL_SECONDS: Final = 0.2
+_FILE = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
+
+
+class MigrationError(StartupError):
+    """The migrations can't be applied; the message says which file and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One migration file."""
+
+    file: str
+    text: str
+    sha256: str
+    transactional: bool
+    post: bool
+
+
+async def migrate(
+    dsn: str, *, schema: str, package: str, phase: Phase = "all", lock_seconds: float = LOCK_SECONDS
+) -> list[str]:
+    """Applies the migrations of `package` that `schema` lacks.
+
+    Any number of processes may do this at the same time: one works, the others wait and find nothing left to do.
+
+    Args:
+        dsn: Connection string of the owner's role.
+        schema: The owner's schema; it is made if it doesn't exist, and keeps the list of what was applied.
+        package: Package that holds the folder `migrations`.
+        phase: "pre": what the new code needs. "post": what only the new code bears. "all": both, in file order.
+        lock_seconds: Longest wait for another process's migration.
+
+    Returns:
+        The names of the files that were applied now.
+
+    Raises:
+        MigrationError: The database can't be reached, a file that was applied has changed, or a file failed.
+    """
+    migrations = read_migrations(package)
+    try:
+        connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10)
+    except psycopg.OperationalError as exc:
+        raise MigrationError(f"cannot connect to migrate {schema}: {str(exc).strip()}") from exc
+    async with connection:
+        async with _locked(connection, schema, lock_seconds):
+            applied = await _applied(connection, schema)
+            _verify(migrations, applied, schema)
+            due = [m for m in migrations if m.file not in applied and (phase == "all" or m.post == (phase == "post"))]
+            for migration in due:
+                await _apply(connection, schema, migration)
+    return [migration.file for migration in due]
+
+
+def read_migrations(package: str) -> list[Migration]:
+    """Reads the migration files of `package`, in order.
+
+    Raises:
+        MigrationError: A file's name isn't NNNN_name.sql, or a number is there twice.
+    """
+    folder = importlib.resources.files(package).joinpath("migrations")
+    found: dict[str, Migration] = {}
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not entry.name.endswith(".sql"):
+            continue
+        number = entry.name[:4]
+        if not _FILE.fullmatch(entry.name) or number in found:
+            raise MigrationError(f"migration {entry.name}: names must be NNNN_name.sql, each number once")
+        found[number] = _parse(entry.name, entry.read_text("utf-8"))
+    return list(found.values())
+
+
+def split_statements(text: str) -> Iterator[str]:
+    """Splits SQL at the semicolons that end statements; those in strings, dollar quotes and comments don't."""
+    start = 0
+    for match in _LEXEME.finditer(text):
+        if match.group() == ";":
+            yield from _statement(text[start : match.start()])
+            start = match.end()
+    yield from _statement(text[start:])
+
+
+_LEXEME = re.compile(
+    r"""
+      '(?:[^']|'')*'                          # string
+    | "(?:[^"]|"")*"                          # quoted name
+    | (?P<tag>\$(?:[A-Za-z_]\w*)?\$).*?(?P=tag)  # dollar-quoted string
+    | --[^\n]*                                # comment
+    | /\*.*?\*/                               # comment
+    | ;
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def _statement(text: str) -> Iterator[str]:
+    if re.sub(r"--[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL).strip():
+        yield text.strip()
+
+
+def _parse(file: str, text: str) -> Migration:
+    options: set[str] = set()
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("--"):
+            break
+        if line.startswith("-- migrate:"):
+            options.add(line.removeprefix("-- migrate:").strip())
+    unknown = options - {"no-transaction", "post"}
+    if unknown:
+        raise MigrationError(f"migration {file}: unknown option {sorted(unknown)[0]!r}")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return Migration(file, text, digest, "no-transaction" not in options, "post" in options)
+
+
+@asynccontextmanager
+async def _locked(connection: Connection, schema: str, seconds: float) -> AsyncGenerator[None, None]:
+    """Holds the schema's advisory lock.
+
+    It is polled for: a session that waits in pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY in
+    the session that has the lock waits in turn.
+    """
+    key = int.from_bytes(hashlib.sha256(f"citewire-migrate:{schema}".encode()).digest()[:8], "big", signed=True)
+    until = time.monotonic() + seconds
+    while True:
+        row = await (await connection.execute("SELECT pg_try_advisory_lock(%s)", (key,))).fetchone()
+        if row is not None and row[0]:
+            break
+        if time.monotonic() > until:
+            raise MigrationError(f"another process has been migrating {schema} for more than {seconds:.0f} s")
+        await asyncio.sleep(_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        if not connection.closed:
+            await connection.execute("SELECT pg_advisory_unlock(%s)", (key,))
+
+
+async def _applied(connection: Connection, schema: str) -> dict[str, str]:
+    name = sql.Identifier(schema)
+    await connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(name))
+    await connection.execute(
+        sql.SQL(
+            "CREATE TABLE IF NOT EXISTS {}.schema_migrations"
+            " (file text PRIMARY KEY, sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
+        ).format(name)
+    )
+    rows = await connection.execute(sql.SQL("SELECT file, sha256 FROM {}.schema_migrations").format(name))
+    return {str(file): str(digest) for file, digest in await rows.fetchall()}
+
+
+def _verify(migrations: list[Migration], applied: dict[str, str], schema: str) -> None:
+    for migration in migrations:
+        if migration.file in applied and applied[migration.file] != migration.sha256:
+            raise MigrationError(
+                f"migration {migration.file} was changed after it had been applied to {schema}: restore the file, and "
+                "put the change into a new one"
+            )
+    unknown = applied.keys() - {migration.file for migration in migrations}
+    if unknown:
+        log.warning("schema_is_newer_than_code", schema=schema, files=sorted(unknown))
+
+
+async def _apply(connection: Connection, schema: str, migration: Migration) -> None:
+    log.info("migration_started", schema=schema, file=migration.file)
+    started = time.monotonic()
+    try:
+        if migration.transactional:
+            async with connection.transaction():
+                await connection.execute(_literal(migration.text), prepare=False)
+                await _note(connection, schema, migration)
+        else:
+            for statement in split_statements(migration.text):
+                await connection.execute(_literal(statement), prepare=False)
+            await _note(connection, schema, migration)
+    except psycopg.Error as exc:
+        raise MigrationError(f"migration {migration.file} of {schema} failed: {str(exc).strip()}") from exc
+    log.info("migration_applied", schema=schema, file=migration.file, seconds=round(time.monotonic() - started, 3))
+
+
+async def _note(connection: Connection, schema: str, migration: Migration) -> None:
+    await connection.execute(
+        sql.SQL("INSERT INTO {}.schema_migrations (file, sha256) VALUES (%s, %s)").format(sql.Identifier(schema)),
+        (migration.file, migration.sha256),
+    )
+
+
+def _literal(text: str) -> LiteralString:
+    return cast("LiteralString", text)  # a file of our own package is as literal as a string in the source

@@ -1,0 +1,186 @@
+"""Connections to Postgres, and the one function that sets the tenant of a transaction."""
+
+import importlib.resources
+import re
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, Final, LiteralString, cast
+
+import psycopg
+from psycopg import AsyncConnection, sql
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import AsyncConnectionPool
+
+from citewire_kit.deadline import remaining
+from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+
+Connection = AsyncConnection[tuple[Any, ...]]
+Pool = AsyncConnectionPool[Connection]
+
+log = get_logger(__name__)
+
+STATEMENT_SECONDS: Final = 30.0
+"""Longest that one statement may run; less if the running call has less left."""
+
+CHECKOUT_SECONDS: Final = 5.0
+"""Longest wait for a free connection."""
+
+RETRY_SECONDS: Final = 1.0
+
+
+async def open_pool(
+    dsn: str, *, min_size: int = 1, max_size: int = 8, name: str, checkout_seconds: float = CHECKOUT_SECONDS
+) -> Pool:
+    """Opens a pool of autocommit connections.
+
+    The pool connects in the background and goes on trying, so a database that is still starting, or comes back, is
+    found; until then calls fail with `DATABASE_UNAVAILABLE`.
+
+    Args:
+        dsn: libpq connection string, of the role that the process works as.
+        min_size: Connections that are kept.
+        max_size: Connections at most.
+        name: Shown as `application_name`.
+        checkout_seconds: Longest wait for a free connection.
+
+    Raises:
+        StartupError: The connection string is malformed.
+    """
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise StartupError(f"the connection string of {name} isn't one that libpq understands") from None
+    pool: Pool = AsyncConnectionPool(
+        dsn,
+        connection_class=AsyncConnection,
+        kwargs={
+            "autocommit": True,
+            "application_name": name,
+            "connect_timeout": 5,
+            "keepalives_idle": 10,
+            "keepalives_interval": 3,
+            "keepalives_count": 3,
+        },
+        min_size=min_size,
+        max_size=max_size,
+        name=name,
+        timeout=checkout_seconds,
+        reconnect_timeout=5,  # then the next checkout starts over, instead of waiting for a growing backoff
+        max_lifetime=30 * 60,
+        check=_check,
+        open=False,
+    )
+    await pool.open()
+    return pool
+
+
+@asynccontextmanager
+async def tenant_transaction(
+    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS
+) -> AsyncGenerator[Connection, None]:
+    """Opens a transaction in which row-level security shows this tenant's rows.
+
+    The settings end with the transaction, so a connection (or a transaction-mode pooler's server) never carries one
+    tenant's context into another's.
+
+    Raises:
+        Unavailable: The database can't be reached, or another transaction got in the way; the whole transaction can
+            be repeated (reason `DATABASE_UNAVAILABLE`).
+        DeadlineExceeded: A statement was cancelled at its time limit, or no time is left.
+    """
+    settings = {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
+    async with _transaction(pool, settings, statement_seconds) as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def transaction(pool: Pool, *, statement_seconds: float = STATEMENT_SECONDS) -> AsyncGenerator[Connection, None]:
+    """Opens a transaction without a tenant, for tables without tenants' content. Raises as `tenant_transaction`."""
+    async with _transaction(pool, {}, statement_seconds) as connection:
+        yield connection
+
+
+def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
+    """Reads named queries from a `.sql` file of a package.
+
+    A query starts with a line `-- name: find_document`; comment lines that follow describe it and stay in it.
+
+    Raises:
+        ValueError: A name is given twice, or text stands before the first name.
+    """
+    text = importlib.resources.files(package).joinpath(file).read_text("utf-8")
+    parts = re.split(r"^-- name: *(\w+) *$", text, flags=re.MULTILINE)
+    if re.sub(r"^--.*$", "", parts[0], flags=re.MULTILINE).strip():
+        raise ValueError(f"{file}: there is SQL before the first '-- name:'")
+    queries: dict[str, LiteralString] = {}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        if name in queries:
+            raise ValueError(f"{file}: {name} is there twice")
+        # A file of our own package is as literal as a string in the source.
+        queries[name] = cast("LiteralString", body.strip())
+    return queries
+
+
+@asynccontextmanager
+async def _transaction(
+    pool: Pool, settings: Mapping[str, str], statement_seconds: float
+) -> AsyncGenerator[Connection, None]:
+    with _translated():
+        # The pool's block commits at its end, and rolls back if it is left by an exception.
+        async with pool.connection(timeout=_within(pool.timeout)) as connection:
+            await connection.execute(_begin(settings, _within(statement_seconds)), prepare=False)
+            yield connection
+
+
+def _begin(settings: Mapping[str, str], statement_seconds: float) -> sql.Composed:
+    """BEGIN and all settings of the transaction, in one round trip.
+
+    Plans are made for the values at hand: a generic one takes the vector index for tenants whose few rows are found
+    faster, and completely, without it.
+    """
+    everything = {
+        "statement_timeout": f"{max(1, int(statement_seconds * 1000))}ms",
+        "plan_cache_mode": "force_custom_plan",
+        **settings,
+    }
+    calls = [
+        sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), sql.Literal(value))
+        for key, value in everything.items()
+    ]
+    return sql.SQL("BEGIN; SELECT {}").format(sql.SQL(", ").join(calls))
+
+
+def _within(seconds: float) -> float:
+    left = remaining()
+    if left is None:
+        return seconds
+    if left <= 0:
+        raise DeadlineExceeded("no time was left for the database", reason="DEADLINE_EXCEEDED")
+    return min(seconds, left)
+
+
+async def _check(connection: Connection) -> None:
+    """Finds a connection that the server has closed, without a round trip: reading its socket then fails."""
+    connection.pgconn.consume_input()
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Turns what the database says about itself into errors of ours; the driver's text only goes to the log."""
+    try:
+        yield
+    except psycopg.errors.QueryCanceled as exc:
+        log.warning("statement_timed_out", error=str(exc))
+        raise DeadlineExceeded("the database took longer than allowed", reason="DEADLINE_EXCEEDED") from exc
+    except (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected) as exc:
+        log.warning("transaction_lost", error=str(exc))
+        raise Unavailable(
+            "another transaction got in the way", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
+        ) from exc
+    except psycopg.OperationalError as exc:
+        log.warning("database_unavailable", error=str(exc), error_type=type(exc).__name__)
+        raise Unavailable(
+            "the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=RETRY_SECONDS
+        ) from exc

@@ -1,0 +1,247 @@
+"""The gRPC server of a process, and the frame in which a process runs until it is told to stop."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from typing import Any, Final, TypeVar
+
+import grpc
+from grpc_reflection.v1alpha import reflection
+
+from citewire_kit import health, metrics
+from citewire_kit.channel import MAX_MESSAGE_BYTES
+from citewire_kit.errors import StartupError
+from citewire_kit.interceptors import INTERCEPTOR_ORDER, StagesInterceptor
+from citewire_kit.methods import methods_of
+from citewire_kit.settings import ProcessSettings
+from citewire_kit.stages import Load, build_stages
+from citewire_kit.telemetry import get_logger
+
+__all__ = ["INTERCEPTOR_ORDER", "GrpcServer", "run", "run_until_signal", "stop_signal"]
+
+T = TypeVar("T")
+Servicer = TypeVar("Servicer")
+
+log = get_logger(__name__)
+
+MAX_CONNECTION_AGE_MS: Final = 30_000
+"""Connections are renewed this often, so that clients find new replicas."""
+
+MAX_CONNECTION_AGE_GRACE_MS: Final = 310_000
+"""How long a renewed connection's calls may go on: longer than the longest stream (300 s), or it is cut."""
+
+
+class GrpcServer:
+    """A grpc.aio server with the ordered stages, health and reflection.
+
+    Example:
+        server = GrpcServer(settings, service="embedder", max_concurrent=64)
+        server.add(add_EmbedderServiceServicer_to_server, servicer, "citewire.embedder.v1.EmbedderService")
+        await server.start()
+    """
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        *,
+        service: str,
+        max_concurrent: int | None = None,
+        stream_window: bool = False,
+    ) -> None:
+        """Builds the server; it must be built inside the event loop that will run it.
+
+        Args:
+            settings: The process's settings.
+            service: The process's name, as in `telemetry.setup`.
+            max_concurrent: Calls handled at the same time; one more is answered RESOURCE_EXHAUSTED at once. None: no
+                limit.
+            stream_window: Whether the server's receive window is as tiny as the client's for streams.
+        """
+        self._settings = settings
+        self._load = Load(max_concurrent)
+        self._names: list[str] = []
+        self._port: int | None = None
+        self._decided = False
+        self._health = health.HealthServicer()
+        stages = build_stages(auth=settings.auth, load=self._load)
+        self._server = grpc.aio.server(
+            interceptors=[StagesInterceptor(stages)], options=_options(stream_window=stream_window)
+        )
+
+    @property
+    def port(self) -> int | None:
+        """The port that the server listens on; None before its start."""
+        return self._port
+
+    @property
+    def in_flight(self) -> int:
+        """How many calls are being handled, probes not counted."""
+        return self._load.in_flight
+
+    @property
+    def serving_decided(self) -> bool:
+        """Whether `set_serving` has been called: the application then follows its own readiness."""
+        return self._decided
+
+    def add(self, register: Callable[[Servicer, grpc.aio.Server], None], servicer: Servicer, full_name: str) -> None:
+        """Adds a service, with its metrics; before `start`."""
+        register(servicer, self._server)
+        self._names.append(full_name)
+        metrics.init_grpc_server(methods_of(full_name))
+
+    async def start(self) -> int:
+        """Listens, with health NOT_SERVING. A second call does nothing.
+
+        Returns:
+            The bound port.
+
+        Raises:
+            StartupError: The address can't be had.
+        """
+        if self._port is not None:
+            return self._port
+        self._health.add(self._names)
+        health.register(self._health, self._server)
+        reflection.enable_server_reflection((*self._names, health.NAME, reflection.SERVICE_NAME), self._server)
+        address = _address(self._settings.host, self._settings.port)
+        try:
+            self._port = self._server.add_insecure_port(address)
+        except RuntimeError as exc:
+            raise StartupError(
+                f"cannot listen on {address}: the address is taken or not this machine's. Stop what uses it, or set "
+                f"{self._settings.env_name('port')} to another port."
+            ) from exc
+        await self._server.start()
+        log.info("listening", host=self._settings.host, port=self._port)
+        return self._port
+
+    def set_serving(self, serving: bool) -> None:
+        """Says through health checks whether the server wants calls. Clients leave a NOT_SERVING server."""
+        self._decided = True
+        self._health.set_serving(serving)
+
+    async def drain_and_stop(self) -> None:
+        """Lets clients leave, lets running calls finish, and stops.
+
+        NOT_SERVING first; after `leave_seconds` no new call is taken; running calls have `drain_seconds`, and are
+        cancelled when these are over. Cancelling this coroutine cuts the waiting short and stops at once.
+        """
+        if self._port is None:
+            return
+        log.info("draining", in_flight=self._load.in_flight)
+        try:
+            self._health.close()
+            await asyncio.sleep(self._settings.leave_seconds)
+            self._health.end_watches()
+            grace = self._settings.drain_seconds
+            # Calls that are still running when the grace is over are cut by us: their metrics say so.
+            timer = asyncio.get_running_loop().call_later(max(0.0, grace - 0.05), self._load.cut)
+            await self._server.stop(grace)
+            timer.cancel()
+        finally:
+            self._load.cut()
+            await self._server.stop(None)
+        log.info("stopped")
+
+
+async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], settings: ProcessSettings) -> None:
+    """Runs a process from its start until SIGTERM or SIGINT, and ends it in order.
+
+    `start` builds everything, enters what must be closed into the stack, and returns the server. A server that it
+    didn't start is started then; a server whose `set_serving` it didn't call is SERVING then. At the signal: drain,
+    stop the server, close the stack in reverse. A second signal cuts the drain short.
+
+    Raises:
+        StartupError: From `start`; what the stack holds is closed.
+    """
+    stop = stop_signal()
+    async with AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(_start(start, stack))
+        stopping = asyncio.create_task(stop.wait())
+        stack.callback(stopping.cancel)
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+            return
+        server = starting.result()
+        await stopping
+        stop.clear()
+        await _until(server.drain_and_stop(), stop)
+
+
+async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack: AsyncExitStack) -> GrpcServer:
+    server = await start(stack)
+    await server.start()
+    if not server.serving_decided:
+        server.set_serving(True)
+    return server
+
+
+async def _until(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Runs `work`, and cancels it when `stop` is set."""
+    working = asyncio.create_task(work)
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await working
+    finally:
+        stopping.cancel()
+
+
+def stop_signal() -> asyncio.Event:
+    """Returns an event that SIGTERM and SIGINT set, from now on. For processes without a gRPC server."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+    return event
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Runs a process's main coroutine on uvloop; a `StartupError` becomes one plain line and exit code 1."""
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return runner.run(main)
+    except StartupError as exc:
+        log.error("cannot_start", error=str(exc))  # noqa: TRY400 - the message says it all, a traceback would hide it
+        raise SystemExit(1) from None
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _options(*, stream_window: bool) -> list[tuple[str, int]]:
+    options = [
+        ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server that gets half of the calls
+        ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
+        ("grpc.max_connection_age_grace_ms", MAX_CONNECTION_AGE_GRACE_MS),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ("grpc.max_metadata_size", 16 * 1024),
+    ]
+    if stream_window:
+        options += [("grpc.http2.lookahead_bytes", 64), ("grpc.http2.bdp_probe", 0)]
+    return options

@@ -1,0 +1,148 @@
+"""The base of each process's settings.
+
+Each process has one frozen settings class with its own environment prefix. It is built once, in `__main__`, with
+`load_settings`; no other code reads the environment.
+"""
+
+import ipaddress
+import sys
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn, Self, TypeVar
+
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+S = TypeVar("S", bound="BaseSettings")
+
+Auth = Literal["keys", "off"]
+
+
+def settings_config(prefix: str) -> SettingsConfigDict:
+    """Returns the model config of a settings class whose environment variables start with `prefix`."""
+    return SettingsConfigDict(
+        env_prefix=prefix,
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,  # an empty variable is an unset one, as compose files and shells produce them
+        validate_by_name=True,  # tests build settings with keywords
+        validate_by_alias=True,
+        validate_default=True,
+    )
+
+
+class ProcessSettings(BaseSettings):
+    """What every server process can be told. Subclasses set `model_config = settings_config("CITEWIRE_X_")`."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Loopback by default: opening a port to a network is a decision."""
+
+    port: int = Field(ge=0, le=65535)
+    """Port to listen on; 0 takes a free one (tests)."""
+
+    metrics_host: str = "127.0.0.1"
+    """Address of the metrics server, never the public one."""
+
+    metrics_port: int = Field(ge=0, le=65535)
+    """Port of the metrics server; 0 takes a free one (tests)."""
+
+    auth: Auth = Field(default="keys", validation_alias=AliasChoices("CITEWIRE_AUTH"))
+    """`keys`: every call needs a tenant. `off`: calls without one work for the local tenant, on loopback only."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
+    )
+    """Least level that is logged."""
+
+    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
+    """`json` for machines, one object per line; `console` for people."""
+
+    otlp_endpoint: str | None = Field(
+        default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT"), pattern=r"^https?://.+"
+    )
+    """OTLP gRPC endpoint for traces, for example http://localhost:4317. None: nothing is exported."""
+
+    drain_seconds: float = Field(default=330.0, ge=0)
+    """Grace in seconds for running calls at SIGTERM: longer than the longest stream (300 s) or it is cut."""
+
+    leave_seconds: float = Field(default=2.0, ge=0)
+    """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first."""
+
+    @model_validator(mode="after")
+    def _no_auth_stays_on_loopback(self) -> Self:
+        if self.auth == "off":
+            for field in ("host", "metrics_host"):
+                if not is_loopback(str(getattr(self, field))):
+                    raise ValueError(
+                        f"{self.env_name(field)} must be a loopback address while CITEWIRE_AUTH is off: "
+                        "anyone on the network could read and change everything"
+                    )
+        return self
+
+    @classmethod
+    def env_name(cls, field: str) -> str:
+        """Returns the environment variable that sets `field`."""
+        return _env_name(cls, field)
+
+
+def is_loopback(host: str) -> bool:
+    """Says whether `host` is `localhost` or a loopback IP address. Other names are not resolved: they are not."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def load_settings(cls: type[S]) -> S:
+    """Builds the settings from the environment.
+
+    If they are invalid, each problem is printed with the name of its environment variable and the process exits with
+    code 2.
+    """
+    try:
+        return cls()
+    except ValidationError as exc:
+        _refuse(cls, exc)
+
+
+def _refuse(cls: type[BaseSettings], exc: ValidationError) -> NoReturn:
+    lines = [_describe(cls, error["loc"], error["type"], error["msg"], error["input"]) for error in exc.errors()]
+    sys.stderr.write("Invalid settings:\n" + "".join(f"  {line}\n" for line in lines))
+    raise SystemExit(2) from None
+
+
+def _describe(cls: type[BaseSettings], loc: Sequence[int | str], kind: str, message: str, value: object) -> str:
+    message = message.removeprefix("Value error, ")
+    if not loc:
+        return message
+    field, name = _field_of(cls, str(loc[0]))
+    if kind == "missing":
+        return f"{name}: is required and not set"
+    secret = field is not None and "Secret" in str(field.annotation)
+    shown = "" if secret or isinstance(value, SecretStr) else f" (it is {str(value)[:100]!r})"
+    return f"{name}: {message}{shown}"
+
+
+def _field_of(cls: type[BaseSettings], loc: str) -> tuple[FieldInfo | None, str]:
+    """Pydantic names a field by its own name or by its alias, whichever gave the value."""
+    for name, field in cls.model_fields.items():
+        if loc == name or loc in _aliases(field):
+            return field, _env_name(cls, name)
+    return None, loc
+
+
+def _env_name(cls: type[BaseSettings], field: str) -> str:
+    aliases = _aliases(cls.model_fields[field])
+    prefix: Any = cls.model_config.get("env_prefix", "")
+    return aliases[0] if aliases else f"{prefix}{field}".upper()
+
+
+def _aliases(field: FieldInfo) -> list[str]:
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return [choice for choice in alias.choices if isinstance(choice, str)]
+    return [alias] if isinstance(alias, str) else []

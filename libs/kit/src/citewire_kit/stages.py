@@ -1,0 +1,211 @@
+"""The stages that every call passes, one function each. `interceptors.py` runs them; their order is in one list."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
+from contextvars import ContextVar
+
+import grpc
+from opentelemetry.trace import SpanKind, StatusCode
+
+from citewire_kit import metrics
+from citewire_kit.deadline import budget
+from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal, ResourceExhausted, Unauthenticated
+from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, ClientGone, RpcFailure, Stage
+from citewire_kit.settings import Auth
+from citewire_kit.status import to_rpc_status
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import (
+    LOCAL_TENANT,
+    REQUEST_ID_KEY,
+    current_request_id,
+    from_metadata,
+    use_request_id,
+    use_tenant,
+)
+from citewire_kit.tracing import extract, get_tracer
+
+log = get_logger(__name__)
+_tracer = get_tracer(__name__)
+
+RETRY_SECONDS = 1.0
+"""What a refused caller is told to wait."""
+
+
+class Load:
+    """How many calls a server is handling, and how many it takes."""
+
+    def __init__(self, max_concurrent: int | None) -> None:
+        self.max_concurrent = max_concurrent
+        self.in_flight = 0
+        self.cutting = False
+
+    def enter(self) -> None:
+        """Counts a call in."""
+        self.in_flight += 1
+
+    def leave(self) -> None:
+        """Counts a call out."""
+        self.in_flight -= 1
+
+    def cut(self) -> None:
+        """Notes that calls which end from now on are cut by the server's own stop."""
+        self.cutting = True
+
+
+current_load: ContextVar[Load | None] = ContextVar("citewire_load", default=None)
+
+
+def build_stages(*, auth: Auth, load: Load) -> list[tuple[str, Stage]]:
+    """Returns the stages in `INTERCEPTOR_ORDER`."""
+    table: dict[str, Stage] = {
+        "request_id": _request_id,
+        "tracing": _tracing,
+        "metrics": _metrics,
+        "errors": _errors,
+        "tenant": lambda call: _tenant(call, auth),
+        "limits": lambda call: _limits(call, load),
+    }
+    return [(name, table[name]) for name in INTERCEPTOR_ORDER]
+
+
+@asynccontextmanager
+async def _request_id(call: Call) -> AsyncGenerator[None, None]:
+    """Takes over the caller's request id, or makes one; sets the time budget from the call's deadline."""
+    with ExitStack() as stack:
+        stack.enter_context(use_request_id(call.metadata.get(REQUEST_ID_KEY, "")))
+        if call.seconds is not None:
+            stack.enter_context(budget(call.seconds))
+        yield
+
+
+@asynccontextmanager
+async def _tracing(call: Call) -> AsyncGenerator[None, None]:
+    """Continues the caller's trace with a server span."""
+    with _tracer.start_as_current_span(
+        call.path.removeprefix("/"),
+        context=extract(call.metadata),
+        kind=SpanKind.SERVER,
+        attributes={"rpc.system": "grpc", "rpc.service": call.service, "rpc.method": call.method},
+        record_exception=False,  # exceptions can quote content
+        set_status_on_exception=False,
+    ) as span:
+        code = Code.OK
+        try:
+            yield
+        except BaseException as exc:
+            code = code_of(exc, call)
+            raise
+        finally:
+            if span.is_recording():
+                span.set_attribute("rpc.grpc.status_code", grpc.StatusCode[code.value].value[0])
+                if code is not Code.OK:
+                    span.set_status(StatusCode.ERROR, code.value)
+
+
+@asynccontextmanager
+async def _metrics(call: Call) -> AsyncGenerator[None, None]:
+    """Counts the call, whatever the later stages and the handler make of it."""
+    labels = (call.shape, call.service, call.method)
+    metrics.GRPC_SERVER_STARTED.labels(*labels).inc()
+    in_flight = metrics.GRPC_SERVER_IN_FLIGHT.labels(*labels)
+    in_flight.inc()
+    code = Code.OK
+    try:
+        yield
+    except BaseException as exc:
+        code = code_of(exc, call)
+        raise
+    finally:
+        in_flight.dec()
+        metrics.GRPC_SERVER_SECONDS.labels(*labels).observe(time.monotonic() - call.started)
+        metrics.GRPC_SERVER_HANDLED.labels(*labels, code.value).inc()
+
+
+@asynccontextmanager
+async def _errors(call: Call) -> AsyncGenerator[None, None]:
+    """Turns every exception into a status: ours as it is, any other into a safe one, with its traceback in the log."""
+    try:
+        yield
+    except CitewireError as exc:
+        if exc.code in (Code.INTERNAL, Code.DATA_LOSS, Code.UNKNOWN):
+            log.exception("rpc_failed", rpc=call.path, code=exc.code.value, reason=exc.reason)
+        else:
+            log.info("rpc_refused", rpc=call.path, code=exc.code.value, reason=exc.reason, message=exc.message)
+        raise _failure(exc) from exc
+    except TimeoutError as exc:
+        log.warning("rpc_timed_out", rpc=call.path, exc_info=True)
+        raise _failure(
+            DeadlineExceeded("the call took longer than its time budget", reason="DEADLINE_EXCEEDED")
+        ) from exc
+    except asyncio.CancelledError as exc:
+        if isinstance(exc, ClientGone) or _task_cancelled():
+            log.info("rpc_cancelled", rpc=call.path, code=code_of(exc, call).value)
+            raise
+        # Something inside was cancelled, not the call. Passed on, it would leave the client waiting for ever.
+        log.exception("rpc_failed", rpc=call.path, code=Code.INTERNAL.value)
+        raise _failure(_internal()) from exc
+    except grpc.aio.BaseError as exc:
+        if not isinstance(exc, grpc.aio.AbortError):
+            log.info("rpc_cancelled", rpc=call.path, code=Code.CANCELLED.value)
+        raise
+    except Exception as exc:
+        log.exception("rpc_failed", rpc=call.path, code=Code.INTERNAL.value)
+        raise _failure(_internal()) from exc
+
+
+@asynccontextmanager
+async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
+    """Sets the tenant from the metadata. Without auth, a call that names none works for the local one."""
+    tenant = from_metadata(call.raw_metadata)
+    if tenant is None:
+        if auth == "keys":
+            raise Unauthenticated("the call carries no tenant", reason="TENANT_MISSING")
+        tenant = LOCAL_TENANT
+    with use_tenant(tenant):
+        yield
+
+
+@asynccontextmanager
+async def _limits(_call: Call, load: Load) -> AsyncGenerator[None, None]:
+    """Takes the call in if there is room, and refuses it at once if there isn't."""
+    if load.max_concurrent is not None and load.in_flight >= load.max_concurrent:
+        raise ResourceExhausted(
+            "the server is at its limit of concurrent calls", reason="OVERLOADED", retry_after=RETRY_SECONDS
+        )
+    load.enter()
+    token = current_load.set(load)
+    try:
+        yield
+    finally:
+        current_load.reset(token)
+        load.leave()
+
+
+def code_of(exc: BaseException, call: Call) -> Code:
+    """Says with which code a call ends that `exc` leaves."""
+    if isinstance(exc, RpcFailure):
+        return exc.code
+    if isinstance(exc, grpc.aio.AbortError):
+        return Code[call.context.code().name]
+    if isinstance(exc, (asyncio.CancelledError, grpc.aio.BaseError)):
+        return Code.DEADLINE_EXCEEDED if call.out_of_time() else Code.CANCELLED
+    return Code.INTERNAL
+
+
+def _failure(exc: CitewireError) -> RpcFailure:
+    return RpcFailure(exc.code, to_rpc_status(exc))
+
+
+def _internal() -> Internal:
+    return Internal(
+        "the service failed; its log has the details under the request id",
+        reason="INTERNAL",
+        metadata={"request_id": current_request_id()},
+    )
+
+
+def _task_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,43 @@
+"""Counting of streamed answers: how many run, and why those that were cut were cut."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from citewire_kit.deadline import remaining
+from citewire_kit.errors import CitewireError, Code
+from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCause
+from citewire_kit.stages import current_load
+
+
+@contextmanager
+def track_stream(dialect: str) -> Generator[None]:
+    """Counts one streamed answer while the block runs, and notes the cause if it is cut.
+
+    For use around the body of a streaming gRPC handler. A cut shows there as CancelledError, or as GeneratorExit when
+    the client left between two messages.
+    """
+    gauge = STREAMS_IN_FLIGHT.labels(dialect)
+    gauge.inc()
+    try:
+        yield
+    except (asyncio.CancelledError, GeneratorExit):
+        STREAMS_CANCELLED.labels(cancel_cause()).inc()
+        raise
+    except CitewireError as exc:
+        if exc.code is Code.DEADLINE_EXCEEDED:
+            STREAMS_CANCELLED.labels("deadline").inc()
+        elif exc.code is Code.UNAVAILABLE:
+            STREAMS_CANCELLED.labels("upstream").inc()
+        raise
+    finally:
+        gauge.dec()
+
+
+def cancel_cause() -> CancelCause:
+    """Says why the running call is being cancelled: our drain, its deadline, or else its client."""
+    load = current_load.get()
+    if load is not None and load.cutting:
+        return "drain"
+    left = remaining()
+    return "deadline" if left is not None and left <= 0.02 else "client"
