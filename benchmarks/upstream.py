@@ -6,7 +6,8 @@ one for all processes of a machine, so whoever reads the token at the far end kn
 `python -m benchmarks.upstream --port 0` prints one line, `{"port": …}`, when it is ready, and serves until SIGTERM.
 Tests run it in their own loop: `async with Upstream(UpstreamSettings(rate=50)).running() as base_url: …`.
 
-Endpoints: `POST /v1/chat/completions` (streamed or not), `GET /v1/models`, `GET /stats`.
+Endpoints: `POST /v1/chat/completions` (streamed or not), `GET /v1/models`, `GET /stats`, and `PATCH /settings` with
+fields of `UpstreamSettings`, which hold for the requests after it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import signal
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import cast
 
 from aiohttp import web
@@ -81,6 +82,7 @@ class Upstream:
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/stats", self._stats)
+        app.router.add_patch("/settings", self._change)
         # The handler is cancelled when its client leaves: that is how the closed socket is seen at once.
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.5)
         await runner.setup()
@@ -103,6 +105,10 @@ class Upstream:
 
     async def _stats(self, _: web.Request) -> web.Response:
         return web.json_response({**asdict(self.stats), "now": time.monotonic()})
+
+    async def _change(self, request: web.Request) -> web.Response:
+        self.settings = replace(self.settings, **await request.json())
+        return web.json_response(asdict(self.settings))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         self.stats.requests += 1

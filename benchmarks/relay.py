@@ -1,0 +1,238 @@
+"""How much it costs to relay a token: generator + gateway against LiteLLM's proxy and a direct read.
+
+One fake upstream, one reader, one core for the system that is measured and another for everything else. All figures
+come from one run on one machine; only their ratios mean anything elsewhere.
+
+- *CPU per token*: user and system time of the system's processes, divided by the tokens that arrived.
+- *Streams held*: the most at which tokens arrive at the upstream's pace (≥ 97 %) and p95 of the relay latency is
+  ≤ 100 ms. A number counts as held if one of two tries holds it.
+- *Relay latency*: from the moment the upstream wrote a token, which it carries, to its arrival at the reader.
+- *Time to first token added*: median over single requests, less the median of the direct read.
+
+Usage: python -m benchmarks.relay [--window SECONDS] [--only litellm|citewire]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+from benchmarks.relay_citewire import citewire
+from benchmarks.relay_load import Load, Target, measure_first_token, run_load, tokens_for
+from benchmarks.relay_systems import litellm, log_folder, upstream
+from benchmarks.tables import describe_machine, format_table
+
+RATE = 50.0
+FIRST_TOKEN_REQUESTS = 50
+WARM_UP_REQUESTS = 10
+TRIES = 2
+QUESTION = "What does the paced upstream say?"
+OPENAI_BODY: dict[str, object] = {
+    "model": "paced",
+    "messages": [{"role": "user", "content": QUESTION}],
+    "stream": True,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system that is measured: its name, how it is asked, what its processes cost, and the loads that it is given."""
+
+    name: str
+    target: Target
+    cpu_seconds: Callable[[], float]
+    steps: Sequence[int]
+    """Numbers of streams, ascending; the climb ends at the first that isn't held."""
+    saturating: int
+    """A number of streams beyond what it holds."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What was measured of one system."""
+
+    name: str
+    loads: dict[int, Load] = field(default_factory=dict[int, Load])
+    held: int = 0
+    saturated: Load | None = None
+    first_token_ms: list[float] = field(default_factory=list[float])
+
+
+class Bench:
+    """One run: the upstream, the window, and the results so far."""
+
+    def __init__(self, upstream_url: str, window: float) -> None:
+        self._upstream_url = upstream_url
+        self._window = window
+
+    async def measure(self, system: System) -> Result:
+        """Time to first token, then the climb, then saturation."""
+        result = Result(system.name)
+        await self._pace(tokens=3, rate=1000)
+        await measure_first_token(system.target, requests=WARM_UP_REQUESTS)
+        result.first_token_ms = await measure_first_token(system.target, requests=FIRST_TOKEN_REQUESTS)
+        await self._pace(tokens=tokens_for(self._window, RATE), rate=RATE)
+        for streams in system.steps:
+            load = await self._best_of(system, streams)
+            result.loads[streams] = load
+            if not load.held:
+                break
+            result.held = streams
+        result.saturated = await self._run(system, system.saturating)
+        return result
+
+    async def _best_of(self, system: System, streams: int) -> Load:
+        load = await self._run(system, streams)
+        for _ in range(TRIES - 1):
+            if load.held:
+                break
+            again = await self._run(system, streams)
+            load = again if again.held or again.p95_ms < load.p95_ms else load
+        return load
+
+    async def _run(self, system: System, streams: int) -> Load:
+        load = await run_load(
+            system.target, streams=streams, rate=RATE, window=self._window, cpu_seconds=system.cpu_seconds
+        )
+        print(
+            f"  {system.name}: {streams} streams, {load.throughput:.1%}, p50 {load.p50_ms:.1f} ms, "
+            f"p95 {load.p95_ms:.1f} ms, {load.cpu_us_per_token:.0f} µs CPU per token, {load.core:.0%} of the core"
+            f"{f', {load.failed} failed' if load.failed else ''}",
+            flush=True,
+        )
+        await self._upstream_is_idle()
+        return load
+
+    async def _pace(self, *, tokens: int, rate: float) -> None:
+        async with aiohttp.ClientSession() as session:
+            change = {"tokens": tokens, "rate": rate}
+            async with session.patch(f"{self._upstream_url}/settings", json=change) as response:
+                response.raise_for_status()
+
+    async def _upstream_is_idle(self) -> None:
+        """Waits until streams that were cut have ended at the upstream, so that they don't weigh on the next run."""
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(f"{self._upstream_url}/stats") as response:
+                    if (await response.json())["open_streams"] == 0:
+                        return
+                await asyncio.sleep(0.1)
+
+
+async def measure_all(*, window: float, only: str | None) -> list[Result]:
+    """Measures the direct read and the systems, one after the other."""
+    core, *others = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, set(others))
+    results: list[Result] = []
+    async with contextlib.AsyncExitStack() as stack:
+        logs = stack.enter_context(log_folder())
+        url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
+        bench = Bench(url, window)
+        port = int(url.rsplit(":", 1)[1])
+        path = "/v1/chat/completions"
+        direct = Target("127.0.0.1", port, path, OPENAI_BODY, b"data: [DONE]")
+        results.append(await bench.measure(System("direct", direct, lambda: 0.0, (20, 100, 300), 400)))
+        if only in {None, "litellm"}:
+            async with litellm(core=core, upstream_url=url, logs=logs) as (litellm_port, process):
+                target = Target("127.0.0.1", litellm_port, path, OPENAI_BODY, b"data: [DONE]")
+                steps = (5, 10, 15, 20, 25, 30, 40, 50)
+                results.append(await bench.measure(System("LiteLLM", target, process.cpu_seconds, steps, 60)))
+        if only in {None, "citewire"}:
+            results.append(await _measure_citewire(bench, core=core, others=others, url=url, logs=logs))
+    return results
+
+
+async def _measure_citewire(bench: Bench, *, core: int, others: Sequence[int], url: str, logs: Path) -> Result:
+    async with citewire(core=core, other_core=others[-1], upstream_url=url, logs=logs) as (target, cpu_seconds):
+        steps = (20, 50, 100, 150, 200, 250, 300, 350)
+        return await bench.measure(System("Citewire", target, cpu_seconds, steps, 400))
+
+
+def report(results: Sequence[Result]) -> str:
+    """The tables: a row per system, then the ratios beside their targets."""
+    direct = statistics.median(results[0].first_token_ms)
+    rows: list[list[object]] = []
+    for result in results:
+        at_20, at_100, full = result.loads.get(20), result.loads.get(100), result.saturated
+        rows.append(
+            [
+                result.name,
+                _cpu(at_20),
+                _cpu(full),
+                result.held,
+                "–" if at_20 is None else f"{at_20.p50_ms:.1f} / {at_20.p95_ms:.1f}",
+                "–" if at_100 is None else f"{at_100.p50_ms:.1f} / {at_100.p95_ms:.1f}",
+                f"{statistics.median(result.first_token_ms) - direct:.1f}",
+            ]
+        )
+    headings = [
+        "system",
+        "CPU µs/token, 20 streams",
+        "CPU µs/token, saturated",
+        "streams held per core",
+        "relay p50 / p95 ms, 20 streams",
+        "relay p50 / p95 ms, 100 streams",
+        "first token added, ms",
+    ]
+    return f"{format_table(headings, rows)}\n\n{_ratios(results, direct)}"
+
+
+def _ratios(results: Sequence[Result], direct: float) -> str:
+    by_name = {result.name: result for result in results}
+    if not {"LiteLLM", "Citewire"} <= by_name.keys():
+        return "(no ratios: one of the systems was left out)"
+    theirs, ours = by_name["LiteLLM"], by_name["Citewire"]
+    rows: list[list[object]] = []
+    for name, numerator, denominator, target, at_most in (
+        ("CPU per token at 20 streams", _cpu_at(ours, 20), _cpu_at(theirs, 20), 1 / 2, True),
+        ("CPU per token, saturated", _cpu_full(ours), _cpu_full(theirs), 1 / 7, True),
+        ("streams held per core", float(ours.held), float(theirs.held), 8.0, False),
+        (
+            "time to first token added",
+            statistics.median(ours.first_token_ms) - direct,
+            statistics.median(theirs.first_token_ms) - direct,
+            1 / 4,
+            True,
+        ),
+    ):
+        ratio = numerator / denominator if denominator else float("nan")
+        met = ratio <= target if at_most else ratio >= target
+        rows.append([name, f"{ratio:.3g}", f"{'≤' if at_most else '≥'} {target:.3g}", "met" if met else "missed"])
+    return format_table(["Citewire / LiteLLM", "ratio", "target", ""], rows)
+
+
+def _cpu(load: Load | None) -> str:
+    return "–" if load is None or load.cpu_us_per_token == 0 else f"{load.cpu_us_per_token:.0f}"
+
+
+def _cpu_at(result: Result, streams: int) -> float:
+    return result.loads[streams].cpu_us_per_token if streams in result.loads else float("nan")
+
+
+def _cpu_full(result: Result) -> float:
+    return result.saturated.cpu_us_per_token if result.saturated else float("nan")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Runs the benchmark and prints its tables."""
+    parser = argparse.ArgumentParser(description="Relay benchmark: generator + gateway against LiteLLM's proxy.")
+    parser.add_argument("--window", type=float, default=5, help="seconds measured per load (default: 5)")
+    parser.add_argument("--only", choices=["litellm", "citewire"], help="leave the other system out")
+    options = parser.parse_args(arguments)
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
+        sys.exit("The relay benchmark needs Linux and two cores: one for the system, one for upstream and reader.")
+    print(f"{describe_machine()}\nupstream: {RATE:.0f} tokens per second and stream; the system has one core\n")
+    print("\n" + report(asyncio.run(measure_all(window=options.window, only=options.only))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,184 @@
+"""Reads many streams at once and measures how long each stamped token was on its way.
+
+The reader is a bare protocol on the event loop, the same for every system: it looks for the stamps in the bytes of the
+socket, so no client library's cost is in the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.upstream import STAMP
+
+RAMP_SECONDS = 1.0
+"""Streams are opened evenly over this time."""
+SETTLE_SECONDS = 1.5
+"""Then this passes before anything counts."""
+TAIL_SECONDS = 0.5
+"""Streams go on this long after the window, so that it has no ending streams in it."""
+LONGEST_STAMP = 32
+HELD_THROUGHPUT = 0.97
+HELD_P95_MS = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a system is asked, and how its streams end."""
+
+    host: str
+    port: int
+    path: str
+    body: dict[str, object]
+    terminal: bytes
+
+    def request(self) -> bytes:
+        """The whole HTTP request, headers included."""
+        body = json.dumps(self.body).encode()
+        head = (
+            f"POST {self.path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\nContent-Type: application/json\r\n"
+            f"Accept: text/event-stream\r\nAuthorization: Bearer sk-none\r\nContent-Length: {len(body)}\r\n"
+            "Connection: close\r\n\r\n"
+        )
+        return head.encode() + body
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run with a number of streams showed, within its window."""
+
+    streams: int
+    tokens: int
+    throughput: float
+    """Tokens that arrived, as a fraction of those that the upstream's pace asks for."""
+    p50_ms: float
+    p95_ms: float
+    cpu_us_per_token: float
+    """CPU time of the system's processes, user and system, divided by the tokens that arrived."""
+    core: float
+    """CPU time of the system's processes as a fraction of one core."""
+    failed: int
+    """Streams that ended without their terminal frame, in the whole run."""
+
+    @property
+    def held(self) -> bool:
+        """Whether all streams were relayed at the upstream's pace."""
+        return self.failed == 0 and self.throughput >= HELD_THROUGHPUT and self.p95_ms <= HELD_P95_MS
+
+
+class _Stream(asyncio.Protocol):
+    def __init__(self, target: Target, arrivals: array[int]) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.first_token_at: float | None = None
+        self.asked_at = 0.0
+        self.terminated = False
+        self.head = b""
+        self._target = target
+        self._arrivals = arrivals
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.asked_at = time.monotonic()
+        transport.write(self._target.request())
+
+    def data_received(self, data: bytes) -> None:
+        now = time.monotonic_ns() // 1000
+        text = self._rest + data
+        end = 0
+        for stamp in STAMP.finditer(text):
+            self._arrivals.append(now)
+            self._arrivals.append(now - int(stamp[1]))
+            end = stamp.end()
+        if self.first_token_at is None:
+            self.head = (self.head + data)[:400]
+            if end:
+                self.first_token_at = now / 1e6
+        # What may hold the beginning of a stamp or of the terminal frame is kept.
+        self._rest = text[max(end, len(text) - LONGEST_STAMP) :]
+        if self._target.terminal in text[end:]:
+            self.terminated = True
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # a stream is judged by its terminal frame
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+async def run_load(
+    target: Target, *, streams: int, rate: float, window: float, cpu_seconds: Callable[[], float]
+) -> Load:
+    """Opens the streams, measures for `window` seconds and waits until all have ended."""
+    arrivals = array("q")
+    loop = asyncio.get_running_loop()
+    opened: list[tuple[asyncio.Transport, _Stream]] = []
+    begin = time.monotonic()
+    for index in range(streams):
+        await _sleep_until(begin + index * RAMP_SECONDS / streams)
+        opened.append(await loop.create_connection(lambda: _Stream(target, arrivals), target.host, target.port))
+    await _sleep_until(begin + RAMP_SECONDS + SETTLE_SECONDS)
+    cpu_before, window_begin = cpu_seconds(), time.monotonic_ns() // 1000
+    await asyncio.sleep(window)
+    cpu, window_end = cpu_seconds() - cpu_before, time.monotonic_ns() // 1000
+    await _finish(opened, patience=2 * window)
+    pairs = zip(arrivals[0::2], arrivals[1::2], strict=True)
+    delays = [delay for at, delay in pairs if window_begin <= at < window_end]
+    seconds = (window_end - window_begin) / 1e6
+    if not delays:
+        msg = f"no token arrived; the first stream began with {opened[0][1].head!r}"
+        raise RuntimeError(msg)
+    return Load(
+        streams=streams,
+        tokens=len(delays),
+        throughput=len(delays) / (streams * rate * seconds),
+        p50_ms=percentile(delays, 50) / 1000,
+        p95_ms=percentile(delays, 95) / 1000,
+        cpu_us_per_token=cpu * 1e6 / len(delays),
+        core=cpu / seconds,
+        failed=sum(not stream.terminated for _, stream in opened),
+    )
+
+
+async def measure_first_token(target: Target, *, requests: int) -> list[float]:
+    """Milliseconds from the request to its first token, for requests one after the other."""
+    loop = asyncio.get_running_loop()
+    waits: list[float] = []
+    for _ in range(requests):
+        _, stream = await loop.create_connection(lambda: _Stream(target, array("q")), target.host, target.port)
+        async with asyncio.timeout(30):
+            await stream.ended
+        if stream.first_token_at is None:
+            msg = f"no token arrived; the answer began with {stream.head!r}"
+            raise RuntimeError(msg)
+        waits.append((stream.first_token_at - stream.asked_at) * 1000)
+    return waits
+
+
+def tokens_for(window: float, rate: float) -> int:
+    """Tokens that a stream needs to last from its opening in the ramp to after the window."""
+    return round((RAMP_SECONDS + SETTLE_SECONDS + window + TAIL_SECONDS) * rate)
+
+
+def percentile(values: Sequence[float], percent: int) -> float:
+    """The value below which `percent` % of the values lie."""
+    return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
+
+
+async def _finish(opened: Sequence[tuple[asyncio.Transport, _Stream]], *, patience: float) -> None:
+    """Lets the streams end by themselves, and cuts those of an overloaded system that don't."""
+    waiting = [stream.ended for _, stream in opened if not stream.ended.done()]
+    if waiting:
+        await asyncio.wait(waiting, timeout=patience)
+    for transport, stream in opened:
+        if not stream.ended.done():
+            transport.abort()
+    await asyncio.gather(*(stream.ended for _, stream in opened))
+
+
+async def _sleep_until(moment: float) -> None:
+    await asyncio.sleep(max(0.0, moment - time.monotonic()))

@@ -1,0 +1,185 @@
+"""Starts the systems of the relay benchmark, each pinned to one core, and stops what it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+LITELLM_VERSION = "1.106.2"
+LITELLM_HOME = ROOT / ".citewire-bench" / f"litellm-{LITELLM_VERSION}"
+START_SECONDS = 120
+STOP_SECONDS = 20
+
+# Pins itself to a core and becomes the program, so that every thread of it stays there.
+_PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execvp(sys.argv[2], sys.argv[2:])"
+
+
+class Process:
+    """A child on one core, with its CPU time."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self._seen = psutil.Process(process.pid)
+
+    @property
+    def stdout(self) -> asyncio.StreamReader:
+        """What the child prints."""
+        assert self._process.stdout is not None
+        return self._process.stdout
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the process and of its children, now."""
+        family = [self._seen, *self._seen.children(recursive=True)]
+        return sum(times.user + times.system for times in (member.cpu_times() for member in family))
+
+    def check_running(self) -> None:
+        """Raises with the end of the log if the process has ended."""
+        if self._process.returncode is not None:
+            msg = f"ended with {self._process.returncode}:\n{self._log.read_text(errors='replace')[-3000:]}"
+            raise RuntimeError(msg)
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL after a while."""
+        if self._process.returncode is None:
+            self._process.terminate()
+            try:
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._process.wait()
+            except TimeoutError:
+                self._process.kill()
+                await self._process.wait()
+
+
+@contextlib.asynccontextmanager
+async def start(
+    command: Sequence[str | Path], *, core: int, log: Path, environment: Mapping[str, str] | None = None
+) -> AsyncGenerator[Process]:
+    """Runs a command on one core while the block runs; its standard error goes to the log."""
+    with log.open("ab") as errors:
+        child = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-c", _PINNED, str(core), *map(str, command)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE if "benchmarks.upstream" in command else errors,
+            stderr=errors,
+            env={**_plain_environment(), **(environment or {})},
+            cwd=ROOT,
+        )
+    process = Process(child, log)
+    try:
+        yield process
+    finally:
+        await process.stop()
+
+
+@contextlib.asynccontextmanager
+async def upstream(*, core: int, rate: float, logs: Path) -> AsyncGenerator[str]:
+    """The paced upstream in a process of its own; gives its root URL."""
+    command = [sys.executable, "-m", "benchmarks.upstream", "--rate", str(rate)]
+    async with start(command, core=core, log=logs / "upstream.log") as process:
+        async with asyncio.timeout(START_SECONDS):
+            line = await process.stdout.readline()
+        process.check_running()
+        yield f"http://127.0.0.1:{json.loads(line)['port']}"
+
+
+@contextlib.asynccontextmanager
+async def litellm(*, core: int, upstream_url: str, logs: Path) -> AsyncGenerator[tuple[int, Process]]:
+    """LiteLLM's proxy as its documentation runs it in production, one worker; gives its port."""
+    await _install_litellm()
+    port = free_port()
+    settings = {
+        "model_list": [
+            {
+                "model_name": "paced",
+                "litellm_params": {"model": "openai/paced", "api_base": f"{upstream_url}/v1", "api_key": "none"},
+            }
+        ],
+        "litellm_settings": {"telemetry": False, "num_retries": 0, "request_timeout": 600},
+    }
+    config = logs / "litellm.json"
+    config.write_text(json.dumps(settings))  # JSON is YAML
+    environment = {
+        "LITELLM_MODE": "PRODUCTION",
+        "LITELLM_LOG": "ERROR",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        "LITELLM_DONT_SHOW_FEEDBACK_BOX": "True",
+        "NO_DOCS": "True",
+        # No authentication, as in our own process with auth off.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    }
+    command = [LITELLM_HOME / "bin" / "litellm", "--config", config, "--host", "127.0.0.1", "--port", str(port)]
+    async with start(command, core=core, log=logs / "litellm.log", environment=environment) as process:
+        await wait_for_http(f"http://127.0.0.1:{port}/health/liveliness", process)
+        yield port, process
+
+
+async def wait_for_http(url: str, *processes: Process) -> None:
+    """Waits until the URL answers 200; raises if one of the processes ends before."""
+    async with asyncio.timeout(START_SECONDS), aiohttp.ClientSession() as session:
+        while True:
+            for process in processes:
+                process.check_running()
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            await asyncio.sleep(0.1)  # polling another process's readiness
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def log_folder() -> Generator[Path]:
+    """A temporary folder for logs, kept and named if the block fails."""
+    folder = Path(tempfile.mkdtemp(prefix="cw-relay-"))
+    try:
+        yield folder
+    except BaseException:
+        print(f"the logs are in {folder}", file=sys.stderr)
+        raise
+    shutil.rmtree(folder)
+
+
+async def _install_litellm() -> None:
+    """Once, into an environment of its own: its dependencies never meet ours."""
+    if (LITELLM_HOME / "bin" / "litellm").exists():
+        return
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    print(f"installing LiteLLM {LITELLM_VERSION} into {LITELLM_HOME.relative_to(ROOT)} …", flush=True)
+    python = LITELLM_HOME / "bin" / "python"
+    for arguments in (
+        ["venv", "--quiet", "--clear", "--python", sys.executable, LITELLM_HOME],
+        ["pip", "install", "--quiet", "--python", python, f"litellm[proxy]=={LITELLM_VERSION}"],
+    ):
+        installer = await asyncio.create_subprocess_exec(uv, *map(str, arguments), env=os.environ)
+        if await installer.wait() != 0:
+            msg = "LiteLLM could not be installed"
+            raise RuntimeError(msg)
+
+
+def _plain_environment() -> dict[str, str]:
+    """The environment without what would change a system's behaviour: proxies, providers, our own settings."""
+    left_out = ("CITEWIRE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "LITELLM_", "OTEL_", "VIRTUAL_ENV", "PYTHON")
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(left_out) and not name.lower().endswith("_proxy")
+    }
