@@ -1,0 +1,89 @@
+"""Settings of the retriever's processes. Built only in `__main__`."""
+
+from pathlib import Path
+from typing import Literal
+
+from citewire_kit.settings import ProcessSettings, settings_config
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings
+
+_MIB = 1024 * 1024
+
+
+class RetrieverSettings(ProcessSettings):
+    """What the server can be told."""
+
+    model_config = settings_config("CITEWIRE_RETRIEVER_")
+
+    port: int = Field(default=50052, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one (tests)."""
+
+    metrics_port: int = Field(default=9102, ge=0, le=65535)
+    """Port of the metrics server; 0 takes a free one (tests)."""
+
+    dsn: SecretStr
+    """Connection string of the role citewire_corpus: neither owner nor allowed around row-level security."""
+
+    pool_max_size: int = Field(default=8, ge=1, le=200)
+    """Database connections at most. A search holds one for a few milliseconds; more than cores × 4 only queue there."""
+
+    max_concurrent: int = Field(default=256, ge=1)
+    """Calls at the same time, watches and uploads included; one more is refused at once."""
+
+    spool_dir: Path | None = None
+    """Folder for uploads on their way; None takes the system's. It needs room for max_concurrent × upload_max_bytes in
+    the worst case."""
+
+    upload_max_bytes: int = Field(default=256 * _MIB, ge=1)
+    """Largest file, in bytes."""
+
+    text_max_bytes: int = Field(default=8 * _MIB, ge=1)
+    """Largest typed text (PutDocument), in bytes of UTF-8."""
+
+    store_seconds: float = Field(default=120.0, gt=0)
+    """Longest that storing one spooled upload may take, in seconds; 256 MiB take about 5 on a small machine."""
+
+    watch_poll_seconds: float = Field(default=2.0, gt=0)
+    """How often a watch asks by itself, in seconds, should a notification be lost."""
+
+    health_seconds: float = Field(default=1.0, gt=0)
+    """How often the database is asked whether it is there, in seconds; health follows it."""
+
+    ef_search: int = Field(default=40, ge=1, le=1000)
+    """Least candidates that the graph keeps while it is searched; measured with the hash partitions."""
+
+    ef_search_max: int = Field(default=400, ge=1, le=1000)
+    """Most candidates, for scopes that hold few of the graph's rows; beyond it the iterative scan goes on."""
+
+    max_scan_tuples: int = Field(default=20_000, ge=1)
+    """Rows that an iterative scan visits before it gives up; if it found too little, the exact scan follows."""
+
+    exact_chunks: int = Field(default=1000, ge=0)
+    """Scopes of at most this many chunks are always scanned exactly: the graph isn't faster there."""
+
+    exact_chunks_per_candidate: float = Field(default=20.0, ge=0)
+    """Chunks that an exact scan reads in the time that the graph takes for one more candidate; measured, 384
+    dimensions."""
+
+    statistics_seconds: float = Field(default=30.0, ge=0)
+    """How long an organisation's chunk count is remembered for choosing between graph and exact scan. It never decides
+    what is found."""
+
+
+class MigrateSettings(BaseSettings):
+    """What `migrate` can be told."""
+
+    model_config = settings_config("CITEWIRE_RETRIEVER_")
+
+    migrate_dsn: SecretStr
+    """Connection string of the owner's role."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
+    )
+    """Least level that is logged."""
+
+    log_format: Literal["json", "console"] = Field(
+        default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT")
+    )
+    """`json` for machines, `console` for people."""
