@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
-from network_guard import block_network, forget_environment
 
 from benchmarks.tables import format_table
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from network_guard import block_network, forget_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
