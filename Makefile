@@ -101,7 +101,8 @@ clean: ## Remove what was installed and built; data in .citewire/ stays
 
 # Changed members and a changed lock install again; otherwise this costs one look at the files' times.
 $(SYNCED): $(UV) uv.lock pyproject.toml $(MEMBERS)
-	@env -u VIRTUAL_ENV $(UV) sync --frozen
+	@echo "Installing the workspace into .venv/ ..."
+	@env -u VIRTUAL_ENV $(UV) sync --frozen --quiet
 	@touch $@
 
 $(UV): Makefile
