@@ -8,11 +8,12 @@ caller goes away: a call of grpc.aio that is merely dropped goes on.
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
 
 import asyncio
+import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, Coroutine, Iterable
 from contextlib import aclosing
 from types import TracebackType
-from typing import Final, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 import grpc
 from opentelemetry import trace
@@ -27,12 +28,16 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import REQUEST_ID_KEY, current_request_id, find_tenant, to_metadata
 from citewire_kit.tracing import get_tracer, inject
 
+T = TypeVar("T")
 Req = TypeVar("Req")
 Res = TypeVar("Res")
 Req_contra = TypeVar("Req_contra", contravariant=True)
 
 HOP_SECONDS: Final = 0.05
 """Kept of the budget for the way back: the caller hears the callee's answer and not its own deadline."""
+
+_STATUS_SECONDS: Final = 1.0
+"""Longest wait for a status that the library's own error hides: it is on the way already."""
 
 log = get_logger(__name__)
 _tracer = get_tracer(__name__)
@@ -75,9 +80,12 @@ async def client_stream(
     """
     with _Calling(method, "client_stream", timeout) as calling:
         call = method(timeout=calling.timeout, metadata=calling.metadata)
+        outcome = _Outcome(call)
         sender = asyncio.create_task(_send(call, requests, calling))
         try:
             return await call
+        except grpc.aio.AioRpcError as exc:
+            raise await outcome.of(exc) from None
         finally:
             call.cancel()
             await _stop(sender)
@@ -108,10 +116,13 @@ async def bidi(
     """Calls a method that takes a stream and answers with a stream. See `stream` and `client_stream`."""
     with _Calling(method, "bidi_stream", timeout) as calling:
         call = method(timeout=calling.timeout, metadata=calling.metadata)
+        outcome = _Outcome(call)
         sender = asyncio.create_task(_send(call, requests, calling))
         try:
             while (message := await call.read()) is not grpc.aio.EOF:
                 yield cast("Res", message)
+        except grpc.aio.AioRpcError as exc:
+            raise await outcome.of(exc) from None
         finally:
             call.cancel()
             await _stop(sender)
@@ -186,6 +197,47 @@ class _Calling:
                 details=(exc.details() or "")[:500],
                 reason=error.reason,
             )
+
+
+class _Outcome:
+    """Keeps the status that the server sent.
+
+    When a server ends a call while the client is still writing, grpc.aio may put an error of its own, INTERNAL, in the
+    place of what the server said, before or after that arrives. Each status passes the done callback.
+    """
+
+    _MASK = "Internal error from Core"
+
+    def __init__(self, call: grpc.aio.Call) -> None:
+        self._call = call
+        self._sent: grpc.aio.AioRpcError | None = None
+        self._known = asyncio.Event()
+        call.add_done_callback(self._note)
+
+    async def of(self, exc: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
+        """Returns what the server sent, if `exc` hides it."""
+        if exc.details() != self._MASK:
+            return exc
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STATUS_SECONDS):
+                await self._known.wait()
+        return self._sent or exc
+
+    def _note(self, _call: object) -> None:
+        # These coroutines don't suspend once a status is there.
+        details = _result(self._call.details())
+        if details != self._MASK:
+            code, trailing = _result(self._call.code()), _result(self._call.trailing_metadata())
+            self._sent = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), trailing, details)
+            self._known.set()
+
+
+def _result(ready: Coroutine[Any, Any, T]) -> T:
+    try:
+        ready.send(None)
+    except StopIteration as done:
+        return cast("T", done.value)
+    raise RuntimeError("the coroutine wasn't ready")
 
 
 class _Writable(Protocol[Req_contra]):

@@ -12,10 +12,9 @@ from __future__ import annotations  # grpc's classes are generic only in their t
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
 from dataclasses import dataclass
-from inspect import isasyncgenfunction
 from typing import Any, Final, TypeAlias, cast
 
 import grpc
@@ -115,6 +114,8 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
     }[kind]
     inner: Callable[..., Any] = getattr(handler, attribute)
     behave = _streaming(inner) if streams_out else cast("Behaviour", inner)
+    if kind == "client_stream":
+        behave = _whole_requests(behave)
     make: Callable[..., Handler] = getattr(grpc, f"{attribute}_rpc_method_handler")
     name = parse_method(path)
     # A single request is parsed inside the stages: a refused call isn't parsed, and a malformed one gets our error.
@@ -160,14 +161,39 @@ def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 - 
         ) from exc
 
 
+def _whole_requests(behave: Behaviour) -> Behaviour:
+    """Keeps a handler from taking the requests of a client that left for all of its requests.
+
+    To grpc.aio a broken stream reads like one that was ended, and the cancellation comes only after that: a truncated
+    upload would be stored as a whole one. Sending fails on a broken call, so the initial metadata is sent before the
+    end of the requests is believed.
+    """
+
+    async def checked(requests: AsyncIterator[Any], context: Context) -> AsyncGenerator[Any]:
+        async for request in requests:
+            yield request
+        try:
+            await context.send_initial_metadata(())
+        except grpc.aio.BaseError as exc:
+            raise ClientGone from exc
+
+    async def run(requests: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - any message
+        async with aclosing(checked(requests, context)) as complete:
+            return await behave(complete, context)
+
+    return run
+
+
 def _streaming(inner: Callable[..., Any]) -> Behaviour:
     """Runs a handler that answers with a stream: an async generator, or a coroutine that writes by itself."""
-    if not isasyncgenfunction(inner):
-        return cast("Behaviour", inner)
 
     async def run(request: Any, context: Context) -> None:  # noqa: ANN401 - any message
+        answer = inner(request, context)
+        if not isinstance(answer, AsyncGenerator):
+            await answer
+            return
         write = context.write
-        async with aclosing(cast("AsyncGenerator[Any, None]", inner(request, context))) as messages:
+        async with aclosing(cast("AsyncGenerator[Any, None]", answer)) as messages:
             async for message in messages:
                 try:
                     await write(message)

@@ -61,6 +61,7 @@ class GrpcServer:
             stream_window: Whether the server's receive window is as tiny as the client's for streams.
         """
         self._settings = settings
+        self._service = service
         self._load = Load(max_concurrent)
         self._names: list[str] = []
         self._port: int | None = None
@@ -111,8 +112,8 @@ class GrpcServer:
             self._port = self._server.add_insecure_port(address)
         except RuntimeError as exc:
             raise StartupError(
-                f"cannot listen on {address}: the address is taken or not this machine's. Stop what uses it, or set "
-                f"{self._settings.env_name('port')} to another port."
+                f"the {self._service} cannot listen on {address}: the address is taken or not this machine's. "
+                f"Stop what uses it, or set {self._settings.env_name('port')} to another port."
             ) from exc
         await self._server.start()
         log.info("listening", host=self._settings.host, port=self._port)

@@ -11,7 +11,15 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
 from citewire_kit.deadline import budget
-from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal, ResourceExhausted, Unauthenticated
+from citewire_kit.errors import (
+    CitewireError,
+    Code,
+    DeadlineExceeded,
+    Internal,
+    ResourceExhausted,
+    Unauthenticated,
+    Unimplemented,
+)
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, ClientGone, RpcFailure, Stage
 from citewire_kit.settings import Auth
 from citewire_kit.status import to_rpc_status
@@ -134,6 +142,8 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
         else:
             log.info("rpc_refused", rpc=call.path, code=exc.code.value, reason=exc.reason, message=exc.message)
         raise _failure(exc) from exc
+    except NotImplementedError as exc:  # what generated servicers raise for a method that isn't overridden
+        raise _failure(Unimplemented("this call is not available yet", reason="NOT_IMPLEMENTED")) from exc
     except TimeoutError as exc:
         log.warning("rpc_timed_out", rpc=call.path, exc_info=True)
         raise _failure(

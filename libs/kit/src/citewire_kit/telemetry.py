@@ -153,7 +153,14 @@ def _add_context(service: str) -> Processor:
 
 def _renderers(log_format: str) -> list[Processor]:
     if log_format == "console":
-        return [structlog.dev.ConsoleRenderer(colors=False, timestamp_key="ts")]
+        return [
+            structlog.dev.ConsoleRenderer(
+                colors=False,
+                timestamp_key="ts",
+                # The default prints local variables, and so questions and documents.
+                exception_formatter=structlog.dev.plain_traceback,
+            )
+        ]
     return [structlog.processors.format_exc_info, _order_keys, structlog.processors.JSONRenderer(default=str)]
 
 

@@ -1,0 +1,402 @@
+"""Cancellation, deadlines and drain, with every stage on, over real connections."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+from prometheus_client import REGISTRY
+
+import shapes
+from citewire_kit import client, deadline
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import Code, DeadlineExceeded, Unavailable
+from citewire_kit.streams import track_stream
+from citewire_kit.tenant import current_tenant
+from shapes import SERVICE, SHAPES, Shapes, ShapesStub, make_settings, serve, text
+
+
+def handled(method: str, code: Code, side: str = "server") -> float:
+    labels = {"grpc_type": SHAPES[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
+    return REGISTRY.get_sample_value(f"grpc_{side}_handled_total", labels) or 0.0
+
+
+def streams(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(f"citewire_streams_{name}", labels) or 0.0
+
+
+async def drain(answers: AsyncGenerator[StringValue]) -> None:
+    async with asyncio.timeout(5), aclosing(answers):
+        async for _ in answers:
+            pass
+
+
+class Ticker:
+    """Answers with a message every few milliseconds until it is stopped, and notes how it ended."""
+
+    def __init__(self, *, pause: float = 0.01) -> None:
+        self.pause = pause
+        self.started = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.tenant_at_end = ""
+
+    async def stream(self, _request: object) -> AsyncGenerator[StringValue]:
+        with track_stream("grpc"):
+            self.started.set()
+            try:
+                while True:
+                    yield text("tick")
+                    await asyncio.sleep(self.pause)
+            finally:
+                # The context is the call's own, also at the end: what is settled there knows its tenant.
+                self.tenant_at_end = current_tenant().org_id
+                self.ended.set()
+
+    async def hold(self, _request: object) -> StringValue:
+        self.started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            self.tenant_at_end = current_tenant().org_id
+            self.ended.set()
+        return text("")
+
+    async def upload(self, requests: AsyncIterator[StringValue]) -> StringValue:
+        try:
+            self.started.set()
+            async for _ in requests:
+                pass
+        finally:
+            self.tenant_at_end = current_tenant().org_id
+            self.ended.set()
+        return text("stored")
+
+
+async def _endless() -> AsyncGenerator[StringValue]:
+    while True:
+        yield text("x")
+        await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("pause", [0.01, 60.0], ids=["between-messages", "while-the-handler-waits"])
+@pytest.mark.parametrize("leave", ["break", "cancel"])
+async def test_a_client_that_leaves_a_stream_ends_it_within_a_second(leave: str, pause: float) -> None:
+    ticker = Ticker(pause=pause)
+    before = handled("ServerStream", Code.CANCELLED)
+    cut_before = streams("cancelled_total", cause="client")
+    async with serve(Shapes(server_stream=ticker.stream)) as running:
+        got = asyncio.Event()
+
+        async def read() -> None:
+            async with aclosing(client.stream(running.stub.server_stream, text("go"), timeout=30)) as answers:
+                async for _ in answers:
+                    got.set()
+                    if leave == "break":
+                        break
+
+        reading = asyncio.create_task(read())
+        await got.wait()
+        assert streams("in_flight", dialect="grpc") == (0 if ticker.ended.is_set() else 1)
+        if leave == "cancel":
+            reading.cancel()
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+        assert ticker.tenant_at_end == "local"
+        await _until(lambda: running.server.in_flight == 0)
+        assert handled("ServerStream", Code.CANCELLED) == before + 1
+        assert streams("in_flight", dialect="grpc") == 0
+        assert streams("cancelled_total", cause="client") == cut_before + 1
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+async def test_a_stream_that_is_dropped_without_closing_ends_too() -> None:
+    ticker = Ticker()
+    async with serve(Shapes(server_stream=ticker.stream)) as running:
+        async for _ in client.stream(running.stub.server_stream, text("go"), timeout=30):
+            break
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+
+
+@pytest.mark.parametrize("method", ["Unary", "ClientStream", "Bidi"])
+async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method: str) -> None:
+    ticker = Ticker(pause=60)
+    before, client_before = handled(method, Code.CANCELLED), handled(method, Code.CANCELLED, "client")
+    async with serve(Shapes(unary=ticker.hold, client_stream=ticker.upload, bidi=ticker.stream)) as running:
+
+        async def call() -> None:
+            if method == "Unary":
+                await client.unary(running.stub.unary, text("x"), timeout=30)
+            elif method == "ClientStream":
+                await client.client_stream(running.stub.client_stream, _endless(), timeout=30)
+            else:
+                async with aclosing(client.bidi(running.stub.bidi, _endless(), timeout=30)) as answers:
+                    async for _ in answers:
+                        pass
+
+        calling = asyncio.create_task(call())
+        await ticker.started.wait()
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calling
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+        assert ticker.tenant_at_end == "local"
+        await _until(lambda: running.server.in_flight == 0)
+        assert handled(method, Code.CANCELLED) == before + 1
+        assert handled(method, Code.CANCELLED, "client") == client_before + 1
+
+
+async def test_a_broken_upload_is_never_taken_for_a_whole_one() -> None:
+    complete: list[int] = []
+    cut = 0
+
+    async def store(requests: AsyncIterator[StringValue]) -> StringValue:
+        nonlocal cut
+        try:
+            complete.append(len([request async for request in requests]))
+        except asyncio.CancelledError:
+            cut += 1
+            raise
+        return text("stored")
+
+    async with serve(Shapes(client_stream=store)) as running:
+        for _ in range(30):
+            halfway = asyncio.Event()
+
+            async def requests(halfway: asyncio.Event = halfway) -> AsyncGenerator[StringValue]:
+                yield text("first")
+                yield text("second")
+                halfway.set()
+                await asyncio.sleep(60)
+
+            uploading = asyncio.create_task(client.client_stream(running.stub.client_stream, requests(), timeout=30))
+            await halfway.wait()
+            uploading.cancel()
+            await asyncio.gather(uploading, return_exceptions=True)
+        await _until(lambda: running.server.in_flight == 0)
+    # Some calls may be cancelled before their handler starts; none may be taken for complete.
+    assert complete == []
+    assert cut > 0
+
+
+async def test_what_the_request_iterator_raises_ends_the_call_and_is_raised() -> None:
+    async def requests() -> AsyncGenerator[StringValue]:
+        yield text("first")
+        raise OSError("the file is gone")
+
+    ticker = Ticker()
+    async with serve(Shapes(client_stream=ticker.upload, bidi=ticker.stream)) as running:
+        with pytest.raises(OSError, match="the file is gone"):
+            await client.client_stream(running.stub.client_stream, requests(), timeout=30)
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+        with pytest.raises(OSError, match="the file is gone"):
+            await drain(client.bidi(running.stub.bidi, requests(), timeout=30))
+
+
+async def test_the_request_iterator_is_closed_when_the_server_answers_early() -> None:
+    closed = asyncio.Event()
+
+    async def requests() -> AsyncGenerator[StringValue]:
+        try:
+            yield text("first")
+            await asyncio.sleep(60)
+        finally:
+            closed.set()
+
+    async def early(_requests: AsyncIterator[StringValue]) -> StringValue:
+        raise DeadlineExceeded("early", reason="DEADLINE_EXCEEDED")
+
+    async with serve(Shapes(client_stream=early)) as running:
+        with pytest.raises(DeadlineExceeded):
+            await client.client_stream(running.stub.client_stream, requests(), timeout=30)
+        assert closed.is_set()
+
+
+async def test_the_budget_shrinks_hop_by_hop() -> None:
+    left: dict[str, float | None] = {}
+
+    async def note_b(request: StringValue) -> StringValue:
+        left["b"] = deadline.remaining()
+        return request
+
+    async with serve(Shapes(unary=note_b)) as b:
+
+        async def note_a(request: StringValue) -> StringValue:
+            left["a"] = deadline.remaining()
+            await asyncio.sleep(0.1)
+            return await client.unary(b.stub.unary, request, timeout=60)
+
+        async with serve(Shapes(unary=note_a)) as a:
+            with deadline.budget(5):
+                await client.unary(a.stub.unary, text("x"), timeout=60)
+    assert left["a"] is not None
+    assert left["b"] is not None
+    assert left["a"] <= 5 - client.HOP_SECONDS + 0.05  # gRPC rounds a deadline up on the wire
+    assert left["b"] <= left["a"] - 0.1 - client.HOP_SECONDS + 0.05
+
+
+async def test_the_deadline_ends_callee_and_caller() -> None:
+    inner, outer = Ticker(), Ticker()
+    before = handled("Unary", Code.DEADLINE_EXCEEDED)
+    async with serve(Shapes(unary=inner.hold)) as b:
+
+        async def ask_b(request: StringValue) -> StringValue:
+            try:
+                return await client.unary(b.stub.unary, request, timeout=60)
+            finally:
+                outer.ended.set()
+
+        async with serve(Shapes(unary=ask_b)) as a:
+            with pytest.raises(DeadlineExceeded) as raised:
+                await client.unary(a.stub.unary, text("x"), timeout=0.5)
+            async with asyncio.timeout(1):
+                await inner.ended.wait()
+                await outer.ended.wait()
+            await _until(lambda: a.server.in_flight == b.server.in_flight == 0)
+    assert raised.value.reason == "DEADLINE_EXCEEDED"
+    assert handled("Unary", Code.DEADLINE_EXCEEDED) == before + 2
+
+
+async def test_no_time_left_means_no_call() -> None:
+    ticker = Ticker()
+    async with serve(Shapes(unary=ticker.hold)) as running:
+        with deadline.budget(client.HOP_SECONDS / 2), pytest.raises(DeadlineExceeded):
+            await client.unary(running.stub.unary, text("x"), timeout=5)
+        assert not ticker.started.is_set()
+
+
+async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
+    async def slow(request: StringValue) -> StringValue:
+        async with asyncio.timeout(0.01):
+            await asyncio.sleep(60)
+        return request
+
+    async with serve(Shapes(unary=slow)) as running:
+        with pytest.raises(DeadlineExceeded):
+            await client.unary(running.stub.unary, text("x"), timeout=5)
+
+
+async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> None:
+    release = asyncio.Event()
+
+    async def stream(_request: StringValue) -> AsyncGenerator[StringValue]:
+        yield text("first")
+        await release.wait()
+        yield text("last")
+
+    async with serve(Shapes(server_stream=stream)) as running:
+        answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
+        assert (await anext(answers)).value == "first"
+        draining = asyncio.create_task(running.server.drain_and_stop())
+        await _until_refused(running.stub)
+        assert not draining.done()
+        release.set()
+        assert [answer.value async for answer in answers] == ["last"]
+        async with asyncio.timeout(1):
+            await draining
+
+
+async def test_drain_does_not_wait_for_health_watches() -> None:
+    async with serve(Shapes()) as running:
+        await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is up, and watches
+        async with asyncio.timeout(1):
+            await running.server.drain_and_stop()
+
+
+async def test_a_stream_that_outlives_the_grace_is_cut_and_is_not_a_clean_end() -> None:
+    ticker = Ticker()
+    before = streams("cancelled_total", cause="drain")
+    async with serve(Shapes(server_stream=ticker.stream), make_settings(drain_seconds=0.3)) as running:
+        answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
+        await anext(answers)
+        draining = asyncio.create_task(running.server.drain_and_stop())
+        with pytest.raises(Unavailable):
+            await drain(answers)
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+            await draining
+    assert streams("cancelled_total", cause="drain") == before + 1
+
+
+async def test_a_peer_that_is_killed_is_unavailable_before_and_within_a_stream() -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        _KILLED,
+        str(Path(shapes.__file__).parent),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    port = int((await process.stdout.readline()).decode().removeprefix("port "))
+    channel = open_channel(f"127.0.0.1:{port}")
+    stub = ShapesStub(channel)
+    answers = client.stream(stub.server_stream, text("go"), timeout=30)
+    await anext(answers)
+    process.kill()
+    await process.wait()
+    with pytest.raises(Unavailable) as raised:
+        await drain(answers)
+    assert raised.value.reason == "SERVICE_UNAVAILABLE"
+    assert raised.value.retry_after is not None
+    with pytest.raises(Unavailable):
+        await client.unary(stub.unary, text("x"), timeout=5)
+    await channel.close()
+
+
+_KILLED = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from citewire_kit.telemetry import configure_logging
+configure_logging("test", level="ERROR", log_format="json")
+from shapes import Shapes, serve, text
+
+async def stream(_request):
+    while True:
+        yield text("tick")
+        await asyncio.sleep(0.01)
+
+async def main():
+    async with serve(Shapes(server_stream=stream)) as running:
+        print("port", running.port, flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_call_on_a_closed_channel_is_unavailable_and_not_a_cancellation() -> None:
+    ticker = Ticker()
+    async with serve(Shapes(unary=ticker.hold)) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}")
+        calling = asyncio.create_task(client.unary(ShapesStub(channel).unary, text("x"), timeout=30))
+        await ticker.started.wait()
+        await channel.close()
+        with pytest.raises(Unavailable):
+            await calling
+
+
+async def _until_refused(stub: ShapesStub) -> None:
+    """Waits until the server takes no new call."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                await stub.unary(text("x"), timeout=1)
+            except grpc.aio.AioRpcError as exc:
+                assert exc.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 - the loop ends by it
+                return
+            await asyncio.sleep(0.01)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(2):
+        while not condition():  # noqa: ASYNC110 - a metric can't wake anyone
+            await asyncio.sleep(0.005)

@@ -1,0 +1,401 @@
+"""Every server of ours, on a real port: order of the stages, errors, tenant, limits, health, drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+from grpc_health.v1 import health_pb2
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from citewire_kit import client, stages
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import (
+    CitewireError,
+    Code,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    StartupError,
+    Unauthenticated,
+    Unimplemented,
+)
+from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StagesInterceptor
+from citewire_kit.server import GrpcServer
+from citewire_kit.tenant import (
+    LOCAL_TENANT,
+    Tenant,
+    current_request_id,
+    current_tenant,
+    use_request_id,
+    use_tenant,
+)
+from shapes import SERVICE, SHAPES, Running, Shapes, ShapesStub, make_settings, register, serve, text
+
+Caller = Callable[[Running], Awaitable[str]]
+
+
+async def _requests(*values: str) -> AsyncGenerator[StringValue]:
+    for value in values:
+        yield text(value)
+
+
+async def call_unary(running: Running) -> str:
+    return (await client.unary(running.stub.unary, text("abc"), timeout=5)).value
+
+
+async def call_server_stream(running: Running) -> str:
+    async with aclosing(client.stream(running.stub.server_stream, text("abc"), timeout=5)) as answers:
+        return "".join([answer.value async for answer in answers])
+
+
+async def call_client_stream(running: Running) -> str:
+    return (await client.client_stream(running.stub.client_stream, _requests("a", "b", "c"), timeout=5)).value
+
+
+async def call_bidi(running: Running) -> str:
+    async with aclosing(client.bidi(running.stub.bidi, _requests("a", "b", "c"), timeout=5)) as answers:
+        return "".join([answer.value async for answer in answers])
+
+
+async def drain(answers: AsyncGenerator[StringValue]) -> None:
+    async with aclosing(answers):
+        async for _ in answers:
+            pass
+
+
+CALLERS: dict[str, Caller] = {
+    "Unary": call_unary,
+    "ServerStream": call_server_stream,
+    "ClientStream": call_client_stream,
+    "Bidi": call_bidi,
+}
+all_shapes = pytest.mark.parametrize("method", list(CALLERS))
+
+
+def failing(exc: BaseException) -> Shapes:
+    """A servicer of which every method raises."""
+
+    async def single(_request: object) -> StringValue:
+        raise exc
+
+    async def stream(_request: object) -> AsyncGenerator[StringValue]:
+        raise exc
+        yield  # makes it a generator
+
+    return Shapes(single, stream, single, stream)
+
+
+def handled(method: str, code: Code) -> float:
+    labels = {"grpc_type": SHAPES[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
+    return REGISTRY.get_sample_value("grpc_server_handled_total", labels) or 0.0
+
+
+def in_flight() -> float:
+    return sum(
+        sample.value
+        for family in REGISTRY.collect()
+        for sample in family.samples
+        if sample.name == "citewire_grpc_server_in_flight"
+    )
+
+
+@all_shapes
+async def test_each_shape_is_answered_and_counted(method: str) -> None:
+    before = handled(method, Code.OK)
+    async with serve(Shapes()) as running:
+        assert await CALLERS[method](running) == "abc"
+        assert handled(method, Code.OK) == before + 1
+        assert in_flight() == 0
+
+
+def test_the_order_of_the_stages_is_fixed() -> None:
+    # Metrics outside of auth, so that refused calls are counted; request id and trace outermost, so that every log
+    # line and every error has them.
+    assert INTERCEPTOR_ORDER == ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
+    assert [name for name, _ in stages.build_stages(auth="keys", load=stages.Load(None))] == list(INTERCEPTOR_ORDER)
+
+
+@all_shapes
+async def test_stages_run_in_order_around_the_handler_of_each_shape(method: str) -> None:
+    seen: list[str] = []
+
+    def noting(name: str) -> Stage:
+        @asynccontextmanager
+        async def stage(call: Call) -> AsyncGenerator[None]:
+            seen.append(f"{name} {call.method}")
+            try:
+                yield
+            finally:
+                seen.append(f"end {name}")
+
+        return stage
+
+    server = grpc.aio.server(interceptors=[StagesInterceptor([(name, noting(name)) for name in INTERCEPTOR_ORDER])])
+    register(Shapes(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        running = Running(None, ShapesStub(channel), port)  # pyright: ignore[reportArgumentType] - only the stub is used
+        assert await CALLERS[method](running) == "abc"
+    await server.stop(None)
+    assert seen == [f"{name} {method}" for name in INTERCEPTOR_ORDER] + [
+        f"end {name}" for name in reversed(INTERCEPTOR_ORDER)
+    ]
+
+
+@all_shapes
+async def test_a_call_without_tenant_is_refused_and_counted(method: str) -> None:
+    before = handled(method, Code.UNAUTHENTICATED)
+    async with serve(Shapes(), make_settings(auth="keys")) as running:
+        with pytest.raises(Unauthenticated) as raised:
+            await CALLERS[method](running)
+        assert raised.value.reason == "TENANT_MISSING"
+        assert handled(method, Code.UNAUTHENTICATED) == before + 1
+
+
+@all_shapes
+async def test_the_handler_sees_tenant_and_request_id_of_the_caller(method: str) -> None:
+    async def whoami(_request: object) -> StringValue:
+        return text(f"{current_tenant()} {current_request_id()}")
+
+    async def whoami_stream(_request: object) -> AsyncGenerator[StringValue]:
+        yield await whoami(None)
+
+    tenant = Tenant("acme", "user@acme.example", "basic", ("owner", "editor"))
+    servicer = Shapes(whoami, whoami_stream, whoami, whoami_stream)
+    async with serve(servicer, make_settings(auth="keys")) as running:
+        with use_tenant(tenant), use_request_id("request-7"):
+            assert await CALLERS[method](running) == f"{tenant} request-7"
+
+
+async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_one() -> None:
+    async def whoami(_request: StringValue) -> StringValue:
+        return text(current_tenant().org_id)
+
+    async with serve(Shapes(unary=whoami)) as running:
+        assert await call_unary(running) == LOCAL_TENANT.org_id
+        with use_tenant(Tenant("acme", "u", "free")):
+            assert await call_unary(running) == "acme"
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        [("cw-org", "acme"), ("cw-user", "u; drop"), ("cw-plan", "pro")],
+        [("cw-org", "acme"), ("cw-user", "u"), ("cw-plan", "gold")],
+        [("cw-org", "acme"), ("cw-plan", "pro")],
+        [("cw-org", "acme"), ("cw-org", "other"), ("cw-user", "u"), ("cw-plan", "pro")],
+        [("cw-org", "x" * 129), ("cw-user", "u"), ("cw-plan", "pro")],
+    ],
+)
+async def test_malformed_tenant_metadata_is_refused(metadata: list[tuple[str, str]]) -> None:
+    async with serve(Shapes()) as running:
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
+            await running.stub.unary(text("abc"), metadata=metadata, timeout=5)
+        assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+@all_shapes
+async def test_our_errors_reach_the_client_whole(method: str) -> None:
+    error = InvalidArgument(
+        "top_k: must be between 1 and 200",
+        reason="INVALID_FIELD",
+        violations=[FieldViolation("top_k", "must be between 1 and 200")],
+        metadata={"limit": "200"},
+        retry_after=1.5,
+    )
+    before = handled(method, Code.INVALID_ARGUMENT)
+    async with serve(failing(error)) as running:
+        with pytest.raises(InvalidArgument) as raised:
+            await CALLERS[method](running)
+        assert raised.value.message == error.message
+        assert raised.value.reason == error.reason
+        assert raised.value.violations == error.violations
+        assert raised.value.metadata == error.metadata
+        assert raised.value.retry_after == 1.5
+        assert handled(method, Code.INVALID_ARGUMENT) == before + 1
+
+
+@all_shapes
+async def test_other_exceptions_tell_the_client_nothing_and_the_log_everything(method: str) -> None:
+    async with serve(failing(ValueError("password=hunter2"))) as running:
+        with capture_logs() as logged, pytest.raises(Internal) as raised, use_request_id("request-7"):
+            await CALLERS[method](running)
+    assert raised.value.reason == "INTERNAL"
+    assert "hunter2" not in f"{raised.value} {raised.value.metadata}"
+    assert raised.value.metadata["request_id"] == "request-7"
+    failed = next(event for event in logged if event["event"] == "rpc_failed")
+    assert failed["log_level"] == "error"
+    assert failed["exc_info"]
+
+
+@all_shapes
+async def test_a_cancellation_from_inside_does_not_leave_the_client_waiting(method: str) -> None:
+    async with serve(failing(asyncio.CancelledError())) as running:
+        with pytest.raises(Internal):
+            await CALLERS[method](running)
+
+
+@all_shapes
+async def test_a_method_that_is_not_written_yet_says_so(method: str) -> None:
+    async with serve(failing(NotImplementedError("Method not implemented!"))) as running:
+        with pytest.raises(Unimplemented) as raised:
+            await CALLERS[method](running)
+        assert raised.value.reason == "NOT_IMPLEMENTED"
+
+
+async def test_an_unknown_method_is_unimplemented_and_makes_no_series() -> None:
+    async with serve(Shapes()) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}")
+        unknown: Any = channel.unary_unary(f"/{SERVICE}/Nothing", StringValue.SerializeToString, StringValue.FromString)
+        with pytest.raises(Unimplemented):
+            await client.unary(unknown, text("x"), timeout=5)
+        await channel.close()
+    assert not any(
+        sample.labels.get("grpc_method") == "Nothing" and sample.name.startswith("grpc_server")
+        for family in REGISTRY.collect()
+        for sample in family.samples
+    )
+
+
+async def test_a_request_that_cannot_be_parsed_is_the_callers_fault() -> None:
+    async with serve(Shapes()) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}")
+        raw = cast("Any", channel).unary_unary(f"/{SERVICE}/Unary")
+        with pytest.raises(InvalidArgument):
+            await client.unary(raw, b"\xff\xff\xff", timeout=5)
+        await channel.close()
+
+
+async def test_details_stay_small_whatever_the_error_holds() -> None:
+    error = InvalidArgument(
+        "x" * 100_000,
+        reason="INVALID_FIELD",
+        violations=[FieldViolation(f"field_{i}", "ä" * 1000) for i in range(1000)],
+        metadata={f"key{i}": "v" * 10_000 for i in range(100)},
+    )
+    async with serve(failing(error)) as running:
+        with pytest.raises(InvalidArgument) as raised:
+            await call_unary(running)
+        assert 0 < len(raised.value.violations) < 1000
+        assert int(raised.value.metadata["violations_left_out"]) == 1000 - len(raised.value.violations)
+
+
+async def test_a_full_server_refuses_at_once_and_says_when_to_come_back() -> None:
+    entered, release = asyncio.Event(), asyncio.Event()
+
+    async def wait(_request: StringValue) -> StringValue:
+        entered.set()
+        await release.wait()
+        return text("done")
+
+    before = handled("Unary", Code.RESOURCE_EXHAUSTED)
+    async with serve(Shapes(unary=wait), max_concurrent=1) as running:
+        first = asyncio.create_task(call_unary(running))
+        await entered.wait()
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(ResourceExhausted) as raised:
+            await call_unary(running)
+        assert asyncio.get_running_loop().time() - started < 1.0
+        assert raised.value.reason == "OVERLOADED"
+        assert raised.value.retry_after == 1.0
+        assert handled("Unary", Code.RESOURCE_EXHAUSTED) == before + 1
+        # Probes still get their answer.
+        assert await _health(running.port) == health_pb2.HealthCheckResponse.SERVING
+        release.set()
+        assert await first == "done"
+        assert await call_unary(running) == "done"
+
+
+async def _health(port: int, service: str = "") -> int:
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        check: Any = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            health_pb2.HealthCheckRequest.SerializeToString,
+            health_pb2.HealthCheckResponse.FromString,
+        )
+        answer: health_pb2.HealthCheckResponse = await check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+        return answer.status
+
+
+async def test_health_starts_not_serving_and_follows() -> None:
+    server = GrpcServer(make_settings(auth="keys"), service="test")
+    server.add(register, Shapes(), SERVICE)
+    port = await server.start()
+    assert await _health(port) == health_pb2.HealthCheckResponse.NOT_SERVING
+    server.set_serving(True)
+    assert await _health(port, SERVICE) == health_pb2.HealthCheckResponse.SERVING
+    server.set_serving(False)
+    assert await _health(port, SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await _health(port, "unknown.Service")
+    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+    await server.drain_and_stop()
+
+
+async def test_a_taken_port_is_said_plainly() -> None:
+    async with serve(Shapes()) as running:
+        second = GrpcServer(make_settings(port=running.port), service="embedder")
+        second.add(register, Shapes(), SERVICE)
+        with pytest.raises(
+            StartupError, match=rf"embedder cannot listen on 127\.0\.0\.1:{running.port}.*CITEWIRE_PORT"
+        ):
+            await second.start()
+        await second.drain_and_stop()
+
+
+async def test_reflection_lists_the_services() -> None:
+    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
+
+    async with serve(Shapes(), make_settings(auth="keys")) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}")
+        info: Any = channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            ServerReflectionRequest.SerializeToString,
+            ServerReflectionResponse.FromString,
+        )
+        answers: AsyncIterator[ServerReflectionResponse] = info(iter([ServerReflectionRequest(list_services="")]))
+        names = {service.name async for answer in answers for service in answer.list_services_response.service}
+        await channel.close()
+    assert {SERVICE, "grpc.health.v1.Health"} <= names
+
+
+async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> None:
+    """Upload refused half-way: grpc.aio itself would often report INTERNAL instead."""
+
+    async def endless() -> AsyncGenerator[StringValue]:
+        while True:
+            yield text("x" * 10_000)
+
+    servicer = failing(ResourceExhausted("too large", reason="TOO_LARGE"))
+    async with serve(servicer) as running:
+        for _ in range(50):
+            with pytest.raises(ResourceExhausted) as raised:
+                await client.client_stream(running.stub.client_stream, endless(), timeout=5)
+            assert raised.value.reason == "TOO_LARGE"
+            with pytest.raises(ResourceExhausted) as raised:
+                await drain(client.bidi(running.stub.bidi, endless(), timeout=5))
+            assert raised.value.reason == "TOO_LARGE"
+
+
+async def test_errors_of_a_chain_keep_their_reason() -> None:
+    """What B answers to A reaches A's caller with B's reason, when A lets it pass."""
+    async with serve(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
+
+        async def ask_b(request: StringValue) -> StringValue:
+            return await client.unary(b.stub.unary, request, timeout=5)
+
+        async with serve(Shapes(unary=ask_b)) as a:
+            with pytest.raises(CitewireError) as raised:
+                await call_unary(a)
+    assert raised.value.reason == "MODEL_NOT_FOUND"
+    assert raised.value.code is Code.NOT_FOUND
