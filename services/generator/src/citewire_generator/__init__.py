@@ -1,0 +1,1 @@
+"""Citewire's generator: grounded answers from passages, streamed."""

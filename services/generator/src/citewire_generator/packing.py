@@ -1,0 +1,189 @@
+"""Context assembly: which passages go into the prompt, under which numbers, in which layout.
+
+Passages are taken in the request's order and numbered from 1. Packing is greedy and stops at the first block that
+would pass a budget; no later, smaller one is tried, so that what is packed is always a prefix of what was ranked. A
+first block that alone is too big is cut to the budget. What is packed here is exactly what a citation may refer to.
+"""
+
+import re
+from dataclasses import dataclass
+
+from citewire_generator.model import ContextFormat, Notice, PackedPassage, Passage
+from citewire_generator.tokens import estimate_tokens
+
+MARGIN = 0.95
+"""Share of a model's window that is used: our counts are estimates."""
+
+_MARKER_LIKE = re.compile(
+    r"[\[【［〔]"
+    r"(?=\s{0,3}\^?\s{0,3}(?:(?:ref|reference|source|citation|cite)s?\b|\d{1,4}\s{0,3}[\]】］〕†]))"
+    r"([^\[\]【】［］〔〕\n]{1,200})"
+    r"[\]】］〕]",
+    re.IGNORECASE,
+)
+_KEYWORD = re.compile(r"\s{0,3}\^?\s{0,3}(?:ref|reference|source|citation|cite)s?\b", re.IGNORECASE)
+_FULL_WIDTH = "【［〔"
+_TAG = re.compile(r"<(?=/?(?:passages|question|\|)|\|)", re.IGNORECASE)
+_TEMPLATE = re.compile(r"\[(?=/?INST\])|<(?=</?SYS>>)")
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the context may take; None means without a limit."""
+
+    chars: int | None = None
+    """Unicode code points, labels and line ends included."""
+    tokens: int | None = None
+    """Tokens, by the passages' own counts or our estimate, labels included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The context as it goes into the prompt."""
+
+    passages: tuple[PackedPassage, ...]
+    context: str
+    """The blocks, one after the other; empty if there are none."""
+    tokens: int
+    """Estimated tokens of the context."""
+    notices: tuple[Notice, ...]
+
+
+def pack(passages: tuple[Passage, ...], layout: ContextFormat, budget: Budget) -> Packed:
+    """Packs passages into a context.
+
+    Args:
+        passages: Best first.
+        layout: How a block looks.
+        budget: What all blocks together may take; exactly as much still fits.
+
+    Returns:
+        What was placed, and a notice for what was cut or left out.
+    """
+    packed: list[PackedPassage] = []
+    blocks: list[str] = []
+    notices: list[Notice] = []
+    chars = tokens = 0
+    for index, passage in enumerate(passages):
+        number = len(packed) + 1
+        text = defuse(passage.text)
+        block = render(layout, number, passage, text)
+        cost = _block_tokens(passage, block, text)
+        too_long = budget.chars is not None and chars + len(block) > budget.chars
+        too_dear = budget.tokens is not None and tokens + cost > budget.tokens
+        if too_long or too_dear:
+            if packed:
+                break
+            text = _cut(layout, passage, text, budget)
+            if not text:
+                break
+            block = render(layout, number, passage, text)
+            cost = min(cost, estimate_tokens(block)) if budget.tokens is None else min(cost, budget.tokens)
+            notices.append(_cut_notice(passage, len(text)))
+        packed.append(PackedPassage(number, index, passage, text))
+        blocks.append(block)
+        chars += len(block)
+        tokens += cost
+        if too_long or too_dear:
+            break
+    if len(packed) < len(passages):
+        notices.append(_trimmed_notice(len(packed), len(passages)))
+    return Packed(tuple(packed), "".join(blocks), tokens, tuple(notices))
+
+
+def render(layout: ContextFormat, number: int, passage: Passage, text: str) -> str:
+    """Lays one passage out as a block, its line ends and blank line included."""
+    if layout is ContextFormat.PLAIN:
+        return f"{text}\n\n"
+    if layout is ContextFormat.SOURCE_LABELS:
+        return f"[SOURCE {number}] {source_ref(passage)}\n{text}\n\n"
+    if layout is ContextFormat.TYPED:
+        score = "" if passage.similarity is None else f" | score: {passage.similarity:.2f}"
+        kind = _one_line(passage.type) or "passage"
+        return f"[{number}] type: {kind}{score} | title: {_name(passage)}\n{text}\n\n"
+    place = f", {_one_line(passage.place)}" if passage.place else ""
+    return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}\n{text}\n\n"
+
+
+def source_ref(passage: Passage) -> str:
+    """Names a passage's place: `file § section`, or the file alone when there is no section."""
+    name = _one_line(passage.file_name) or _name(passage)
+    section = _one_line(passage.section)
+    return f"{name} § {section}" if section else name
+
+
+def defuse(text: str) -> str:
+    """Takes the power from text of a document that looks like a marker, a label or a tag of our prompt.
+
+    A model that quotes such text can't mint a citation with it, and a passage can't pretend to end the passages or to
+    start another one. Each character is replaced by one other, so that lengths and offsets stay.
+    """
+    if "[" in text or any(bracket in text for bracket in _FULL_WIDTH):
+        text = _MARKER_LIKE.sub(_round_brackets, text)
+        text = _TEMPLATE.sub(lambda match: "(" if match.group() == "[" else "‹", text)
+    if "<" in text:
+        text = _TAG.sub("‹", text)
+    return text
+
+
+def _round_brackets(match: re.Match[str]) -> str:
+    """A bare number is a label only where a line starts; elsewhere it is an index or a footnote, and stays."""
+    inner = match.group(1)
+    bracket = match.group()[0]
+    starts_line = match.start() == 0 or match.string[match.start() - 1] == "\n"
+    if bracket == "[" and not starts_line and not _KEYWORD.match(inner):
+        return match.group()
+    return f"({inner})"
+
+
+def _block_tokens(passage: Passage, block: str, text: str) -> int:
+    if not passage.token_count:
+        return estimate_tokens(block)
+    return passage.token_count + estimate_tokens(block[: len(block) - len(text)])
+
+
+def _cut(layout: ContextFormat, passage: Passage, text: str, budget: Budget) -> str:
+    """Cuts a first passage's text so that its block fits; empty if not even a character would."""
+    frame = render(layout, 1, passage, "")
+    keep = len(text)
+    if budget.chars is not None:
+        keep = min(keep, budget.chars - len(frame))
+    if budget.tokens is not None:
+        room = budget.tokens - estimate_tokens(frame)
+        cost = passage.token_count or estimate_tokens(text)
+        if cost > room:
+            keep = min(keep, len(text) * max(room, 0) // cost)
+            # The estimate isn't linear where scripts mix: what is kept may be the dense part.
+            while keep > 0 and not passage.token_count and estimate_tokens(text[:keep]) > room:
+                keep = keep * 9 // 10
+    return text[: max(keep, 0)]
+
+
+def _cut_notice(passage: Passage, chars: int) -> Notice:
+    return Notice(
+        "passage_cut",
+        f"The first passage ({source_ref(passage)}) is longer than the context's budget: "
+        f"{chars:,} of its {len(passage.text):,} characters were used.",
+    )
+
+
+def _trimmed_notice(kept: int, given: int) -> Notice:
+    left = given - kept
+    return Notice(
+        "context_trimmed",
+        f"{kept} of {given} passages fit into the context's budget; {left} {'was' if left == 1 else 'were'} left out.",
+    )
+
+
+def _name(passage: Passage) -> str:
+    return (
+        _one_line(passage.title)
+        or _one_line(passage.file_name)
+        or _one_line(passage.url)
+        or f"document {passage.document_id}"
+    )
+
+
+def _one_line(text: str) -> str:
+    """Names come from documents too: one line, and no marker in them."""
+    return " ".join(defuse(text).split())

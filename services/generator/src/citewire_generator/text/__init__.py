@@ -1,0 +1,1 @@
+"""Reading text: sentences, words, and how well they fit a question."""
