@@ -6,7 +6,7 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 SYNCED := .venv/.citewire-synced
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml)
-BENCHMARKS ?= $(filter-out upstream,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
+BENCHMARKS ?= $(filter-out upstream relay_services,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
 # path, outside any virtual environment: uv makes .venv anew when it is given another name of the same interpreter.
@@ -84,7 +84,7 @@ format: $(SYNCED) ## Format the code and apply the linter's safe fixes
 .PHONY: bench
 bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" for one)
 	@for name in $(BENCHMARKS); do \
-		echo "== $$name"; PYTHONPATH=tests/support $(BIN)/python -m benchmarks.$$name || exit 1; done
+		echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 .PHONY: faults
 faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="--seed 7" for another)

@@ -7,9 +7,11 @@ Usage: python scripts/check_ignores.py [FILE…]   (default: every Python file t
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,31 +29,23 @@ GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 def main(arguments: Sequence[str]) -> int:
     """Checks the files and returns 1 if a silenced check lacks its name or its reason."""
     paths = [Path(argument) for argument in arguments] or _known_files()
-    complaints = [
-        complaint for path in paths for complaint in check(str(path), path.read_text(encoding="utf-8").splitlines())
-    ]
+    complaints = [line for path in paths for line in check(str(path), path.read_text(encoding="utf-8"))]
     for complaint in complaints:
         sys.stdout.write(f"{complaint}\n")
     return 1 if complaints else 0
 
 
-def check(name: str, lines: Sequence[str]) -> Iterator[str]:
+def check(name: str, source: str) -> Iterator[str]:
     """Yields a complaint, with file and line, for each silenced check without code or reason."""
-    for number, line in enumerate(lines, start=1):
-        found = SILENCER.search(line)
-        if found is None or _is_quoted(line, found.start()):
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        found = SILENCER.search(token.string) if token.type == tokenize.COMMENT else None
+        if found is None:
             continue
         named = NAMED["ruff" if found["ruff"] else "types"].match(found["rest"])
         if named is None:
-            yield f"{name}:{number}: name the check that is silenced: {line.strip()}"
+            yield f"{name}:{token.start[0]}: name the check that is silenced: {token.line.strip()}"
         elif sum(letter.isalpha() for letter in named["why"]) < FEWEST_LETTERS:
-            yield f"{name}:{number}: say why the check is silenced, after a second #: {line.strip()}"
-
-
-def _is_quoted(line: str, position: int) -> bool:
-    """Whether the comment sign stands inside a string or a code span, as in this file's own texts."""
-    before = line[:position]
-    return any(before.count(quote) % 2 == 1 for quote in ('"', "`"))
+            yield f"{name}:{token.start[0]}: say why the check is silenced, after a second #: {token.line.strip()}"
 
 
 def _known_files() -> list[Path]:

@@ -1,0 +1,97 @@
+"""An embedder and a retriever that answer at once and always the same, so that a relay benchmark measures the relay.
+
+`python -m benchmarks.relay_services` prints `{"port": …}` when it is ready, and serves until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import struct
+
+import grpc.aio
+from citewire.common.v1.common_pb2 import EmbeddingSpace
+from citewire.embedder.v1.embedder_pb2 import EmbeddingUsage, EmbedRequest, EmbedResponse
+from citewire.retriever.v1.retriever_pb2 import (
+    Chunk,
+    ContextPath,
+    PlanRequest,
+    PlanResponse,
+    ScopeCounts,
+    SearchRequest,
+    SearchResponse,
+    SearchResult,
+)
+
+SPACE = EmbeddingSpace(model="all-MiniLM-L6-v2", revision="benchmark", dimensions=4)
+VECTOR = struct.pack("<4f", 0.5, 0.5, 0.5, 0.5)
+PASSAGES = 5
+TEXT = "The paced upstream says at which time it wrote each token, and nothing else. " * 10
+
+
+async def _embed(request: EmbedRequest, _: object) -> EmbedResponse:
+    count = len(request.inputs)
+    usage = EmbeddingUsage(input_tokens=8 * count)
+    return EmbedResponse(vectors=VECTOR * count, space=SPACE, usage=usage, token_counts=[8] * count)
+
+
+async def _plan(_: PlanRequest, __: object) -> PlanResponse:
+    counts = ScopeCounts(items=1, kept=1, chunks=PASSAGES)
+    return PlanResponse(path=ContextPath.CONTEXT_PATH_SEMANTIC, reason="a benchmark", counts=counts, space=SPACE)
+
+
+async def _search(_: SearchRequest, __: object) -> SearchResponse:
+    results = [
+        SearchResult(chunk=_chunk(index), score=0.9 - index / 100, similarity=0.9 - index / 100)
+        for index in range(PASSAGES)
+    ]
+    return SearchResponse(results=results, exact=True, space=SPACE)
+
+
+def _chunk(index: int) -> Chunk:
+    chunk = Chunk(chunk_id=index + 1, document_id=1, version=1, chunk_index=index, text=TEXT, token_count=150)
+    chunk.title, chunk.file_name, chunk.type, chunk.live = "Paced", "paced.md", "file", True
+    return chunk
+
+
+def _handlers() -> list[grpc.GenericRpcHandler]:
+    return [
+        grpc.method_handlers_generic_handler(
+            "citewire.embedder.v1.EmbedderService",
+            {
+                "Embed": grpc.unary_unary_rpc_method_handler(
+                    _embed, EmbedRequest.FromString, EmbedResponse.SerializeToString
+                )
+            },
+        ),
+        grpc.method_handlers_generic_handler(
+            "citewire.retriever.v1.RetrieverService",
+            {
+                "Plan": grpc.unary_unary_rpc_method_handler(
+                    _plan, PlanRequest.FromString, PlanResponse.SerializeToString
+                ),
+                "Search": grpc.unary_unary_rpc_method_handler(
+                    _search, SearchRequest.FromString, SearchResponse.SerializeToString
+                ),
+            },
+        ),
+    ]
+
+
+async def main() -> None:
+    """Serves both until it is told to stop."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(_handlers())
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    print(json.dumps({"port": port}), flush=True)
+    await stop.wait()
+    await server.stop(grace=None)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,43 @@
+"""What the documents say exists does exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENTS = sorted(path for pattern in ("*.md", "docs/**/*.md", "deploy/**/*.md") for path in ROOT.glob(pattern))
+ADR_SECTIONS = ["Context", "Decision", "Consequences", "What would make us change it"]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", text)
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_targets_that_are_named_are_in_the_makefile(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    text = document.read_text(encoding="utf-8")
+    named = set(re.findall(r"^make ([a-z-]+)", text, re.MULTILINE)) | set(re.findall(r"`make ([a-z-]+)[^`]*`", text))
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize("decision", sorted(ROOT.glob("docs/adr/*.md")), ids=lambda path: path.stem)
+def test_a_decision_has_its_four_parts(decision: Path) -> None:
+    text = decision.read_text(encoding="utf-8")
+    number = int(decision.stem.split("-")[0])
+    assert text.startswith(f"# {number}. ")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == ADR_SECTIONS
+
+
+def test_every_target_is_in_the_help() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    phony = set(re.findall(r"^\.PHONY: ([a-z]+)$", makefile, re.MULTILINE))
+    explained = set(re.findall(r"^([a-z]+):.*## \S", makefile, re.MULTILINE))
+    assert phony
+    assert phony == explained
