@@ -1,0 +1,202 @@
+"""The gateway's HTTP API as the command sees it: JSON in and out, every failure a CliError."""
+
+import math
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Self, TypeAlias
+
+import httpx
+
+from citewire_cli.errors import CliError, ExitCode, FieldError
+from citewire_cli.jsonio import JsonObject, get_objects, get_str, parse_object
+from citewire_cli.settings import ClientSettings
+from citewire_cli.sse import SseEvent, read_events
+
+FilePart: TypeAlias = tuple[str, IO[bytes], str]
+"""A file of a multipart upload: name, open file, media type."""
+
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+"""Longest silence; streams send a heartbeat at least every 15 s, so this is a lost connection, not a slow answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Whether everything works, and what the gateway says about each part."""
+
+    ready: bool
+    details: JsonObject
+
+
+class Api:
+    """One connection pool to one gateway. Use as an async context manager."""
+
+    def __init__(self, settings: ClientSettings, *, read_seconds: float = READ_SECONDS) -> None:
+        """Prepares the client; nothing is sent yet.
+
+        Args:
+            settings: address and key.
+            read_seconds: longest silence of the gateway before the connection counts as lost.
+        """
+        self._url = settings.url
+        headers = {"User-Agent": "citewire-cli"}
+        if settings.api_key:
+            headers["Authorization"] = f"Bearer {settings.api_key}"
+        self._http = httpx.AsyncClient(
+            base_url=settings.url,
+            headers=headers,
+            timeout=httpx.Timeout(read_seconds, connect=CONNECT_SECONDS),
+            trust_env=not settings.loopback,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Opens the pool."""
+        await self._http.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the pool."""
+        await self._http.__aexit__(kind, error, trace)
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        body: JsonObject | None = None,
+        files: Mapping[str, FilePart] | None = None,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> JsonObject:
+        """One request and its JSON answer (empty for an answer without a body).
+
+        Raises:
+            CliError: the gateway cannot be reached, or refused; see `problem`.
+        """
+        with self._translated():
+            response = await self._http.request(
+                method, path, params=params, json=body, files=files, data=form, headers=headers
+            )
+        if not response.is_success:
+            raise problem(response.status_code, response.headers, response.content)
+        if not response.content:
+            return {}
+        answer = parse_object(response.content)
+        if answer is None:
+            raise _not_citewire(self._url)
+        return answer
+
+    async def health(self) -> Health:
+        """What `/readyz` says; not being ready is an answer, not an error.
+
+        Raises:
+            CliError: the gateway cannot be reached at all.
+        """
+        with self._translated():
+            response = await self._http.get("/readyz")
+        return Health(response.is_success, parse_object(response.content) or {})
+
+    @asynccontextmanager
+    async def events(self, path: str, body: JsonObject) -> AsyncGenerator[AsyncGenerator[SseEvent]]:
+        """POSTs `body` and opens the answer's event stream; leaving the context cancels the request.
+
+        Raises:
+            CliError: as `call`; also while reading, when the connection is lost.
+        """
+        headers = {"Accept": "text/event-stream"}
+        with self._translated():
+            async with self._http.stream("POST", path, json=body, headers=headers) as response:
+                if not response.is_success:
+                    raise problem(response.status_code, response.headers, await response.aread())
+                if not response.headers.get("content-type", "").startswith("text/event-stream"):
+                    raise _not_citewire(self._url)
+                async with aclosing(read_events(response.aiter_bytes())) as events:
+                    yield events
+
+    def _translated(self) -> "_Translated":
+        return _Translated(self._url)
+
+
+class _Translated:
+    """Turns the HTTP client's errors into CliErrors."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            raise CliError(
+                "The gateway cannot be reached",
+                f"Nothing answers at {self._url}. Start the stack with `citewire up`, or set CITEWIRE_URL.",
+                ExitCode.UNREACHABLE,
+            ) from None
+        if isinstance(error, httpx.TimeoutException):
+            raise CliError(
+                "The gateway does not answer",
+                f"{self._url} has sent nothing for too long; see `citewire status`.",
+                ExitCode.UNREACHABLE,
+            ) from None
+        if isinstance(error, httpx.TransportError):
+            raise CliError(
+                "The connection to the gateway broke",
+                f"{self._url} closed it in the middle; see `citewire status`, then try again.",
+                ExitCode.UNREACHABLE,
+            ) from None
+
+
+def problem(status: int, headers: Mapping[str, str], content: bytes) -> CliError:
+    """The error that an unsuccessful response stands for.
+
+    `application/problem+json` (RFC 9457) gives title, detail, reason, refused fields and request id; any other body
+    leaves only the status.
+    """
+    body = parse_object(content) or {}
+    errors = tuple(FieldError(get_str(e, "field"), get_str(e, "message")) for e in get_objects(body, "errors"))
+    return CliError(
+        get_str(body, "title") or f"The gateway answered HTTP {status}",
+        get_str(body, "detail"),
+        _exit_code(status),
+        errors,
+        get_str(body, "reason"),
+        get_str(body, "request_id") or headers.get("x-request-id", ""),
+        status,
+        _seconds(headers.get("retry-after", "")),
+    )
+
+
+def _exit_code(status: int) -> ExitCode:
+    match status:
+        case 401 | 403:
+            return ExitCode.UNAUTHORISED
+        case 404 | 410:
+            return ExitCode.NOT_FOUND
+        case 400 | 413 | 415 | 422:
+            return ExitCode.USAGE
+        case 429 | 502 | 503 | 504:
+            return ExitCode.UNREACHABLE
+        case _:
+            return ExitCode.FAILED
+
+
+def _seconds(value: str) -> float | None:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
+
+
+def _not_citewire(url: str) -> CliError:
+    return CliError(
+        "This is not a Citewire gateway",
+        f"{url} answered with something else than its API does. Is another program on that port?",
+        ExitCode.UNREACHABLE,
+    )

@@ -1,0 +1,168 @@
+"""`citewire documents`: what the library holds."""
+
+import json as jsonlib
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.commands.options import CollectionOption, JsonOption, UrlOption
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import JsonObject, get_objects, get_str
+from citewire_cli.settings import load_client_settings
+
+documents_app = typer.Typer(help="List, show and delete documents.", invoke_without_command=True, no_args_is_help=False)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group to `app`."""
+    app.add_typer(documents_app, name="documents")
+
+
+@documents_app.callback()
+def documents(context: typer.Context, url: UrlOption = None, json: JsonOption = False) -> None:
+    """List, show and delete documents; without a sub-command, list them all."""
+    if context.invoked_subcommand is None:
+        list_documents(url=url, json=json)
+
+
+@documents_app.command("list")
+def list_documents(
+    collection: CollectionOption = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="Only pending, processing, ready or failed ones.")
+    ] = None,
+    kind: Annotated[str | None, typer.Option("--type", help="Only file, article, repository or capture.")] = None,
+    tag: Annotated[str | None, typer.Option("--tag", help="Only those with this tag.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the documents, newest first as the gateway orders them."""
+
+    async def work() -> ExitCode:
+        filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
+        chosen = {key: value for key, value in filters.items() if value is not None}
+        found: list[JsonObject] = []
+        async with Api(load_client_settings(url=url)) as api:
+            async with aclosing(every_document(api, chosen)) as documents_found:
+                async for document in documents_found:
+                    found.append(document)
+                    if len(found) == limit:
+                        break
+        if json:
+            output.print_json({"documents": found})
+        elif found:
+            output.print_table(("id", "status", "type", "chunks", "name", "collection"), (_row(d) for d in found))
+        else:
+            output.stdout().print("No documents. Add some with `citewire ingest PATH`.")
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+@documents_app.command("show")
+def show(
+    document_id: Annotated[str, typer.Argument(metavar="ID", help="The document's id.", show_default=False)],
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show one document. Exits with 5 if it doesn't exist."""
+
+    async def work() -> ExitCode:
+        async with Api(load_client_settings(url=url)) as api:
+            document = await api.call("GET", document_path(document_id))
+        if json:
+            output.print_json(document)
+        else:
+            output.print_table(("field", "value"), ((key, _cell(value)) for key, value in document.items()))
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+@documents_app.command("delete")
+def delete(
+    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Their ids.", show_default=False)],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Delete documents. Asks first at a terminal; a script passes --yes. Exits with 5 if one doesn't exist."""
+
+    async def work() -> ExitCode:
+        if not yes:
+            _confirm(document_ids)
+        missing: list[str] = []
+        async with Api(load_client_settings(url=url)) as api:
+            for document_id in document_ids:
+                try:
+                    await api.call("DELETE", document_path(document_id))
+                except CliError as error:
+                    if error.code is not ExitCode.NOT_FOUND:
+                        raise
+                    missing.append(document_id)
+        deleted = [document_id for document_id in document_ids if document_id not in missing]
+        if json:
+            output.print_json({"deleted": deleted, "not_found": missing})
+        else:
+            for document_id in deleted:
+                output.stdout().print(f"Deleted {document_id}.")
+            for document_id in missing:
+                output.stderr().print(f"No document {document_id}.")
+        return ExitCode.NOT_FOUND if missing else ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[JsonObject]:
+    """All documents that fit `filters` (query parameters), page after page."""
+    params: dict[str, str | int] = {**filters, "page_size": 100}
+    while True:
+        page = await api.call("GET", "/v1/documents", params=params)
+        for document in get_objects(page, "documents"):
+            yield document
+        token = get_str(page, "next_page_token")
+        if not token:
+            return
+        params["page_token"] = token
+
+
+def document_path(document_id: str) -> str:
+    """The path of one document."""
+    return f"/v1/documents/{quote(output.checked_text(document_id, 'The id'), safe='')}"
+
+
+def _confirm(document_ids: list[str]) -> None:
+    if not sys.stdin.isatty():
+        raise CliError("Not deleted", "Pass --yes to delete without being asked.", ExitCode.USAGE)
+    many = len(document_ids)
+    what = f"document {document_ids[0]}" if many == 1 else f"{many} documents"
+    if not typer.confirm(f"Delete {what}?", err=True):
+        raise CliError("Not deleted", "", ExitCode.INTERRUPTED)
+
+
+def _row(document: JsonObject) -> tuple[str, ...]:
+    name = get_str(document, "file_name") or get_str(document, "title")
+    status = get_str(document, "status")
+    return (
+        get_str(document, "id"),
+        status,
+        get_str(document, "type"),
+        get_str(document, "chunks"),
+        output.one_line(name, 80),
+        get_str(document, "collection"),
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or value is None or isinstance(value, dict | list):
+        return jsonlib.dumps(value, ensure_ascii=False)
+    return str(value)

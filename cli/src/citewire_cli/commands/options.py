@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for scripts; errors as JSON on stderr.")]
+UrlOption = Annotated[
+    str | None, typer.Option("--url", help="The gateway's address; default: CITEWIRE_URL.", show_default=False)
+]
+CollectionOption = Annotated[
+    str | None, typer.Option("--collection", "-c", help="Only this collection.", show_default=False)
+]
+DocumentOption = Annotated[
+    list[str] | None,
+    typer.Option("--document", "-d", help="Only this document (its id); may be repeated.", show_default=False),
+]

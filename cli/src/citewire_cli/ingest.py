@@ -1,0 +1,314 @@
+"""Uploading files and waiting until they can be asked about: safe to repeat, safe to interrupt."""
+
+import asyncio
+import hashlib
+import json
+import mimetypes
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, cast
+
+from citewire_cli.api import Api
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
+from citewire_cli.output import checked_text
+
+_TEXT = ".md .markdown .txt .text .rst .log .html .htm .xhtml .pdf .csv .tsv"
+_CODE = (
+    ".py .pyi .ts .tsx .js .jsx .mjs .cjs .go .rs .java .kt .scala .c .h .cc .cpp .hpp .cs .rb .php .swift .sh .bash "
+    ".sql .proto .lua .r .jl .ex .exs .erl .hs .ml .clj .dart .vue .svelte .css .scss .json .yaml .yml .toml .xml"
+)
+SUFFIXES = frozenset(f"{_TEXT} {_CODE}".split())
+"""Files that a folder's walk takes; a file that is named itself is always sent, and the gateway decides."""
+
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build", "target"})
+
+UPLOADS_AT_ONCE = 4
+UPLOAD_TRIES = 5
+POLL_SECONDS = 0.25
+POLL_SECONDS_MAX = 2.0
+POLLED_AT_ONCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to upload under `name`, which is relative to the folder that was asked for."""
+
+    path: Path
+    name: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one file.
+
+    `status` is `ready`, `failed`, or where it stood when waiting ended (`pending`, `processing`, `not uploaded`).
+    """
+
+    source: Source
+    document_id: str = ""
+    status: str = "not uploaded"
+    error: CliError | None = None
+    document: JsonObject = field(default_factory=dict[str, object])
+
+    def as_json(self) -> JsonObject:
+        """The outcome as `--json` prints it."""
+        body: JsonObject = {"path": str(self.source.path), "id": self.document_id or None, "status": self.status}
+        chunks = get_int(self.document, "chunks")
+        if chunks is not None:
+            body["chunks"] = chunks
+        if self.error is not None:
+            body |= self.error.as_json()
+        return body
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How documents are filed."""
+
+    collection: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Observer(Protocol):
+    """Told about progress."""
+
+    def uploaded(self, outcome: Outcome) -> None:
+        """A file has been accepted or refused."""
+
+    def settled(self, outcome: Outcome) -> None:
+        """A document is ready or has failed for good."""
+
+
+def find_sources(paths: Iterable[Path]) -> tuple[list[Source], int]:
+    """The files under `paths`, sorted within each folder, none twice, and how many were left out for their type.
+
+    Hidden files and folders, and folders of dependencies and build results, aren't entered. Symbolic links to folders
+    aren't followed.
+
+    Raises:
+        CliError: a path doesn't exist (usage).
+    """
+    found: dict[Path, Source] = {}
+    skipped = 0
+    for path in paths:
+        if path.is_dir():
+            for file in _walk(path):
+                if file.suffix.lower() in SUFFIXES:
+                    found.setdefault(file.resolve(), Source(file, file.relative_to(path).as_posix()))
+                else:
+                    skipped += 1
+        elif path.is_file():
+            found.setdefault(path.resolve(), Source(path, path.name))
+        else:
+            raise CliError("No such file or folder", str(path), ExitCode.USAGE)
+    for source in found.values():
+        checked_text(source.name, f"The file name {source.name!r}")
+    return list(found.values()), skipped
+
+
+async def ingest(
+    api: Api,
+    sources: Sequence[Source],
+    target: Target,
+    observer: Observer,
+    *,
+    wait: bool = True,
+    patience: float = 600.0,
+) -> list[Outcome]:
+    """Uploads `sources`, a few at a time, and waits until each is ready or failed.
+
+    The `Idempotency-Key` is made of what is sent, so that a run after an interrupted one sends nothing twice: the
+    gateway answers with the document it has.
+
+    Args:
+        api: the gateway.
+        sources: the files.
+        target: where they are filed.
+        observer: told about progress.
+        wait: whether to wait after the upload.
+        patience: seconds without any progress at all after which waiting ends.
+
+    Raises:
+        CliError: the gateway cannot be reached or doesn't let us in; what a single file met is in its outcome.
+    """
+    outcomes = [Outcome(source) for source in sources]
+    todo = deque(outcomes)
+    waiting: asyncio.Queue[Outcome | None] = asyncio.Queue()
+
+    async def uploader() -> None:
+        while todo:
+            outcome = todo.popleft()
+            await _upload(api, outcome, target)
+            observer.uploaded(outcome)
+            if outcome.error is None and wait:
+                waiting.put_nowait(outcome)
+
+    async def uploaders() -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(UPLOADS_AT_ONCE):
+                group.create_task(uploader())
+        waiting.put_nowait(None)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(uploaders())
+            group.create_task(_wait_for_all(api, waiting, observer, patience))
+    except BaseExceptionGroup as failures:
+        raise _first(failures) from None
+    return outcomes
+
+
+def idempotency_key(content_sha256: str, name: str, target: Target) -> str:
+    """The key of an upload: the same for the same bytes under the same name in the same place."""
+    parts = json.dumps([content_sha256, name, target.collection, sorted(target.tags)], ensure_ascii=True)
+    return f"citewire-ingest-{hashlib.sha256(parts.encode()).hexdigest()}"
+
+
+async def _upload(api: Api, outcome: Outcome, target: Target) -> None:
+    """Uploads one file; a refusal is the outcome's error, a gateway that is away or refuses us is raised."""
+    source = outcome.source
+    try:
+        digest = await asyncio.to_thread(_sha256, source.path)
+        key = idempotency_key(digest, source.name, target)
+        answer = await _post(api, source, target, key)
+        document = await _known(api, answer)
+        if document is None:
+            # The key is remembered, its document has been deleted since: the person wants it back.
+            answer = await _post(api, source, target, f"{key}-{time.time_ns():x}")
+            document = answer
+        elif get_str(document, "status") == "failed":
+            document = await api.call("POST", f"/v1/documents/{get_str(document, 'id')}:retry")
+    except OSError as error:
+        outcome.status, outcome.error = "failed", CliError("The file cannot be read", error.strerror or str(error))
+        return
+    except CliError as error:
+        if error.code in {ExitCode.UNREACHABLE, ExitCode.UNAUTHORISED}:
+            raise
+        outcome.status, outcome.error = "failed", error
+        return
+    outcome.document = document
+    outcome.document_id = get_str(answer, "id")
+    outcome.status = get_str(document, "status") or "pending"
+
+
+async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObject:
+    form: dict[str, str] = {}
+    if target.collection is not None:
+        form["collection"] = target.collection
+    if target.tags:
+        form["tags"] = json.dumps(list(target.tags))
+    media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
+    delay = 0.5
+    for attempt in range(1, UPLOAD_TRIES + 1):
+        with source.path.open("rb") as content:
+            try:
+                return await api.call(
+                    "POST",
+                    "/v1/documents",
+                    files={"file": (source.name, content, media_type)},
+                    form=form,
+                    headers={"Idempotency-Key": key},
+                )
+            except CliError as error:
+                # The key makes a repetition harmless, also when the answer to the first try was lost.
+                if error.code is not ExitCode.UNREACHABLE or attempt == UPLOAD_TRIES:
+                    raise
+                delay = max(delay, min(error.retry_after or 0.0, 30.0))
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, 8.0)
+    raise AssertionError("unreachable: the last try returns or raises")
+
+
+async def _known(api: Api, answer: JsonObject) -> JsonObject | None:
+    """The document behind an accepted upload; None if it is gone."""
+    try:
+        return await api.call("GET", f"/v1/documents/{get_str(answer, 'id')}")
+    except CliError as error:
+        if error.code is ExitCode.NOT_FOUND:
+            return None
+        raise
+
+
+async def _wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:
+    """Polls what has been uploaded until nothing is left; gives up after `patience` seconds without progress."""
+    open_outcomes: deque[Outcome] = deque()
+    uploading = True
+    progress_at = time.monotonic()
+    pause = POLL_SECONDS
+    while uploading or open_outcomes:
+        while uploading and (not open_outcomes or not arriving.empty()):
+            outcome = await arriving.get()
+            progress_at = time.monotonic()
+            if outcome is None:
+                uploading = False
+            else:
+                open_outcomes.append(outcome)
+        moved = False
+        for _ in range(min(POLLED_AT_ONCE, len(open_outcomes))):
+            outcome = open_outcomes.popleft()
+            before = outcome.status
+            if await _poll(api, outcome):
+                observer.settled(outcome)
+                moved = True
+            else:
+                open_outcomes.append(outcome)
+                moved = moved or outcome.status != before
+        now = time.monotonic()
+        if moved:
+            progress_at, pause = now, POLL_SECONDS
+        elif now - progress_at > patience:
+            return
+        if open_outcomes:
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, POLL_SECONDS_MAX)
+
+
+async def _poll(api: Api, outcome: Outcome) -> bool:
+    """Looks at one document; whether it is ready or failed. A gateway that is away is asked again later."""
+    if outcome.status not in {"ready", "failed"}:
+        try:
+            outcome.document = await api.call("GET", f"/v1/documents/{outcome.document_id}")
+        except CliError as error:
+            if error.code is ExitCode.UNREACHABLE:
+                return False
+            if error.code is ExitCode.UNAUTHORISED:
+                raise
+            outcome.status, outcome.error = "failed", error
+            return True
+        outcome.status = get_str(outcome.document, "status")
+    if outcome.status == "failed" and outcome.error is None:
+        outcome.error = _document_error(outcome.document)
+    return outcome.status in {"ready", "failed"}
+
+
+def _document_error(document: JsonObject) -> CliError:
+    """Why a document failed: `error` is a text, or an object with `message` (or `detail`) and `reason`."""
+    detail = get_object(document, "error")
+    text = get_str(detail, "message") or get_str(detail, "detail") or get_str(document, "error")
+    return CliError("The document cannot be read", text, reason=get_str(detail, "reason"))
+
+
+def _walk(folder: Path) -> Iterable[Path]:
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            if not entry.is_symlink() and entry.name not in SKIPPED_FOLDERS:
+                yield from _walk(entry)
+        elif entry.is_file():
+            yield entry
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _first(failure: BaseException) -> BaseException:
+    while isinstance(failure, BaseExceptionGroup):
+        failure = cast("BaseExceptionGroup[BaseException]", failure).exceptions[0]
+    return failure

@@ -1,0 +1,63 @@
+"""Settings of the command, from the environment; options on the command line win over them."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from citewire_cli.errors import CliError, ExitCode
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+DEFAULT_DATA_DIR = ".citewire"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Where the gateway is and who asks."""
+
+    url: str
+    """`CITEWIRE_URL`: the gateway's address without a path; the default is the address of `citewire up`."""
+
+    api_key: str | None
+    """`CITEWIRE_API_KEY`: sent as a Bearer token; none for a local stack."""
+
+    data_dir: Path
+    """`CITEWIRE_DATA_DIR`: the folder of a local stack, relative to the current folder; default `.citewire`."""
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the gateway is on this machine, so that a proxy would only be in the way."""
+        host = urlsplit(self.url).hostname or ""
+        return host == "localhost" or host == "::1" or host.startswith("127.")
+
+
+def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str | None = None) -> ClientSettings:
+    """The client's settings; raises CliError (usage) if the address is not one.
+
+    Args:
+        environ: the environment, the process's own by default.
+        url: the `--url` option, which wins.
+    """
+    env = os.environ if environ is None else environ
+    address = (url or env.get("CITEWIRE_URL") or DEFAULT_URL).strip().rstrip("/")
+    try:
+        parts = urlsplit(address)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        valid = False
+    if not valid:
+        raise CliError(
+            "The gateway's address is not valid",
+            f"CITEWIRE_URL (or --url) is {address!r}; it should look like {DEFAULT_URL}.",
+            ExitCode.USAGE,
+        )
+    key = (env.get("CITEWIRE_API_KEY") or "").strip()
+    if not key.isprintable() or not key.isascii():
+        raise CliError("CITEWIRE_API_KEY is not a key", "It holds characters that no key has.", ExitCode.USAGE)
+    return ClientSettings(address, key or None, data_dir_from(env))
+
+
+def data_dir_from(environ: Mapping[str, str]) -> Path:
+    """The folder of the local stack, absolute."""
+    return Path(environ.get("CITEWIRE_DATA_DIR") or DEFAULT_DATA_DIR).expanduser().absolute()

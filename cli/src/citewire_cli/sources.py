@@ -1,0 +1,43 @@
+"""Citations and search results as lines of text: where to look, and what is there."""
+
+from rich.text import Text
+
+from citewire_cli.jsonio import JsonObject, get_float, get_int, get_str
+from citewire_cli.output import clean, one_line
+
+SNIPPET_CHARACTERS = 160
+
+
+def place(source: JsonObject) -> str:
+    """Where in the document a chunk is: page, section, row, lines; empty for a document without structure.
+
+    A source line is shown only where it is the best there is (source code): prose has its section.
+    """
+    parts: list[str] = []
+    page, row = get_int(source, "page_number"), get_int(source, "row_number")
+    start, end = get_int(source, "start_line"), get_int(source, "end_line")
+    if page is not None:
+        parts.append(f"page {page}")
+    if section := get_str(source, "section"):
+        parts.append(f"§ {one_line(section, 100)}")
+    if row is not None:
+        parts.append(f"row {row}")
+    elif start is not None and page is None:
+        parts.append(f"lines {start}–{end}" if end is not None and end > start else f"line {start}")
+    return ", ".join(parts)
+
+
+def source_lines(number: int, source: JsonObject, text: str) -> list[Text]:
+    """A numbered source: its place on the first line, the start of its text below."""
+    name = get_str(source, "file_name") or get_str(source, "title") or f"document {get_str(source, 'document_id')}"
+    head = Text.assemble((f"[{number}] ", "bold cyan"), (clean(name), "bold"))
+    if where := place(source):
+        head.append(f", {where}")
+    if (score := get_float(source, "score")) is not None:
+        head.append(f"  {score:.2f}", style="dim")
+    lines = [head]
+    if url := get_str(source, "url"):
+        lines.append(Text(f"    {clean(url)}", style="dim"))
+    if snippet := one_line(text, SNIPPET_CHARACTERS):
+        lines.append(Text(f"    {snippet}", style="dim"))
+    return lines

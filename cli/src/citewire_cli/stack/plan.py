@@ -1,0 +1,170 @@
+"""What the stack consists of: each process's command, environment, readiness and order."""
+
+import asyncio
+import importlib.util
+import signal
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from citewire_cli.errors import CliError
+from citewire_cli.stack.child import ChildSpec
+from citewire_cli.stack.ports import HOST, PORTS
+from citewire_cli.stack.postgres import Postgres
+
+PACKAGES = ("citewire_embedder", "citewire_retriever", "citewire_generator", "citewire_gateway")
+OWNER = "citewire_owner"
+STOP_ORDER = (("gateway",), ("worker", "retriever", "generator", "embedder"), ("postgres",))
+"""The gateway first, so that running answers still have everything they need; Postgres last."""
+
+HTTP_OK = 200
+
+Ready = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything `up` needs to know about what it starts."""
+
+    postgres: Postgres
+    ports: Mapping[str, int]
+    environ: Mapping[str, str]
+    http: httpx.AsyncClient
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return f"http://{HOST}:{self.ports['CITEWIRE_GATEWAY_PORT']}"
+
+    def postgres_child(self) -> ChildSpec:
+        """The database. SIGINT is its fast shutdown (SIGTERM would wait for clients), SIGQUIT the immediate one."""
+        return ChildSpec(
+            "postgres",
+            tuple(self.postgres.server_command()),
+            self._postgres_environ(),
+            self._postgres_ready,
+            stop_signals=(signal.SIGINT, signal.SIGQUIT),
+            orphan_signal=signal.SIGINT,
+            account=self.postgres.account,
+            search_anywhere=self.postgres.search_anywhere,
+            prepare=self.postgres.clear_stale,
+        )
+
+    def initdb(self) -> ChildSpec:
+        """Makes the cluster."""
+        return ChildSpec(
+            "initdb",
+            tuple(self.postgres.initdb_command()),
+            self._postgres_environ(),
+            _never,
+            account=self.postgres.account,
+            search_anywhere=self.postgres.search_anywhere,
+            prepare=self.postgres.prepare_unfinished,
+        )
+
+    def setup(self) -> ChildSpec:
+        """Makes the database, its owner and its extension."""
+        return ChildSpec("database", tuple(self.postgres.setup_command()), self._postgres_environ(), _never)
+
+    def migration(self, package: str) -> ChildSpec:
+        """Brings an owner's schema up to date."""
+        return self._python(f"migrate-{package.removeprefix('citewire_')}", package, "migrate", ready=_never)
+
+    def service(self, name: str) -> ChildSpec:
+        """One of our processes."""
+        if name == "worker":
+            return self._python(name, "citewire_retriever", "worker", ready=self._metrics_ready(name))
+        if name == "gateway":
+            return self._python(name, "citewire_gateway", "serve", ready=self._answers(f"{self.url}/livez"))
+        package = f"citewire_{name}"
+        return self._python(name, package, *_serve(package), ready=self._metrics_ready(name))
+
+    def child_environ(self) -> dict[str, str]:
+        """The environment of our processes: the user's, with addresses and connection strings of this stack."""
+        return {
+            "CITEWIRE_AUTH": "off",
+            "CITEWIRE_LOG_LEVEL": "INFO",
+            **self.environ,
+            **self.addresses(),
+            "CITEWIRE_LOG_FORMAT": "json",
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def addresses(self) -> dict[str, str]:
+        """The variables by which our processes find each other and the database; no secret is among them."""
+        environ = {
+            **{spec.variable: str(self.ports[spec.variable]) for spec in PORTS},
+            "CITEWIRE_RETRIEVER_DSN": self.postgres.dsn("citewire_corpus"),
+            "CITEWIRE_RETRIEVER_MIGRATE_DSN": self.postgres.dsn(OWNER),
+            "CITEWIRE_WORKER_DSN": self.postgres.dsn("citewire_worker"),
+            "CITEWIRE_GATEWAY_DSN": self.postgres.dsn("citewire_chat"),
+            "CITEWIRE_GATEWAY_MIGRATE_DSN": self.postgres.dsn(OWNER),
+        }
+        for name in ("embedder", "retriever", "generator"):
+            target = f"{HOST}:{self.ports[f'CITEWIRE_{name.upper()}_PORT']}"
+            environ[f"CITEWIRE_GATEWAY_{name.upper()}_TARGET"] = target
+        environ["CITEWIRE_WORKER_EMBEDDER_TARGET"] = environ["CITEWIRE_GATEWAY_EMBEDDER_TARGET"]
+        return environ
+
+    async def stack_ready(self) -> tuple[bool, str]:
+        """Whether the gateway says that everything works, and its words if it doesn't."""
+        try:
+            response = await self.http.get(f"{self.url}/readyz")
+        except httpx.HTTPError as error:
+            return False, type(error).__name__
+        return response.status_code == HTTP_OK, response.text
+
+    def _python(self, name: str, package: str, *arguments: str, ready: Ready) -> ChildSpec:
+        attributes = {
+            "port" if spec.purpose != "metrics" else "metrics_port": self.ports[spec.variable]
+            for spec in PORTS
+            if spec.process == name
+        }
+        command = (sys.executable, "-m", package, *arguments)
+        return ChildSpec(name, command, self.child_environ(), ready, attributes=attributes)
+
+    def _postgres_environ(self) -> dict[str, str]:
+        """Nothing of the user's own Postgres settings (PGHOST, PGOPTIONS…) may reach ours."""
+        return {name: value for name, value in self.environ.items() if not name.startswith(("PG", "LC_", "CITEWIRE_"))}
+
+    async def _postgres_ready(self) -> bool:
+        command = self.postgres.ready_command()
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL, env=self._postgres_environ()
+        )
+        return await process.wait() == 0
+
+    def _metrics_ready(self, name: str) -> Ready:
+        return self._answers(f"http://{HOST}:{self.ports[f'CITEWIRE_{name.upper()}_METRICS_PORT']}/metrics")
+
+    def _answers(self, url: str) -> Ready:
+        async def ready() -> bool:
+            try:
+                return (await self.http.get(url)).status_code == HTTP_OK
+            except httpx.HTTPError:
+                return False
+
+        return ready
+
+
+def check_installed() -> None:
+    """Raises CliError if the services aren't installed beside the command."""
+    missing = [package for package in PACKAGES if importlib.util.find_spec(package) is None]
+    if missing:
+        raise CliError(
+            "The services aren't installed here",
+            f"`citewire up` starts them; missing: {', '.join(missing)}. "
+            "In a clone of the repository, `make up` installs everything.",
+        )
+
+
+def _serve(package: str) -> tuple[str, ...]:
+    """The generator and the embedder only serve; the retriever and the gateway have sub-commands."""
+    return ("serve",) if package == "citewire_retriever" else ()
+
+
+async def _never() -> bool:
+    return False

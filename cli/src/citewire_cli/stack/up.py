@@ -1,0 +1,219 @@
+"""`citewire up` from its first check to its last goodbye."""
+
+import asyncio
+import datetime
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import httpx
+
+from citewire_cli.api import Api
+from citewire_cli.commands.ingest import IngestProgress
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.settings import ClientSettings, data_dir_from
+from citewire_cli.stack import postgres as embedded
+from citewire_cli.stack import sample
+from citewire_cli.stack.layout import FolderLock, Layout
+from citewire_cli.stack.plan import STOP_ORDER, Plan, check_installed
+from citewire_cli.stack.ports import choose_ports
+from citewire_cli.stack.reporter import Reporter
+from citewire_cli.stack.supervisor import StartError, Supervisor
+from citewire_cli.stack.welcome import welcome
+
+EARLY = ("embedder", "generator")
+LATE = ("retriever", "worker", "gateway")
+OWNERS = ("citewire_retriever", "citewire_gateway")
+READY_SECONDS = 180.0
+SAME_KEYSTROKE_SECONDS = 0.5
+"""Ctrl-C can arrive twice at once, from the terminal and from a parent that passes it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """What the command line says.
+
+    Attributes:
+        port: the gateway's port, None for the environment's or the default.
+        sample: whether an empty library gets the sample documents.
+        grace: seconds that a stop gives each group of processes.
+        environ: the environment that children inherit.
+    """
+
+    port: int | None = None
+    sample: bool = True
+    grace: float = 15.0
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+async def up(options: UpOptions, reporter: Reporter) -> ExitCode:
+    """Starts the stack, keeps it, and ends it when a signal asks to.
+
+    Raises:
+        CliError: it cannot be started; StartError if a process is to blame. Nothing is left running.
+    """
+    check_installed()
+    layout = Layout(data_dir_from(options.environ))
+    layout.create()
+    with FolderLock(layout):
+        ports = choose_ports(options.environ, gateway_port=options.port)
+        async with httpx.AsyncClient(trust_env=False, timeout=5.0) as http:
+            plan = Plan(embedded.locate(layout), ports, options.environ, http)
+            return await _Run(plan, layout, options, reporter).run()
+
+
+class _Run:
+    """One life of the stack."""
+
+    def __init__(self, plan: Plan, layout: Layout, options: UpOptions, reporter: Reporter) -> None:
+        self._plan = plan
+        self._layout = layout
+        self._options = options
+        self._reporter = reporter
+        self._stop = asyncio.Event()
+        self._asked_at = 0.0
+        self._began = time.monotonic()
+        self._started_at = datetime.datetime.now(datetime.UTC)
+        self._ready = False
+        self._supervisor = Supervisor(layout.logs, reporter, on_change=self._write_run)
+
+    async def run(self) -> ExitCode:
+        """Until a signal or a failure ends it."""
+        self._listen()
+        self._write_run()
+        life = asyncio.create_task(self._live(), name="life of the stack")
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({life, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if life.done():
+                await life  # raises why the stack cannot be
+        finally:
+            for task in (life, stop):
+                task.cancel()
+            await asyncio.gather(life, stop, return_exceptions=True)
+            await self._end()
+        return ExitCode.OK
+
+    async def _live(self) -> None:
+        await self._supervisor.unless_failed(self._bring_up())
+        loaded = await self._offer_sample()
+        await self._greet(loaded)
+        await asyncio.Event().wait()
+
+    async def _bring_up(self) -> None:
+        plan, supervisor, postgres = self._plan, self._supervisor, self._plan.postgres
+        self._reporter.say(f"Starting Citewire; data in {_short(self._layout.data_dir)}", event="starting")
+        if await asyncio.to_thread(postgres.stop_leftover):
+            self._reporter.say("Ended a Postgres that an earlier run had left behind.")
+        supervisor.start(*(plan.service(name) for name in EARLY))
+        if not postgres.exists():
+            await supervisor.run_once(plan.initdb(), what="The database cannot be made")
+            postgres.finish_initdb()
+        postgres.give_folders()
+        supervisor.start(plan.postgres_child())
+        await supervisor.ready(["postgres"], seconds=READY_SECONDS)
+        await supervisor.run_once(plan.setup(), what="The database cannot be set up")
+        for package in OWNERS:
+            await supervisor.run_once(plan.migration(package), what=f"The migrations of {package} failed")
+        supervisor.start(*(plan.service(name) for name in LATE))
+        await supervisor.ready((*EARLY, *LATE), seconds=READY_SECONDS)
+        await self._all_ready()
+        supervisor.settle()
+        self._ready = True
+        self._write_run()
+        seconds = time.monotonic() - self._began
+        self._reporter.say(
+            f"Citewire is ready at {plan.url} ({seconds:.1f} s)",
+            event="ready",
+            style="bold green",
+            url=plan.url,
+            seconds=round(seconds, 3),
+        )
+
+    async def _all_ready(self) -> None:
+        answer = ""
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                while True:
+                    ready, answer = await self._plan.stack_ready()
+                    if ready:
+                        return
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise StartError(f"The gateway isn't ready after {READY_SECONDS:g} s", f"/readyz says: {answer}") from None
+
+    async def _offer_sample(self) -> bool:
+        """Fills an empty library if that is wanted; whether the sample library is there."""
+        client = ClientSettings(self._plan.url, self._options.environ.get("CITEWIRE_API_KEY"), self._layout.data_dir)
+        sources = sample.sample_sources()
+        try:
+            async with Api(client) as api:
+                present = await sample.is_present(api)
+                if present or not self._options.sample or not await sample.is_library_empty(api):
+                    return present
+                self._reporter.say(f"Loading the sample library ({len(sources)} documents) …", event="sample_loading")
+                quiet = self._reporter.as_json
+                with IngestProgress(len(sources), wait=True, quiet=quiet, console=self._reporter.console) as progress:
+                    outcomes = await sample.fill_library(api, progress)
+        except CliError as error:
+            self._reporter.say(f"The sample library was not loaded: {error}", event="sample_failed", style="yellow")
+            return False
+        for outcome in outcomes:
+            if outcome.status != "ready":
+                text = f"{outcome.source.name} was not loaded: {outcome.error or outcome.status}"
+                self._reporter.say(text, event="sample_failed", style="yellow")
+        ready = sum(outcome.status == "ready" for outcome in outcomes)
+        self._reporter.say(f"The sample library is ready ({ready} documents)", event="sample_ready", documents=ready)
+        return ready > 0
+
+    async def _greet(self, sample_loaded: bool) -> None:
+        greeting = welcome(self._plan.url, self._options.environ, self._layout, sample_loaded=sample_loaded)
+        self._reporter.say(greeting.text, event="welcome", **greeting.facts)
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+                loop.add_signal_handler(number, self._on_signal)
+
+    def _on_signal(self) -> None:
+        now = time.monotonic()
+        if not self._stop.is_set():
+            self._asked_at = now
+            self._stop.set()
+            self._reporter.say("Stopping; Ctrl-C again to end at once.", event="stopping")
+        elif now - self._asked_at > SAME_KEYSTROKE_SECONDS:
+            self._supervisor.kill_all()
+
+    async def _end(self) -> None:
+        await self._supervisor.stop(STOP_ORDER, patience=self._options.grace if self._ready else 5.0)
+        with suppress(FileNotFoundError):
+            self._layout.run_file.unlink()
+        self._reporter.say("Everything is stopped.", event="stopped")
+
+    def _write_run(self) -> None:
+        """Says what runs, for `citewire status`, `citewire keys` and scripts."""
+        self._layout.write_run(
+            {
+                "pid": os.getpid(),
+                "version": version("citewire-cli"),
+                "url": self._plan.url,
+                "ready": self._ready,
+                "started_at": self._started_at.isoformat(timespec="seconds"),
+                "python": sys.executable,
+                "logs": os.fspath(self._layout.logs),
+                "environment": self._plan.addresses(),
+                "processes": self._supervisor.snapshot(),
+            }
+        )
+
+
+def _short(path: os.PathLike[str]) -> str:
+    """A path relative to the current folder where that is shorter to read."""
+    relative = os.path.relpath(path)
+    return os.fspath(path) if relative.startswith("..") else relative
