@@ -1,0 +1,1 @@
+"""Wire formats: one file per format, each turning canonical events into bytes."""

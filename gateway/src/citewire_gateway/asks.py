@@ -1,0 +1,49 @@
+"""What a chat is asked, and how whoever asked may stop it."""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from citewire_gateway.domain import Message, Scope
+from citewire_gateway.profiles import Profile
+from citewire_kit.tenant import Tenant
+
+CancelCause = Literal["client", "drain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One chat, as a route understood it.
+
+    Attributes:
+        scope: What is searched. `document_ids` is as the request had it: the profile says what an empty list means.
+        dialect: Name of the wire format, for records and metrics.
+        messages: The conversation that the request brought, the question last; empty if it brought only a question.
+        conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
+        model: The chat model; "" is the default.
+    """
+
+    tenant: Tenant
+    profile: Profile
+    question: str
+    scope: Scope
+    top_k: int
+    min_score: float | None
+    dialect: str
+    request_id: str
+    messages: tuple[Message, ...] = ()
+    conversation_id: UUID | None = None
+    model: str = ""
+
+
+@dataclass(slots=True)
+class RunControl:
+    """Shared by a run and by who writes its events.
+
+    Attributes:
+        cause: Why the run is being cancelled; set before cancelling.
+        committed: Whether the caller has been shown anything. Until then a failure leaves no question behind.
+    """
+
+    cause: CancelCause = "client"
+    committed: bool = False

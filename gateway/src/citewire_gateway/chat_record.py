@@ -1,0 +1,131 @@
+"""What is known of one running chat, for its exchange, its stored answer and its outcome."""
+
+import asyncio
+import time
+from typing import Any
+
+from citewire_gateway.asks import Ask, RunControl
+from citewire_gateway.domain import Completed, TokenUsage
+from citewire_gateway.events import Citation, Citations, Event, Outcome, Step, Tokens, Usage
+from citewire_gateway.ids import uuid7
+from citewire_gateway.records import Closing, Exchange, State
+from citewire_gateway.wire import citation_json, step_json, usage_json
+
+_CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
+
+
+class ChatRecord:
+    """Gathers, while the pipeline runs, what is to be kept of a chat."""
+
+    def __init__(self, ask: Ask, control: RunControl, lease_seconds: float) -> None:
+        persist = ask.profile.persist
+        creates = persist and ask.conversation_id is None
+        self.exchange = Exchange(
+            exchange_id=uuid7(),
+            tenant=ask.tenant,
+            profile=ask.profile.name,
+            dialect=ask.dialect,
+            request_id=ask.request_id,
+            question=ask.question,
+            conversation_id=uuid7() if creates else (ask.conversation_id if persist else None),
+            creates=creates,
+            lease_seconds=lease_seconds,
+        )
+        self.opening: asyncio.Task[None] | None = None
+        self.ordinal: int | None = None
+        self.steps: list[Step] = []
+        self.embedding_model = ""
+        self.embedding_tokens = 0
+        self.provider = ""
+        self.model = ""
+        self.usage = TokenUsage()
+        self.not_found = False
+        self.suggested_questions = 0
+        self.closed = False
+        self._control = control
+        self._started = time.monotonic()
+        self._first_token_ms: int | None = None
+        self._texts: list[str] = []
+        self._citations: tuple[Citation, ...] = ()
+        self._completed: Completed | None = None
+
+    @property
+    def answer(self) -> str:
+        """The text so far."""
+        return "".join(self._texts)
+
+    def note(self, event: Event) -> None:
+        """Takes note of an event that is about to be shown."""
+        if type(event) is Tokens:
+            if self._first_token_ms is None:
+                self._first_token_ms = round((time.monotonic() - self._started) * 1000)
+            self._texts.extend(event.texts)
+        elif type(event) is Citations:
+            self._citations = event.citations
+
+    def complete(self, completed: Completed) -> None:
+        """Takes note of the generator's end."""
+        self._completed = completed
+        self.usage = completed.usage
+        self.not_found = completed.not_found
+        self.suggested_questions = completed.suggested_questions
+
+    def outcome(self) -> Outcome:
+        """Returns what a client may know at the end."""
+        conversation_id = self.exchange.conversation_id
+        return Outcome(
+            conversation_id=str(conversation_id) if conversation_id else None,
+            exchange_id=str(self.exchange.exchange_id),
+            profile=self.exchange.profile,
+            provider=self.provider,
+            model=self.model,
+            finish_reason=self._completed.finish_reason if self._completed else "stop",
+            not_found=self.not_found,
+            cited=self._completed.cited if self._completed else (),
+            steps=tuple(self.steps),
+        )
+
+    def closing(self, state: State, reason: str | None = None) -> Closing:
+        """Returns how the chat is to be closed now."""
+        usage = self.usage
+        if state != "done" and self._completed is None and self.provider:
+            usage = self._estimate()
+        return Closing(
+            state=state,
+            reason=reason,
+            ordinal=self.ordinal,
+            discard=state != "done" and not self._control.committed,
+            answer=_storable(self.answer),
+            details=self._details(usage),
+            provider=self.provider,
+            model=self.model,
+            embedding_model=self.embedding_model,
+            embedding_tokens=self.embedding_tokens,
+            usage=usage,
+            first_token_ms=self._first_token_ms,
+        )
+
+    def _estimate(self) -> TokenUsage:
+        """A cut stream never reports what it spent."""
+        prompt = len(self.exchange.question) // _CHARS_PER_TOKEN
+        prompt += sum(citation.hit.chunk.token_count for citation in self._citations)
+        return TokenUsage(prompt, -(-len(self.answer) // _CHARS_PER_TOKEN), estimated=True)
+
+    def _details(self, usage: TokenUsage) -> dict[str, Any]:
+        outcome = self.outcome()
+        counts = usage_json(Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens))
+        return {
+            "citations": [citation_json(citation) for citation in self._citations],
+            "cited": list(outcome.cited),
+            "usage": counts | ({"estimated": True} if usage.estimated else {}),
+            "steps": [step_json(step) for step in self.steps],
+            "provider": outcome.provider,
+            "model": outcome.model,
+            "finish_reason": outcome.finish_reason,
+            "not_found": outcome.not_found,
+        }
+
+
+def _storable(text: str) -> str:
+    """Postgres keeps every character but NUL."""
+    return text.replace("\x00", "\ufffd")

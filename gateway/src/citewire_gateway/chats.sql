@@ -1,0 +1,121 @@
+-- Conversations, messages, exchanges and kept answers. Every query runs under its tenant.
+
+-- name: open_exchange
+INSERT INTO chat.exchanges
+    (org_id, exchange_id, user_id, conversation_id, profile, dialect, request_id, lease_until)
+VALUES
+    (%(org)s, %(exchange)s, %(user)s, %(conversation)s, %(profile)s, %(dialect)s, %(request_id)s,
+     now() + make_interval(secs => %(lease)s))
+
+-- name: has_conversation
+SELECT FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+
+-- name: begin_new
+-- A conversation and its first question; the answer's ordinal is 2.
+WITH made AS (
+    INSERT INTO chat.conversations (org_id, conversation_id, user_id, profile, title, messages)
+    VALUES (%(org)s, %(conversation)s, %(user)s, %(profile)s, %(title)s, 2)
+    RETURNING messages
+)
+INSERT INTO chat.messages (org_id, conversation_id, ordinal, role, content, exchange_id)
+SELECT %(org)s, %(conversation)s, messages - 1, 'user', %(content)s, %(exchange)s FROM made
+RETURNING ordinal + 1
+
+-- name: begin_next
+-- A further question. The row's lock makes two that arrive together take different ordinals.
+WITH grown AS (
+    UPDATE chat.conversations SET messages = messages + 2, updated_at = now()
+    WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+    RETURNING messages
+)
+INSERT INTO chat.messages (org_id, conversation_id, ordinal, role, content, exchange_id)
+SELECT %(org)s, %(conversation)s, messages - 1, 'user', %(content)s, %(exchange)s FROM grown
+RETURNING ordinal + 1
+
+-- name: add_answer
+-- Nothing if the conversation was deleted meanwhile. Time stands still in a transaction, hence clock_timestamp.
+WITH there AS (
+    UPDATE chat.conversations SET updated_at = clock_timestamp()
+    WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+    RETURNING 1
+)
+INSERT INTO chat.messages (org_id, conversation_id, ordinal, role, content, exchange_id, state, details)
+SELECT %(org)s, %(conversation)s, %(ordinal)s, 'assistant', %(content)s, %(exchange)s, %(state)s, %(details)s
+FROM there
+
+-- name: discard_conversation
+-- One that holds nothing but the question of this exchange.
+DELETE FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s AND messages = 2
+
+-- name: discard_question
+DELETE FROM chat.messages
+WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND exchange_id = %(exchange)s
+
+-- name: close_exchange
+UPDATE chat.exchanges
+SET state = %(state)s, reason = %(reason)s, provider = nullif(%(provider)s, ''), model = nullif(%(model)s, ''),
+    embedding_model = nullif(%(embedding_model)s, ''), embedding_tokens = %(embedding_tokens)s,
+    prompt_tokens = %(prompt_tokens)s, completion_tokens = %(completion_tokens)s, estimated = %(estimated)s,
+    first_token_ms = %(first_token_ms)s, ended_at = now()
+WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
+
+-- name: list_conversations
+-- Latest first; the cursor is the last one of the page before.
+SELECT conversation_id, title, profile, created_at, updated_at
+FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s
+  AND (%(before)s::timestamptz IS NULL OR (updated_at, conversation_id) < (%(before)s, %(before_id)s::uuid))
+ORDER BY updated_at DESC, conversation_id DESC
+LIMIT %(limit)s
+
+-- name: get_conversation
+SELECT conversation_id, title, profile, created_at, updated_at
+FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+
+-- name: list_messages
+-- Oldest first; the cursor is the last ordinal of the page before.
+SELECT ordinal, role, content, state, details, created_at
+FROM chat.messages
+WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND ordinal > %(after)s
+ORDER BY ordinal
+LIMIT %(limit)s
+
+-- name: rename_conversation
+UPDATE chat.conversations SET title = %(title)s
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+RETURNING conversation_id, title, profile, created_at, updated_at
+
+-- name: delete_conversation
+DELETE FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+RETURNING 1
+
+-- name: claim_key
+-- A new key, or one whose attempt lost its gateway; nothing if it is held or answered.
+INSERT INTO chat.idempotency_keys (org_id, user_id, key, operation, request_hash, owner, lease_until)
+VALUES (%(org)s, %(user)s, %(key)s, %(operation)s, %(hash)s, %(owner)s, now() + make_interval(secs => %(lease)s))
+ON CONFLICT (org_id, user_id, key) DO UPDATE
+    SET operation = excluded.operation, request_hash = excluded.request_hash, owner = excluded.owner, response = NULL,
+        created_at = now(), lease_until = excluded.lease_until
+    WHERE idempotency_keys.lease_until < now()
+RETURNING 1
+
+-- name: read_key
+SELECT operation, request_hash, response
+FROM chat.idempotency_keys
+WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s
+
+-- name: answer_key
+UPDATE chat.idempotency_keys
+SET response = %(response)s, lease_until = now() + make_interval(secs => %(lease)s)
+WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND owner = %(owner)s
+
+-- name: release_key
+DELETE FROM chat.idempotency_keys
+WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND owner = %(owner)s AND response IS NULL
+
+-- name: sweep
+SELECT exchanges, keys FROM chat.sweep(%(most)s)

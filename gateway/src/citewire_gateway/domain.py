@@ -1,0 +1,348 @@
+"""What the gateway's domain talks about: plain values, free of HTTP, gRPC and SQL."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+JsonScalar = str | int | float | bool | None
+Json = JsonScalar | Sequence["Json"] | Mapping[str, "Json"]
+
+MAX_ID = 2**53 - 1
+"""Largest id of a document or chunk: what a JavaScript number holds exactly."""
+
+
+class ScopeLevel(StrEnum):
+    """How far a search reaches inside the caller's organisation."""
+
+    ORG = "org"
+    USER = "user"
+
+
+class Strategy(StrEnum):
+    """Which decision table `Plan` follows."""
+
+    SEMANTIC = "semantic"
+    LIBRARY = "library"
+
+
+class SearchMode(StrEnum):
+    """How a search ranks."""
+
+    DENSE = "dense"
+    LEXICAL = "lexical"
+    HYBRID = "hybrid"
+
+
+class ContextFormat(StrEnum):
+    """How passages are laid out in the prompt."""
+
+    NUMBERED = "numbered"
+    SOURCE_LABELS = "source_labels"
+    TYPED = "typed"
+    PLAIN = "plain"
+
+
+class MarkerStyle(StrEnum):
+    """Which markers an answer carries."""
+
+    NONE = "none"
+    REMOVE = "remove"
+    REF = "ref"
+    SOURCE = "source"
+
+
+class Grounding(StrEnum):
+    """What the model may use."""
+
+    STRICT = "strict"
+    SAY_SO = "say_so"
+    OPEN = "open"
+
+
+class Operator(StrEnum):
+    """Operators of the filter grammar."""
+
+    EQ = "eq"
+    NE = "ne"
+    IN = "in"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    CONTAINS = "contains"
+    EXISTS = "exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A condition on one field of a document."""
+
+    field: str
+    op: Operator
+    value: Json
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """True if every member is."""
+
+    members: tuple["Filter", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """True if at least one member is."""
+
+    members: tuple["Filter", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """True if its member isn't."""
+
+    member: "Filter"
+
+
+Filter = Comparison | All | AnyOf | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is searched: everything that satisfies all of these.
+
+    Attributes:
+        document_ids: None is every document; an empty tuple is none.
+        collection: A collection's name; "" is all.
+        types: Types of documents; empty is all.
+    """
+
+    level: ScopeLevel = ScopeLevel.ORG
+    document_ids: tuple[int, ...] | None = None
+    collection: str = ""
+    types: tuple[str, ...] = ()
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An embedding space: vectors are comparable only inside one."""
+
+    model: str
+    revision: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A question's vector.
+
+    Attributes:
+        data: Little-endian float32.
+        tokens: Tokens that the call spent; 0 if it came from the embedder's cache.
+        token_count: Tokens of the whole question.
+        truncated: Whether the model read only the beginning of the question.
+    """
+
+    data: bytes
+    space: Space
+    tokens: int
+    token_count: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCounts:
+    """What a scope holds; an item is a document with a live version."""
+
+    items: int = 0
+    kept: int = 0
+    trimmed: int = 0
+    without_embedding: int = 0
+    not_ready: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which context path a question takes, and why. `space` is None while nothing was ingested."""
+
+    path: str
+    reason: str
+    counts: ScopeCounts
+    space: Space | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk with all that a citation needs to open the exact place."""
+
+    chunk_id: int
+    document_id: int
+    version: int
+    chunk_index: int
+    text: str
+    title: str
+    file_name: str
+    url: str = ""
+    type: str = "file"
+    section: str = ""
+    page_number: int | None = None
+    row_number: int | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    char_start: int = 0
+    char_end: int = 0
+    token_count: int = 0
+    content_hash: str = ""
+    created_at: str | None = None
+    live: bool = True
+
+    @property
+    def name(self) -> str:
+        """File name, or title where it wasn't a file."""
+        return self.file_name or self.title
+
+    @property
+    def ref(self) -> str:
+        """Where it is as a person would say it: `file § section`, or the file alone."""
+        return f"{self.name} § {self.section}" if self.section else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that a search found. `similarity` is cosine similarity, 0-1; the other scores order within one mode."""
+
+    chunk: Chunk
+    score: float
+    similarity: float | None = None
+    lexical_score: float | None = None
+    rerank_score: float | None = None
+    recent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """One search."""
+
+    scope: Scope
+    mode: SearchMode
+    query: str
+    vector: Vector | None
+    top_k: int
+    min_score: float | None = None
+    by_document: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """An earlier message of a conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPolicy:
+    """How an answer is to be written."""
+
+    context_format: ContextFormat
+    marker_style: MarkerStyle
+    grounding: Grounding
+    answer_language: str = ""
+    not_found_sentence: str = ""
+    suggest_on_not_found: bool = False
+    ask_back: bool = False
+    max_context_tokens: int = 0
+    max_context_chars: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateQuery:
+    """What the generator is asked."""
+
+    question: str
+    passages: tuple[Hit, ...]
+    policy: AnswerPolicy
+    history: tuple[Message, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A passage that was placed in the prompt: its number there, and its index among the passages of the query."""
+
+    number: int
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The generation is about to start; what is packed is what is cited."""
+
+    provider: str
+    model: str
+    packed: tuple[Packed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Text of the answer: what the provider sent since the last delta, piece by piece."""
+
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that a user may want to know."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens that a model spent."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    estimated: bool = False
+
+    def plus(self, other: "TokenUsage") -> "TokenUsage":
+        """Returns the sum; it is an estimate if a part is."""
+        return TokenUsage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.estimated or other.estimated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The answer is complete."""
+
+    usage: TokenUsage
+    finish_reason: str
+    not_found: bool = False
+    suggested_questions: int = 0
+    invalid_markers: int = 0
+    cited: tuple[int, ...] = ()
+
+
+GenerateEvent = Started | Delta | Notice | Completed
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """Questions that the passages answer."""
+
+    questions: tuple[str, ...]
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankScore:
+    """Relevance of one text to the question, by its index among the texts."""
+
+    index: int
+    score: float

@@ -1,0 +1,1 @@
+"""The three services as the domain sees them, over gRPC."""

@@ -1,0 +1,137 @@
+"""Embedder, retriever and generator over gRPC."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import grpc
+from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
+from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
+from citewire.retriever.v1 import retriever_pb2, retriever_pb2_grpc
+
+from citewire_gateway.domain import (
+    Chunk,
+    Delta,
+    GenerateEvent,
+    GenerateQuery,
+    Hit,
+    Notice,
+    Plan,
+    RerankScore,
+    Scope,
+    SearchQuery,
+    Space,
+    Strategy,
+    Suggestions,
+    Vector,
+)
+from citewire_gateway.grpc_clients import converters
+from citewire_gateway.ports import Embedder, Generator, Retriever
+from citewire_kit import client
+from citewire_kit.errors import Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Longest calls, in seconds; a call never gets more than its request has left."""
+
+    embed: float
+    plan: float
+    search: float
+    rerank: float
+    suggest: float
+    chat: float
+    request: float
+
+
+class GrpcEmbedder(Embedder):
+    """The embedder service."""
+
+    def __init__(self, channel: grpc.aio.Channel, timeouts: Timeouts) -> None:
+        self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
+        self._timeouts = timeouts
+
+    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
+        """See `Embedder.embed_question`."""
+        request = embedder_pb2.EmbedRequest(
+            inputs=[question], purpose=embedder_pb2.PURPOSE_QUERY, overflow=embedder_pb2.OVERFLOW_TRUNCATE
+        )
+        if space is not None:
+            request.model, request.dimensions = space.model, space.dimensions
+        response = await client.unary(self._stub.Embed, request, timeout=self._timeouts.embed)
+        return Vector(
+            data=response.vectors,
+            space=converters.space_of(response.space),
+            tokens=response.usage.input_tokens,
+            token_count=response.token_counts[0] if response.token_counts else 0,
+            truncated=bool(response.truncated),
+        )
+
+    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+        """See `Embedder.rerank`."""
+        request = embedder_pb2.RerankRequest(query=question, documents=texts, top_n=top_n)
+        response = await client.unary(self._stub.Rerank, request, timeout=self._timeouts.rerank)
+        return [RerankScore(result.index, result.score) for result in response.results]
+
+
+class GrpcRetriever(Retriever):
+    """The retriever service's reading side."""
+
+    def __init__(self, channel: grpc.aio.Channel, timeouts: Timeouts) -> None:
+        self._stub = retriever_pb2_grpc.RetrieverServiceStub(channel)
+        self._timeouts = timeouts
+
+    async def plan(self, scope: Scope, strategy: Strategy) -> Plan:
+        """See `Retriever.plan`."""
+        request = retriever_pb2.PlanRequest(
+            scope=converters.scope_message(scope), strategy=converters.STRATEGIES[strategy]
+        )
+        return converters.plan_of(await client.unary(self._stub.Plan, request, timeout=self._timeouts.plan))
+
+    async def search(self, query: SearchQuery) -> Sequence[Hit]:
+        """See `Retriever.search`."""
+        request = converters.search_message(query)
+        return converters.hits_of(await client.unary(self._stub.Search, request, timeout=self._timeouts.search))
+
+    async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:
+        """See `Retriever.get_chunks`."""
+        request = retriever_pb2.GetChunksRequest(chunk_ids=chunk_ids)
+        response = await client.unary(self._stub.GetChunks, request, timeout=self._timeouts.request)
+        return [converters.chunk_of(chunk) for chunk in response.chunks]
+
+
+class GrpcGenerator(Generator):
+    """The generator service. Streams have a channel of their own: see `open_channel`."""
+
+    def __init__(self, channel: grpc.aio.Channel, streams: grpc.aio.Channel, timeouts: Timeouts) -> None:
+        self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
+        self._streams = generator_pb2_grpc.GeneratorServiceStub(streams)
+        self._timeouts = timeouts
+
+    async def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+        """See `Generator.generate`."""
+        request = converters.generate_message(query)
+        stream = client.stream(self._streams.Generate, request, timeout=self._timeouts.chat)
+        completed = False
+        async with aclosing(stream) as messages:
+            async for message in messages:
+                kind = message.WhichOneof("event")
+                if kind == "delta":
+                    yield Delta(tuple(message.delta.texts))
+                elif kind == "started":
+                    yield converters.started_of(message.started)
+                elif kind == "notice":
+                    yield Notice(message.notice.name, message.notice.text)
+                elif kind == "completed":
+                    completed = True
+                    yield converters.completed_of(message.completed)
+        if not completed:
+            raise Unavailable("the answer broke off before its end", reason="PROVIDER_STREAM_BROKEN", retry_after=1.0)
+
+    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+        """See `Generator.suggest_questions`."""
+        request = generator_pb2.SuggestQuestionsRequest(
+            question=question, passages=converters.passage_messages(passages), count=count, language=language
+        )
+        response = await client.unary(self._stub.SuggestQuestions, request, timeout=self._timeouts.suggest)
+        return Suggestions(tuple(response.questions), converters.usage_of(response.usage))

@@ -1,0 +1,1 @@
+"""Organisations, users and API keys."""

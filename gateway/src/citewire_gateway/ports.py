@@ -1,0 +1,64 @@
+"""What the pipeline needs from other processes, as abstract classes; `grpc_clients/` fulfils them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
+
+from citewire_gateway.domain import (
+    Chunk,
+    GenerateEvent,
+    GenerateQuery,
+    Hit,
+    Plan,
+    RerankScore,
+    Scope,
+    SearchQuery,
+    Space,
+    Strategy,
+    Suggestions,
+    Vector,
+)
+
+
+class Embedder(ABC):
+    """Text to vectors. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
+        """Embeds a question in `space`, or in the default model's. What passes the model's window is left out."""
+
+    @abstractmethod
+    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+        """Scores texts by their relevance to the question, best first."""
+
+
+class Retriever(ABC):
+    """Finds chunks. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    async def plan(self, scope: Scope, strategy: Strategy) -> Plan:
+        """Decides which context path a question takes over `scope`."""
+
+    @abstractmethod
+    async def search(self, query: SearchQuery) -> Sequence[Hit]:
+        """Searches, best first.
+
+        Raises:
+            FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
+            NotFound: `document_ids` holds ids outside the caller's scope; they are named.
+        """
+
+    @abstractmethod
+    async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:
+        """Gets chunks by id, in the order asked."""
+
+
+class Generator(ABC):
+    """Writes answers. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+        """Streams an answer: `Started` first, `Completed` last, or it raises. Closing it stops the model."""
+
+    @abstractmethod
+    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+        """Suggests questions that the passages answer."""

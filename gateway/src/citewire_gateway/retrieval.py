@@ -1,0 +1,138 @@
+"""From a question to chunks: plan, embed and search, with the vector always in the space that is searched."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from citewire_gateway.domain import Hit, Plan, Scope, SearchMode, SearchQuery, Space, Strategy, Vector
+from citewire_gateway.ports import Embedder, Retriever
+from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unavailable
+from citewire_kit.telemetry import get_logger
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for."""
+
+    question: str
+    scope: Scope
+    mode: SearchMode
+    top_k: int
+    min_score: float | None = None
+    by_document: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What was found. `embedding_tokens` counts every embedding that it took."""
+
+    hits: tuple[Hit, ...]
+    vector: Vector | None
+    embedding_tokens: int
+    plan: Plan | None = None
+
+
+async def plan_and_search(embedder: Embedder, retriever: Retriever, query: Query, strategy: Strategy) -> Retrieved:
+    """Plans and embeds at the same time, then searches.
+
+    The question is embedded with the default model. If the organisation's live space is another one, it is embedded
+    once more, in that one.
+    """
+    plan, vector = await both(retriever.plan(query.scope, strategy), embedder.embed_question(query.question))
+    tokens = vector.tokens
+    if plan.space is not None and plan.space != vector.space:
+        vector = await _embed_in(embedder, query.question, plan.space)
+        tokens += vector.tokens
+    found = await _search(embedder, retriever, query, vector)
+    return Retrieved(found.hits, found.vector, tokens + found.embedding_tokens, plan)
+
+
+async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Query) -> Retrieved:
+    """Embeds, unless the mode needs no vector, and searches."""
+    if query.mode is SearchMode.LEXICAL:
+        return Retrieved(tuple(await retriever.search(_search_query(query, None))), None, 0)
+    vector = await embedder.embed_question(query.question)
+    found = await _search(embedder, retriever, query, vector)
+    return Retrieved(found.hits, found.vector, vector.tokens + found.embedding_tokens)
+
+
+async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int) -> tuple[Hit, ...]:
+    """Puts hits into the order of a rerank model, and keeps the best `top_n`."""
+    if not hits:
+        return ()
+    scores = await embedder.rerank(question, [hit.chunk.text for hit in hits], top_n)
+    return tuple(
+        Hit(hit.chunk, hit.score, hit.similarity, hit.lexical_score, score.score, hit.recent)
+        for score in scores
+        for hit in (hits[score.index],)
+    )
+
+
+async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
+    """Runs both at the same time; the first failure stops the other, and no task is left behind."""
+    tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
+    try:
+        one, two = await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        raise
+    return one, two
+
+
+async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector: Vector) -> Retrieved:
+    """Searches; `embedding_tokens` of the result is only what this step added."""
+    try:
+        return Retrieved(tuple(await retriever.search(_search_query(query, vector))), vector, 0)
+    except FailedPrecondition as exc:
+        if exc.reason != "SPACE_MISMATCH":
+            raise
+        current = _current_space(exc)
+        if current is None:
+            return Retrieved((), vector, 0)  # no space is live: nothing was ever embedded, so nothing can be found
+        if current == vector.space:
+            raise
+        # The live space changed between planning and searching, or the caller skipped planning.
+        again = await _embed_in(embedder, query.question, current)
+        return Retrieved(tuple(await retriever.search(_search_query(query, again))), again, again.tokens)
+
+
+async def _embed_in(embedder: Embedder, question: str, space: Space) -> Vector:
+    try:
+        vector = await embedder.embed_question(question, space)
+    except NotFound as exc:
+        raise _not_served(space) from exc
+    if vector.space != space:
+        # The embedder has the model by name, but with other weights: its vectors mean nothing there.
+        raise _not_served(space)
+    return vector
+
+
+def _not_served(space: Space) -> CitewireError:
+    log.error("space_not_served", model=space.model, revision=space.revision, dimensions=space.dimensions)
+    return Unavailable(
+        f"the library was embedded with {space.model}, which the embedder doesn't offer now",
+        reason="MODEL_NOT_FOUND",
+        metadata={"model": space.model},
+        retry_after=30.0,
+    )
+
+
+def _current_space(exc: CitewireError) -> Space | None:
+    try:
+        return Space(exc.metadata["model"], exc.metadata["revision"], int(exc.metadata["dimensions"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
+    # A dense search needs no text, which may be long.
+    text = "" if query.mode is SearchMode.DENSE else query.question
+    return SearchQuery(query.scope, query.mode, text, vector, query.top_k, query.min_score, query.by_document)

@@ -1,0 +1,111 @@
+"""Settings of the gateway's processes, read from the environment in `__main__` and nowhere else."""
+
+from pydantic import Field
+from pydantic_settings import BaseSettings
+
+from citewire_kit.settings import ProcessSettings, settings_config
+
+PREFIX = "CITEWIRE_GATEWAY_"
+MIB = 1024 * 1024
+
+
+class GatewaySettings(ProcessSettings):
+    """What `serve` can be told."""
+
+    model_config = settings_config(PREFIX)
+
+    port: int = Field(default=8080, ge=0, le=65535)
+    """Port of the HTTP API; 0 takes a free one (tests)."""
+
+    metrics_port: int = Field(default=9100, ge=0, le=65535)
+    """Port of the metrics, apart from the public one."""
+
+    dsn: str
+    """Connection string of the application role `citewire_chat`, whom row-level security binds."""
+
+    pool_max: int = Field(default=8, ge=1, le=100)
+    """Most database connections. A chat holds one for milliseconds at its start and end, never while streaming."""
+
+    embedder_target: str = "127.0.0.1:50051"
+    """gRPC target of the embedder."""
+
+    retriever_target: str = "127.0.0.1:50052"
+    """gRPC target of the retriever."""
+
+    generator_target: str = "127.0.0.1:50053"
+    """gRPC target of the generator."""
+
+    default_profile: str = "documents"
+    """Profile of a request that names none."""
+
+    max_question_bytes: int = Field(default=32 * 1024, ge=1)
+    """Longest question, in bytes of UTF-8."""
+
+    max_json_bytes: int = Field(default=MIB, ge=1024)
+    """Largest JSON body."""
+
+    max_upload_bytes: int = Field(default=256 * MIB, ge=1)
+    """Largest file."""
+
+    max_uploads: int = Field(default=16, ge=1)
+    """Uploads that are received at once, each with a spool file on disk; more are refused with 503."""
+
+    spool_dir: str | None = None
+    """Folder for spool files of uploads; None: the system's folder for temporary files."""
+
+    chat_seconds: float = Field(default=300.0, gt=0)
+    """Time budget of a chat. It shrinks hop by hop: services and providers never get more than what is left."""
+
+    request_seconds: float = Field(default=30.0, gt=0)
+    """Time budget of any other request that isn't a stream or an upload."""
+
+    transfer_seconds: float = Field(default=3600.0, gt=0)
+    """Time budget of an upload, a download or a watched ingest: slow clients are served too."""
+
+    embed_seconds: float = Field(default=2.0, gt=0)
+    """Longest call that embeds a question."""
+
+    plan_seconds: float = Field(default=2.0, gt=0)
+    """Longest `Plan`."""
+
+    search_seconds: float = Field(default=2.0, gt=0)
+    """Longest `Search`."""
+
+    rerank_seconds: float = Field(default=3.0, gt=0)
+    """Longest `Rerank`."""
+
+    suggest_seconds: float = Field(default=10.0, gt=0)
+    """Longest `SuggestQuestions`."""
+
+    hold_seconds: float = Field(default=5.0, ge=0)
+    """Seconds for which a stream's status line may be held back: until then a failure is still an HTTP error."""
+
+    heartbeat_seconds: float = Field(default=10.0, gt=0, le=15)
+    """Longest silence on a stream before a comment is sent, so that proxies keep it open."""
+
+    orphan_seconds: float = Field(default=30.0, gt=0)
+    """Beyond a chat's budget, after which an exchange that a dead gateway left open is closed as failed."""
+
+    housekeeping_seconds: float = Field(default=30.0, gt=0)
+    """Pause between two rounds of sweeping orphans and writing the API keys' last use."""
+
+    idempotency_hours: float = Field(default=24.0, gt=0)
+    """How long an answer is kept for its Idempotency-Key."""
+
+
+class DatabaseSettings(BaseSettings):
+    """What `keys` can be told: the application role is enough, each command works inside one organisation."""
+
+    model_config = settings_config(PREFIX)
+
+    dsn: str
+    """Connection string of the application role `citewire_chat`."""
+
+
+class MigrateSettings(BaseSettings):
+    """What `migrate` can be told."""
+
+    model_config = settings_config(PREFIX)
+
+    migrate_dsn: str
+    """Connection string of the role that owns the schema `chat` and may make roles."""

@@ -1,0 +1,1 @@
+"""What HTTP needs around the routes: middleware, bodies, errors, streams."""

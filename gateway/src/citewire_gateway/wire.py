@@ -1,0 +1,109 @@
+"""How the domain looks in this API's JSON; used by answers, searches and stored messages alike."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from citewire_gateway.domain import Chunk, Hit
+from citewire_gateway.events import Citation, Step, Usage
+
+JsonObject = dict[str, Any]
+
+
+def place_json(chunk: Chunk) -> JsonObject:
+    """Where a chunk stands in its document; what doesn't apply is left out."""
+    place: JsonObject = {}
+    if chunk.url:
+        place["url"] = chunk.url
+    if chunk.section:
+        place["section"] = chunk.section
+    for name in ("page_number", "row_number", "start_line", "end_line"):
+        value = getattr(chunk, name)
+        if value is not None:
+            place[name] = value
+    return place
+
+
+def citation_json(citation: Citation) -> JsonObject:
+    """One citation; `score` is cosine similarity."""
+    chunk = citation.hit.chunk
+    return {
+        "index": citation.index,
+        "chunk_id": chunk.chunk_id,
+        "document_id": chunk.document_id,
+        "version": chunk.version,
+        "title": chunk.title,
+        "file_name": chunk.file_name,
+        "ref": chunk.ref,
+        "snippet": citation.snippet,
+        "score": rounded(citation.hit.similarity),
+        **place_json(chunk),
+    }
+
+
+def hit_json(hit: Hit) -> JsonObject:
+    """One result of a search."""
+    chunk = hit.chunk
+    scores = {
+        "similarity": hit.similarity,
+        "lexical_score": hit.lexical_score,
+        "rerank_score": hit.rerank_score,
+    }
+    return {
+        "chunk_id": chunk.chunk_id,
+        "document_id": chunk.document_id,
+        "version": chunk.version,
+        "chunk_index": chunk.chunk_index,
+        "content": chunk.text,
+        "score": rounded(hit.score),
+        **{name: rounded(score) for name, score in scores.items() if score is not None},
+        "title": chunk.title,
+        "file_name": chunk.file_name,
+        **place_json(chunk),
+    }
+
+
+def chunk_json(chunk: Chunk) -> JsonObject:
+    """A chunk, with all that opens its exact place."""
+    return {
+        "chunk_id": chunk.chunk_id,
+        "document_id": chunk.document_id,
+        "version": chunk.version,
+        "live": chunk.live,
+        "chunk_index": chunk.chunk_index,
+        "content": chunk.text,
+        "token_count": chunk.token_count,
+        "content_hash": chunk.content_hash,
+        "char_start": chunk.char_start,
+        "char_end": chunk.char_end,
+        "title": chunk.title,
+        "file_name": chunk.file_name,
+        "ref": chunk.ref,
+        "type": chunk.type,
+        **({"created_at": chunk.created_at} if chunk.created_at else {}),
+        **place_json(chunk),
+    }
+
+
+def step_json(step: Step) -> JsonObject:
+    """One step; what it doesn't say is left out."""
+    said: JsonObject = {"name": step.name, "text": step.text}
+    optional: Mapping[str, object] = {
+        "path": step.path,
+        "counts": None if step.counts is None else dict(step.counts),
+        "reason": step.reason,
+    }
+    return said | {name: value for name, value in optional.items() if value is not None}
+
+
+def usage_json(usage: Usage) -> JsonObject:
+    """Exactly the three counts."""
+    return {
+        "embedding_tokens": usage.embedding_tokens,
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+    }
+
+
+def rounded(score: float | None) -> float | None:
+    """A score with six digits: what follows is noise of 32-bit vectors."""
+    return None if score is None else round(score, 6)
