@@ -63,6 +63,8 @@ class Result:
     name: str
     loads: dict[int, Load] = field(default_factory=dict[int, Load])
     held: int = 0
+    held_all: bool = False
+    """Whether every step was held, so that `held` is only a lower bound."""
     saturated: Load | None = None
     first_token_ms: list[float] = field(default_factory=list[float])
 
@@ -87,6 +89,7 @@ class Bench:
             if not load.held:
                 break
             result.held = streams
+            result.held_all = streams == system.steps[-1]
         result.saturated = await self._run(system, system.saturating)
         return result
 
@@ -168,9 +171,9 @@ def report(results: Sequence[Result]) -> str:
                 result.name,
                 _cpu(at_20),
                 _cpu(full),
-                result.held,
-                "–" if at_20 is None else f"{at_20.p50_ms:.1f} / {at_20.p95_ms:.1f}",
-                "–" if at_100 is None else f"{at_100.p50_ms:.1f} / {at_100.p95_ms:.1f}",
+                f"{'≥ ' if result.held_all else ''}{result.held}",
+                _latency(at_20),
+                _latency(at_100),
                 f"{statistics.median(result.first_token_ms) - direct:.1f}",
             ]
         )
@@ -212,6 +215,10 @@ def _ratios(results: Sequence[Result], direct: float) -> str:
 
 def _cpu(load: Load | None) -> str:
     return "–" if load is None or load.cpu_us_per_token == 0 else f"{load.cpu_us_per_token:.0f}"
+
+
+def _latency(load: Load | None) -> str:
+    return "–" if load is None else f"{load.p50_ms:.1f} / {load.p95_ms:.1f}"
 
 
 def _cpu_at(result: Result, streams: int) -> float:
