@@ -2,6 +2,8 @@
 
 import importlib.resources
 import re
+import select
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString, cast
@@ -69,7 +71,6 @@ async def open_pool(
         timeout=checkout_seconds,
         reconnect_timeout=5,  # then the next checkout starts over, instead of waiting for a growing backoff
         max_lifetime=30 * 60,
-        check=_check,
         open=False,
     )
     await pool.open()
@@ -93,6 +94,22 @@ async def tenant_transaction(
     settings = {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
     async with _transaction(pool, settings, statement_seconds) as connection:
         yield connection
+
+
+@asynccontextmanager
+async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
+    """Takes a live connection out of the pool, without a transaction: each statement commits by itself.
+
+    For LISTEN and the like; tables are read and written in `tenant_transaction` or `transaction`. What has begun in
+    the block is committed at its end, and rolled back if it is left by an exception. Raises as `tenant_transaction`.
+    """
+    with _translated():
+        connection = await _checkout(pool)
+        try:
+            async with connection:
+                yield connection
+        finally:
+            await pool.putconn(connection)
 
 
 @asynccontextmanager
@@ -127,11 +144,9 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
 async def _transaction(
     pool: Pool, settings: Mapping[str, str], statement_seconds: float
 ) -> AsyncGenerator[Connection, None]:
-    with _translated():
-        # The pool's block commits at its end, and rolls back if it is left by an exception.
-        async with pool.connection(timeout=_within(pool.timeout)) as connection:
-            await connection.execute(_begin(settings, _within(statement_seconds)), prepare=False)
-            yield connection
+    async with autocommit_connection(pool) as connection:
+        await connection.execute(_begin(settings, _within(statement_seconds)), prepare=False)
+        yield connection
 
 
 def _begin(settings: Mapping[str, str], statement_seconds: float) -> sql.Composed:
@@ -161,9 +176,32 @@ def _within(seconds: float) -> float:
     return min(seconds, left)
 
 
-async def _check(connection: Connection) -> None:
-    """Finds a connection that the server has closed, without a round trip: reading its socket then fails."""
-    connection.pgconn.consume_input()
+async def _checkout(pool: Pool) -> Connection:
+    """Takes a connection that is alive.
+
+    The pool's own check costs a round trip each time, and waits longer and longer between the dead connections that a
+    server's restart leaves in the pool. A dead one's socket has something to read, its end; a live, idle one's hasn't.
+    """
+    until = time.monotonic() + _within(pool.timeout)
+    while True:
+        connection = await pool.getconn(timeout=until - time.monotonic())
+        if not _readable(connection):
+            return connection
+        try:
+            await AsyncConnectionPool.check_connection(connection)
+        except psycopg.OperationalError:
+            await pool.putconn(connection)  # which replaces it
+        except BaseException:
+            await pool.putconn(connection)
+            raise
+        else:
+            return connection
+
+
+def _readable(connection: Connection) -> bool:
+    poll = select.poll()
+    poll.register(connection.pgconn.socket, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 @contextmanager

@@ -1,0 +1,162 @@
+"""The pool and the tenant's transaction on a real server, also while it is killed and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from citewire_kit import deadline
+from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
+from citewire_kit.postgres import Connection, Pool, open_pool, tenant_transaction, transaction
+from citewire_kit.tenant import Tenant
+from embedded_postgres import start_embedded_postgres
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+ACME = Tenant("acme", "ann", "pro")
+OTHER = Tenant("other", "bob", "pro")
+WHO = "SELECT current_setting('citewire.org_id', true), current_setting('citewire.user_id', true)"
+
+
+@pytest.fixture
+async def pool(empty_database: Database) -> AsyncGenerator[Pool]:
+    pool = await open_pool(empty_database.owner_dsn, max_size=1, name="test")
+    yield pool
+    await pool.close()
+
+
+async def one(pool: Pool, query: str, tenant: Tenant | None = None) -> tuple[object, ...] | None:
+    context = transaction(pool) if tenant is None else tenant_transaction(pool, tenant)
+    async with context as connection:
+        return await (await connection.execute(query.encode())).fetchone()
+
+
+async def test_the_tenant_is_set_for_the_transaction_only(pool: Pool) -> None:
+    for _ in range(10):  # beyond psycopg's threshold for prepared statements
+        assert await one(pool, WHO, ACME) == ("acme", "ann")
+        assert await one(pool, WHO) in [("", ""), (None, None)]  # the same connection: the pool has only one
+        assert await one(pool, WHO, OTHER) == ("other", "bob")
+
+
+async def test_an_odd_tenant_cannot_break_out_of_its_literal(pool: Pool) -> None:
+    odd = Tenant("o'; DROP SCHEMA public; --\\", "u", "pro")
+    assert await one(pool, WHO, odd) == ("o'; DROP SCHEMA public; --\\", "u")
+
+
+async def test_plans_are_custom_and_statements_limited(pool: Pool) -> None:
+    query = "SELECT current_setting('plan_cache_mode'), current_setting('statement_timeout')"
+    assert await one(pool, query, ACME) == ("force_custom_plan", "30s")
+    with deadline.budget(4.0):
+        row = await one(pool, "SELECT setting::int FROM pg_settings WHERE name = 'statement_timeout'", ACME)
+    assert row is not None
+    assert isinstance(row[0], int)
+    assert 3000 < row[0] <= 4000
+
+
+async def test_the_block_commits_or_rolls_back_as_a_whole(pool: Pool) -> None:
+    async with transaction(pool) as connection:
+        await connection.execute("CREATE TABLE things (id int)")
+    with pytest.raises(ValueError, match="changed my mind"):
+        await _insert_and_fail(pool)
+    assert await one(pool, "SELECT count(*) FROM things") == (0,)
+    async with tenant_transaction(pool, ACME) as connection:
+        await connection.execute("INSERT INTO things VALUES (1)")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            await _fail_in_savepoint(connection)
+    assert await one(pool, "SELECT count(*) FROM things") == (1,)
+
+
+async def _insert_and_fail(pool: Pool) -> None:
+    async with tenant_transaction(pool, ACME) as connection:
+        await connection.execute("INSERT INTO things VALUES (1)")
+        raise ValueError("changed my mind")
+
+
+async def _fail_in_savepoint(connection: Connection) -> None:
+    async with connection.transaction():
+        await connection.execute("INSERT INTO things VALUES (2)")
+        await connection.execute("SELECT 1 / 0")
+
+
+async def test_a_slow_statement_ends_at_the_deadline(pool: Pool) -> None:
+    started = asyncio.get_running_loop().time()
+    with deadline.budget(0.3), pytest.raises(DeadlineExceeded):
+        await one(pool, "SELECT pg_sleep(30)", ACME)
+    assert asyncio.get_running_loop().time() - started < 2
+    assert await one(pool, "SELECT 1") == (1,)
+
+
+async def test_a_cancelled_transaction_gives_its_connection_back(pool: Pool) -> None:
+    running = asyncio.create_task(one(pool, "SELECT pg_sleep(30)", ACME))
+    await asyncio.sleep(0.3)  # let it reach the server; the test holds either way
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    async with asyncio.timeout(5):
+        assert await one(pool, "SELECT 1", ACME) == (1,)
+
+
+async def test_no_free_connection_in_time_is_unavailable(empty_database: Database) -> None:
+    pool = await open_pool(empty_database.owner_dsn, max_size=1, name="test", checkout_seconds=0.2)
+    try:
+        async with transaction(pool):
+            with pytest.raises(Unavailable) as raised:
+                await one(pool, "SELECT 1")
+        assert raised.value.reason == "DATABASE_UNAVAILABLE"
+        assert raised.value.retry_after == 1.0
+    finally:
+        await pool.close()
+
+
+async def test_a_malformed_dsn_is_refused_without_its_password() -> None:
+    with pytest.raises(StartupError) as raised:
+        await open_pool("host=localhost password=hunter2 nonsense", name="test")
+    assert "hunter2" not in str(raised.value)
+
+
+async def test_a_server_that_is_killed_is_unavailable_and_found_again() -> None:
+    with start_embedded_postgres() as server:
+        pool = await open_pool(server.dsn(), min_size=4, max_size=4, name="test", checkout_seconds=2)
+        try:
+            await pool.wait()
+            server.kill()
+            with pytest.raises(Unavailable) as raised:
+                await one(pool, "SELECT 1", ACME)
+            assert raised.value.reason == "DATABASE_UNAVAILABLE"
+            assert "socket" not in raised.value.message
+            await asyncio.to_thread(server.start)
+            # No call after the restart may find one of the dead connections, also not the second and third.
+            async with asyncio.timeout(20):
+                await _until_back(pool)
+            for answer in await asyncio.gather(*(one(pool, "SELECT 1", ACME) for _ in range(8))):
+                assert answer == (1,)
+        finally:
+            await pool.close()
+
+
+async def test_a_restart_between_two_calls_is_not_noticed() -> None:
+    with start_embedded_postgres() as server:
+        pool = await open_pool(server.dsn(), min_size=4, max_size=4, name="test")
+        try:
+            await pool.wait()
+            server.kill()
+            await asyncio.to_thread(server.start)
+            async with asyncio.timeout(20):
+                for answer in await asyncio.gather(*(one(pool, "SELECT 1", ACME) for _ in range(8))):
+                    assert answer == (1,)
+        finally:
+            await pool.close()
+
+
+async def _until_back(pool: Pool) -> None:
+    while True:
+        try:
+            await one(pool, "SELECT 1", ACME)
+        except Unavailable:
+            continue  # each try waits for a connection
+        return

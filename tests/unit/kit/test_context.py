@@ -1,0 +1,102 @@
+"""Tenant, request id and deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citewire_kit import deadline
+from citewire_kit.errors import InvalidArgument, Unauthenticated
+from citewire_kit.tenant import (
+    LOCAL_TENANT,
+    Tenant,
+    current_request_id,
+    current_tenant,
+    find_tenant,
+    from_metadata,
+    to_metadata,
+    use_request_id,
+    use_tenant,
+)
+
+TOKENS = st.text("ABCxyz019_.:@-", min_size=1, max_size=128)
+
+
+@given(
+    st.builds(
+        Tenant, TOKENS, TOKENS, st.sampled_from(["free", "basic", "pro"]), st.lists(TOKENS, max_size=32).map(tuple)
+    )
+)
+def test_a_tenant_survives_the_way(tenant: Tenant) -> None:
+    assert from_metadata(to_metadata(tenant)) == tenant
+
+
+def test_no_metadata_is_no_tenant() -> None:
+    assert from_metadata([("user-agent", "x"), ("x-bin", b"\x00")]) is None
+
+
+@pytest.mark.parametrize("bad", ["", " ", "a b", "a,b", "a\n", "ä", "a" * 129, "a\x00", "a/b"])
+def test_characters_that_may_not_travel_are_refused_on_both_sides(bad: str) -> None:
+    with pytest.raises(InvalidArgument):
+        to_metadata(Tenant(bad, "u", "pro"))
+    with pytest.raises(InvalidArgument):
+        to_metadata(Tenant("o", bad, "pro"))
+    with pytest.raises(InvalidArgument):
+        to_metadata(Tenant("o", "u", "pro", (bad,)))
+    with pytest.raises(InvalidArgument):
+        from_metadata([("cw-org", bad), ("cw-user", "u"), ("cw-plan", "pro")])
+
+
+def test_the_tenant_is_that_of_the_innermost_block() -> None:
+    assert find_tenant() is None
+    with pytest.raises(Unauthenticated) as raised:
+        current_tenant()
+    assert raised.value.reason == "TENANT_MISSING"
+    with use_tenant(LOCAL_TENANT):
+        with use_tenant(Tenant("acme", "u", "free")):
+            assert current_tenant().org_id == "acme"
+        assert current_tenant() is LOCAL_TENANT
+    assert find_tenant() is None
+
+
+async def test_tasks_do_not_see_each_others_tenant() -> None:
+    async def who(org: str) -> str:
+        with use_tenant(Tenant(org, "u", "pro")):
+            await asyncio.sleep(0)
+            return current_tenant().org_id
+
+    assert await asyncio.gather(*(who(f"org{i}") for i in range(20))) == [f"org{i}" for i in range(20)]
+
+
+@pytest.mark.parametrize("bad", ["", "a b", "x" * 129, "line\nbreak", "\x1b[31m"])
+def test_a_request_id_from_outside_is_checked(bad: str) -> None:
+    with use_request_id(bad) as request_id:
+        assert request_id != bad
+        assert len(request_id) == 32
+        assert current_request_id() == request_id
+    with use_request_id("request-7"):
+        assert current_request_id() == "request-7"
+    assert current_request_id() == ""
+
+
+def test_a_budget_only_shrinks() -> None:
+    assert deadline.remaining() is None
+    with deadline.budget(10):
+        with deadline.budget(100):
+            left = deadline.remaining()
+            assert left is not None
+            assert 9 < left <= 10
+        with deadline.budget(1):
+            left = deadline.remaining()
+            assert left is not None
+            assert left <= 1
+        with deadline.budget(0):
+            time.sleep(0.001)
+            left = deadline.remaining()
+            assert left is not None
+            assert left < 0
+    assert deadline.remaining() is None
