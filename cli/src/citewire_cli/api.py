@@ -1,6 +1,7 @@
 """The gateway's HTTP API as the command sees it: JSON in and out, every failure a CliError."""
 
 import math
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ class Api:
             headers=headers,
             timeout=httpx.Timeout(read_seconds, connect=CONNECT_SECONDS),
             trust_env=not settings.loopback,
+            verify=_trust(settings.url),
         )
 
     async def __aenter__(self) -> Self:
@@ -184,6 +186,11 @@ def _exit_code(status: int) -> ExitCode:
             return ExitCode.UNREACHABLE
         case _:
             return ExitCode.FAILED
+
+
+def _trust(url: str) -> ssl.SSLContext:
+    """The system's certificates for https. Without TLS nothing is trusted: loading them takes longer than a request."""
+    return ssl.create_default_context() if url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def _seconds(value: str) -> float | None:

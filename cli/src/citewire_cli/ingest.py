@@ -49,14 +49,14 @@ class Outcome:
     """
 
     source: Source
-    document_id: str = ""
+    document_id: int | None = None
     status: str = "not uploaded"
     error: CliError | None = None
     document: JsonObject = field(default_factory=dict[str, object])
 
     def as_json(self) -> JsonObject:
         """The outcome as `--json` prints it."""
-        body: JsonObject = {"path": str(self.source.path), "id": self.document_id or None, "status": self.status}
+        body: JsonObject = {"path": str(self.source.path), "id": self.document_id, "status": self.status}
         chunks = get_int(self.document, "chunks")
         if chunks is not None:
             body["chunks"] = chunks
@@ -181,7 +181,7 @@ async def _upload(api: Api, outcome: Outcome, target: Target) -> None:
             answer = await _post(api, source, target, f"{key}-{time.time_ns():x}")
             document = answer
         elif get_str(document, "status") == "failed":
-            document = await api.call("POST", f"/v1/documents/{get_str(document, 'id')}:retry")
+            document = await _retry(api, document)
     except OSError as error:
         outcome.status, outcome.error = "failed", CliError("The file cannot be read", error.strerror or str(error))
         return
@@ -191,7 +191,7 @@ async def _upload(api: Api, outcome: Outcome, target: Target) -> None:
         outcome.status, outcome.error = "failed", error
         return
     outcome.document = document
-    outcome.document_id = get_str(answer, "id")
+    outcome.document_id = get_int(answer, "id")
     outcome.status = get_str(document, "status") or "pending"
 
 
@@ -201,6 +201,9 @@ async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObjec
         form["collection"] = target.collection
     if target.tags:
         form["tags"] = json.dumps(list(target.tags))
+    # The same boundary for the same key: a repetition is the same request, byte for byte.
+    boundary = hashlib.sha256(key.encode()).hexdigest()
+    headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
     media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
     delay = 0.5
     for attempt in range(1, UPLOAD_TRIES + 1):
@@ -211,11 +214,12 @@ async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObjec
                     "/v1/documents",
                     files={"file": (source.name, content, media_type)},
                     form=form,
-                    headers={"Idempotency-Key": key},
+                    headers=headers,
                 )
             except CliError as error:
-                # The key makes a repetition harmless, also when the answer to the first try was lost.
-                if error.code is not ExitCode.UNREACHABLE or attempt == UPLOAD_TRIES:
+                # The key makes a repetition harmless, also when the answer to the first try was lost (409: that try
+                # is still being worked on).
+                if (error.code is not ExitCode.UNREACHABLE and error.status != 409) or attempt == UPLOAD_TRIES:
                     raise
                 delay = max(delay, min(error.retry_after or 0.0, 30.0))
         await asyncio.sleep(delay)
@@ -226,11 +230,21 @@ async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObjec
 async def _known(api: Api, answer: JsonObject) -> JsonObject | None:
     """The document behind an accepted upload; None if it is gone."""
     try:
-        return await api.call("GET", f"/v1/documents/{get_str(answer, 'id')}")
+        return await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
     except CliError as error:
         if error.code is ExitCode.NOT_FOUND:
             return None
         raise
+
+
+async def _retry(api: Api, document: JsonObject) -> JsonObject:
+    """Has a document that failed, in an earlier run or just now, tried once more; itself if that is refused."""
+    try:
+        return await api.call("POST", f"/v1/documents/{get_int(document, 'id')}:retry")
+    except CliError as error:
+        if error.code in {ExitCode.UNREACHABLE, ExitCode.UNAUTHORISED}:
+            raise
+        return document
 
 
 async def _wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:

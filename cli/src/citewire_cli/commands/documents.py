@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
@@ -68,7 +67,7 @@ def list_documents(
 
 @documents_app.command("show")
 def show(
-    document_id: Annotated[str, typer.Argument(metavar="ID", help="The document's id.", show_default=False)],
+    document_id: Annotated[int, typer.Argument(metavar="ID", help="The document's id.", show_default=False)],
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -88,7 +87,7 @@ def show(
 
 @documents_app.command("delete")
 def delete(
-    document_ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Their ids.", show_default=False)],
+    document_ids: Annotated[list[int], typer.Argument(metavar="ID…", help="Their ids.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -98,7 +97,7 @@ def delete(
     async def work() -> ExitCode:
         if not yes:
             _confirm(document_ids)
-        missing: list[str] = []
+        missing: list[int] = []
         async with Api(load_client_settings(url=url)) as api:
             for document_id in document_ids:
                 try:
@@ -133,12 +132,12 @@ async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[Js
         params["page_token"] = token
 
 
-def document_path(document_id: str) -> str:
+def document_path(document_id: int) -> str:
     """The path of one document."""
-    return f"/v1/documents/{quote(output.checked_text(document_id, 'The id'), safe='')}"
+    return f"/v1/documents/{document_id}"
 
 
-def _confirm(document_ids: list[str]) -> None:
+def _confirm(document_ids: list[int]) -> None:
     if not sys.stdin.isatty():
         raise CliError("Not deleted", "Pass --yes to delete without being asked.", ExitCode.USAGE)
     many = len(document_ids)

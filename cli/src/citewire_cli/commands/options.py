@@ -12,6 +12,6 @@ CollectionOption = Annotated[
     str | None, typer.Option("--collection", "-c", help="Only this collection.", show_default=False)
 ]
 DocumentOption = Annotated[
-    list[str] | None,
+    list[int] | None,
     typer.Option("--document", "-d", help="Only this document (its id); may be repeated.", show_default=False),
 ]
