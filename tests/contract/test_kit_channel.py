@@ -1,0 +1,191 @@
+"""Channels: spreading, health, retries, and finding a server again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+
+import pytest
+from citewire.embedder.v1 import embedder_pb2
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import corpus_pb2, retriever_pb2
+from google.protobuf.wrappers_pb2 import StringValue
+
+from citewire_kit import client
+from citewire_kit.channel import IDEMPOTENT, open_channel, service_config
+from citewire_kit.errors import ResourceExhausted, Unavailable
+from citewire_kit.methods import methods_of
+from shapes import SERVICE, Shapes, ShapesStub, make_settings, serve, text
+
+STUBS = (embedder_pb2, generator_pb2, retriever_pb2, corpus_pb2)
+
+
+def named(name: str) -> Shapes:
+    async def who(_request: StringValue) -> StringValue:
+        return text(name)
+
+    return Shapes(unary=who)
+
+
+def test_every_method_that_is_retried_exists_and_is_unary() -> None:
+    services = {f"{stub.DESCRIPTOR.package}.{name}" for stub in STUBS for name in stub.DESCRIPTOR.services_by_name}
+    unary = {(service, method) for name in services for shape, service, method in methods_of(name) if shape == "unary"}
+    assert set(IDEMPOTENT) <= unary
+
+
+def test_what_writes_or_pays_is_never_retried() -> None:
+    assert not any(
+        method.startswith(("Upload", "Put", "Create", "Update", "Delete", "Retry", "Switch", "Prepare", "Generate"))
+        or method in ("Decide", "Assess", "Rewrite", "SuggestQuestions")
+        for _, method in IDEMPOTENT
+    )
+
+
+def test_the_service_config_is_what_core_understands() -> None:
+    config = json.loads(service_config([("s", "m")]))
+    assert config["loadBalancingConfig"] == [{"round_robin": {}}]
+    assert config["healthCheckConfig"] == {"serviceName": ""}
+    assert config["methodConfig"][0]["name"] == [{"service": "s", "method": "m"}]
+    assert "methodConfig" not in json.loads(service_config([]))
+
+
+async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving() -> None:
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(serve(named("one")))
+        two = await stack.enter_async_context(serve(named("two")))
+        channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}")
+        stack.push_async_callback(channel.close)
+        stub = ShapesStub(channel)
+        await _until_all_answer(stub, {"one", "two"})
+        answers = Counter([await ask(stub) for _ in range(40)])
+        assert answers == {"one": 20, "two": 20}
+        two.server.set_serving(False)
+        await _until_all_answer(stub, {"one"})
+        two.server.set_serving(True)
+        await _until_all_answer(stub, {"one", "two"})
+
+
+async def test_no_call_fails_while_a_replica_drains() -> None:
+    """Rolling restart: NOT_SERVING first, then time to leave, then the end."""
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(serve(named("one")))
+        two = await stack.enter_async_context(serve(named("two"), make_settings(leave_seconds=0.5)))
+        channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}", idempotent=())
+        stack.push_async_callback(channel.close)
+        stub = ShapesStub(channel)
+        await _until_all_answer(stub, {"one", "two"})
+        draining = asyncio.create_task(two.server.drain_and_stop())
+        answers = Counter[str]()
+        while not draining.done():
+            answers[await ask(stub)] += 1  # raises if one fails
+        assert answers["one"] > 0
+        assert await ask(stub) == "one"
+
+
+async def test_a_server_that_comes_back_on_its_port_is_found_within_seconds() -> None:
+    async with serve(named("first")) as first:
+        port = first.port
+        channel = open_channel(f"127.0.0.1:{port}")
+        stub = ShapesStub(channel)
+        assert await ask(stub) == "first"
+    with pytest.raises(Unavailable):
+        await ask(stub)
+    async with serve(named("second"), make_settings(port=port)):
+        async with asyncio.timeout(5):
+            await _until_all_answer(stub, {"second"})
+    await channel.close()
+
+
+@pytest.mark.parametrize("retried", [True, False])
+async def test_unavailable_is_retried_on_named_methods_only(retried: bool) -> None:
+    tries = 0
+
+    async def flaky(request: StringValue) -> StringValue:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Unavailable("not now", reason="SERVICE_UNAVAILABLE")
+        return request
+
+    async with serve(Shapes(unary=flaky)) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary" if retried else "Other")])
+        stub = ShapesStub(channel)
+        if retried:
+            assert await ask(stub) == "x"
+            assert tries == 3
+        else:
+            with pytest.raises(Unavailable):
+                await ask(stub)
+            assert tries == 1
+        await channel.close()
+
+
+async def test_overload_is_not_retried() -> None:
+    tries = 0
+
+    async def full(_request: StringValue) -> StringValue:
+        nonlocal tries
+        tries += 1
+        raise ResourceExhausted("full", reason="OVERLOADED", retry_after=1)
+
+    async with serve(Shapes(unary=full)) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary")])
+        with pytest.raises(ResourceExhausted):
+            await ask(ShapesStub(channel))
+        await channel.close()
+    assert tries == 1
+
+
+async def test_large_messages_pass_up_to_the_limit() -> None:
+    async with serve(Shapes()) as running:
+        fifteen = text("x" * (15 * 1024 * 1024))
+        assert len((await client.unary(running.stub.unary, fifteen, timeout=20)).value) == len(fifteen.value)
+        with pytest.raises(ResourceExhausted) as raised:
+            await client.unary(running.stub.unary, text("x" * (17 * 1024 * 1024)), timeout=20)
+        assert raised.value.reason == "TOO_LARGE"
+
+
+async def test_a_slow_reader_is_felt_by_the_sender_of_a_stream() -> None:
+    """The tiny window of a stream channel is what makes the generator coalesce tokens."""
+    sent = 0
+
+    async def chatter(_request: StringValue) -> AsyncGenerator[StringValue]:
+        nonlocal sent
+        for _ in range(100_000):
+            yield text("t" * 100)
+            sent += 1
+
+    async with serve(Shapes(server_stream=chatter)) as running:
+        ahead: dict[bool, int] = {}
+        for tiny in (False, True):
+            channel = open_channel(f"127.0.0.1:{running.port}", streams=tiny)
+            sent = 0
+            async with aclosing(client.stream(ShapesStub(channel).server_stream, text("go"), timeout=30)) as answers:
+                await anext(answers)
+                before = -1
+                while before != sent:  # until the sender stands still
+                    before = sent
+                    await asyncio.sleep(0.2)
+                ahead[tiny] = sent
+            await channel.close()
+    assert ahead[True] * 10 < ahead[False]
+
+
+async def ask(stub: ShapesStub) -> str:
+    return (await client.unary(stub.unary, text("x"), timeout=5)).value
+
+
+async def _until_all_answer(stub: ShapesStub, names: set[str]) -> None:
+    """Waits until exactly the named replicas answer."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                got = {await ask(stub) for _ in range(8)}
+            except Unavailable:
+                await asyncio.sleep(0.05)
+                continue
+            if got == names:
+                return
