@@ -1,0 +1,1 @@
+"""The embedder: text to vectors over gRPC."""

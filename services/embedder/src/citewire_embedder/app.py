@@ -1,0 +1,75 @@
+"""Builds the embedder from its settings, and closes it in reverse."""
+
+import asyncio
+from contextlib import AsyncExitStack, aclosing
+
+from citewire.embedder.v1.embedder_pb2_grpc import add_EmbedderServiceServicer_to_server
+
+from citewire_embedder.providers.base import EmbeddingModel
+from citewire_embedder.providers.catalogue import find_model
+from citewire_embedder.providers.local import LocalModel
+from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.openvino_session import available_cpus
+from citewire_embedder.service import Embedder
+from citewire_embedder.servicer import SERVICE_NAME, EmbedderServicer
+from citewire_embedder.settings import EmbedderSettings
+from citewire_kit.server import GrpcServer
+from citewire_kit.telemetry import get_logger, start_metrics_server
+
+log = get_logger(__name__)
+
+
+async def start(stack: AsyncExitStack, settings: EmbedderSettings, model: EmbeddingModel | None = None) -> GrpcServer:
+    """Starts the server, then loads the model: probes are answered NOT_SERVING until the model has warmed up.
+
+    Args:
+        stack: Takes what must be closed.
+        settings: The process's settings.
+        model: Serve this model instead of the one that the settings name (tests).
+
+    Raises:
+        StartupError: The address is taken, or the model can't be loaded.
+    """
+    metrics_server = start_metrics_server(settings)
+    stack.callback(metrics_server.close)
+    if model is None:
+        model = await asyncio.to_thread(open_model, settings)
+    embedder = Embedder(model, settings.limits())
+    server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
+    server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder), SERVICE_NAME)
+    await server.start()
+    await stack.enter_async_context(embedder.running())
+    log.info("model_ready", **_described(model))
+    server.set_serving(True)
+    follower = asyncio.create_task(_follow_health(embedder, server), name="embedder-health")
+    stack.callback(follower.cancel)
+    return server
+
+
+def open_model(settings: EmbedderSettings) -> LocalModel:
+    """Finds the configured model and reads its files; a hub model is downloaded.
+
+    Raises:
+        StartupError: There is no such model, or it can't be served.
+    """
+    found = find_model(settings.model, cache=settings.model_cache)
+    threads = settings.threads or available_cpus()
+    log.info("model_found", model=found.name, precision=settings.precision.value, threads=threads)
+    return LocalModel(found.name, read_directory(found.path), precision=settings.precision, threads=threads)
+
+
+async def _follow_health(embedder: Embedder, server: GrpcServer) -> None:
+    async with aclosing(embedder.health()) as states:
+        async for healthy in states:
+            server.set_serving(healthy)
+
+
+def _described(model: EmbeddingModel) -> dict[str, str | int]:
+    info = model.info
+    return {
+        "model": info.space.model,
+        "revision": info.space.revision,
+        "dimensions": info.space.dimensions,
+        "max_input_tokens": info.max_input_tokens,
+        "precision": info.precision,
+    }

@@ -1,0 +1,55 @@
+"""The cache of query vectors: people and retries ask the same thing again."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citewire_embedder.metrics import CACHE_HITS, CACHE_MISSES
+
+_LONGEST_KEY = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CachedVector:
+    """A text's vector (float32, one dimension) and its tokens before any cut."""
+
+    vector: NDArray[np.float32]
+    tokens: int
+
+
+class VectorCache:
+    """The least recently used entry leaves first.
+
+    Entries belong to one organisation: another one can't learn from the time of an answer that a text was asked
+    before. Very long texts aren't kept, so that entries × 4096 characters bound the memory.
+    """
+
+    def __init__(self, entries: int) -> None:
+        """Makes an empty cache of at most `entries`; 0 switches it off."""
+        self._limit = entries
+        self._entries: OrderedDict[tuple[str, str], CachedVector] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, org_id: str, text: str) -> CachedVector | None:
+        """Returns the entry of a text, or None, and counts a hit or a miss."""
+        key = (org_id, text)
+        found = self._entries.get(key)
+        if found is None:
+            CACHE_MISSES.inc()
+            return None
+        self._entries.move_to_end(key)
+        CACHE_HITS.inc()
+        return found
+
+    def put(self, org_id: str, text: str, entry: CachedVector) -> None:
+        """Keeps an entry."""
+        if self._limit == 0 or len(text) > _LONGEST_KEY:
+            return
+        self._entries[org_id, text] = entry
+        self._entries.move_to_end((org_id, text))
+        if len(self._entries) > self._limit:
+            self._entries.popitem(last=False)

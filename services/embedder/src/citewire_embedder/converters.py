@@ -1,0 +1,119 @@
+"""Proto to domain and back; the only place that knows both. Requests are validated here, and only here."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace as EmbeddingSpaceMessage
+from citewire.embedder.v1 import embedder_pb2 as pb
+
+from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
+from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
+from citewire_kit.errors import Unimplemented, Violations
+
+MAX_INPUTS = 256
+MAX_INPUT_BYTES = 1 << 20
+
+_PURPOSES = {
+    pb.PURPOSE_UNSPECIFIED: Purpose.DOCUMENT,
+    pb.PURPOSE_DOCUMENT: Purpose.DOCUMENT,
+    pb.PURPOSE_QUERY: Purpose.QUERY,
+}
+_TRUNCATES = {
+    pb.OVERFLOW_UNSPECIFIED: False,
+    pb.OVERFLOW_REJECT: False,
+    pb.OVERFLOW_TRUNCATE: True,
+}
+
+
+def to_batch(request: pb.EmbedRequest, org_id: str, *, prefix: str = "") -> EmbedBatch:
+    """Reads an Embed request.
+
+    Args:
+        request: The request.
+        org_id: The caller's organisation.
+        prefix: Path of the request in its message, for the names of fields: `batch.` in EmbedStream.
+
+    Raises:
+        InvalidArgument: Fields are out of range; all of them are named.
+        Unimplemented: The request names a provider of the tenant's.
+    """
+    if request.HasField("provider"):
+        raise Unimplemented("providers of a tenant's own aren't available yet", reason="NOT_IMPLEMENTED")
+    violations = Violations()
+    inputs = tuple(request.inputs)
+    _check_inputs(violations, inputs, f"{prefix}inputs")
+    for index, text in enumerate(inputs[:MAX_INPUTS]):
+        violations.require(bool(text), f"{prefix}inputs[{index}]", "must not be empty")
+    violations.require(request.purpose in _PURPOSES, f"{prefix}purpose", "isn't a known purpose")
+    violations.require(request.overflow in _TRUNCATES, f"{prefix}overflow", "isn't a known way")
+    violations.raise_if_any()
+    return EmbedBatch(
+        texts=inputs,
+        purpose=_PURPOSES[request.purpose],
+        org_id=org_id,
+        model=request.model,
+        dimensions=request.dimensions if request.HasField("dimensions") else None,
+        truncate=_TRUNCATES[request.overflow],
+    )
+
+
+def to_texts(request: pb.CountTokensRequest) -> tuple[str, ...]:
+    """Reads the texts of a CountTokens request.
+
+    Raises:
+        InvalidArgument: There are none, or too many.
+    """
+    violations = Violations()
+    inputs = tuple(request.inputs)
+    _check_inputs(violations, inputs, "inputs")
+    violations.raise_if_any()
+    return inputs
+
+
+def from_result(result: EmbedResult) -> pb.EmbedResponse:
+    """Writes a result: vectors as little-endian float32, row after row."""
+    return pb.EmbedResponse(
+        vectors=result.vectors.astype(np.dtype("<f4"), copy=False).tobytes(),
+        space=from_space(result.space),
+        usage=pb.EmbeddingUsage(input_tokens=result.input_tokens),
+        token_counts=result.token_counts,
+        truncated=result.truncated,
+    )
+
+
+def from_counts(counts: TokenCounts) -> pb.CountTokensResponse:
+    """Writes token counts."""
+    return pb.CountTokensResponse(
+        counts=counts.counts,
+        special_tokens=counts.model.extra_tokens,
+        max_input_tokens=counts.model.max_input_tokens,
+        space=from_space(counts.model.space),
+    )
+
+
+def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
+    """Writes the models; the first one is the default."""
+    return pb.ListModelsResponse(
+        models=[
+            pb.Model(
+                space=from_space(model.space),
+                max_input_tokens=model.max_input_tokens,
+                is_default=index == 0,
+                provider=model.provider,
+                capability=pb.CAPABILITY_EMBED,
+                precision=model.precision,
+            )
+            for index, model in enumerate(models)
+        ]
+    )
+
+
+def from_space(space: EmbeddingSpace) -> EmbeddingSpaceMessage:
+    """Writes an embedding space."""
+    return EmbeddingSpaceMessage(model=space.model, revision=space.revision, dimensions=space.dimensions)
+
+
+def _check_inputs(violations: Violations, inputs: Sequence[str], field: str) -> None:
+    violations.require(1 <= len(inputs) <= MAX_INPUTS, field, f"must be 1 to {MAX_INPUTS} texts")
+    size = sum(len(text.encode()) for text in inputs)
+    violations.require(size <= MAX_INPUT_BYTES, field, f"must be at most {MAX_INPUT_BYTES} bytes of UTF-8 in all")

@@ -1,0 +1,216 @@
+"""Forms batches for the model: one at a time, the most urgent work first.
+
+Queries go before documents, and those that wait together are computed together: while the model is busy they pile
+up, when it is idle the first one starts at once. Documents are taken in batches from one request after the other, so
+that a bulk request can't keep a small one waiting; inside a request, texts of similar length go together, as the
+shorter ones of a batch are padded. A batch is small: a larger one gains nothing, and a query would wait for its end.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from citewire_embedder.metrics import BATCH_SECONDS, BATCH_TEXTS
+from citewire_embedder.providers.base import EmbeddingModel, Purpose, TokenisedText, Vectors
+from citewire_kit.errors import CitewireError, Internal, Unavailable
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_RATE_WEIGHT = 0.1
+_FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """How large a batch may be.
+
+    Attributes:
+        tokens: Padded tokens: the longest text of the batch × its texts. A single text may have more.
+        texts: Number of texts.
+    """
+
+    tokens: int
+    texts: int
+
+
+class Job:
+    """The texts of one request on their way through the scheduler."""
+
+    def __init__(self, texts: Sequence[TokenisedText], purpose: Purpose) -> None:
+        self.purpose = purpose
+        self.tokens_computed = 0
+        self._texts = texts
+        # Longest first: the last, smallest batches leave the least of the cores idle.
+        self._waiting = deque(sorted(range(len(texts)), key=lambda index: -len(texts[index].ids)))
+        self._missing = len(texts)
+        self._rows: Vectors | None = None
+        self._done: asyncio.Future[Vectors] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Says whether texts wait to be taken."""
+        return bool(self._waiting)
+
+    def peek(self) -> TokenisedText:
+        """Returns the next text."""
+        return self._texts[self._waiting[0]]
+
+    def take(self) -> tuple["Job", int, TokenisedText]:
+        """Takes the next text out, with its place."""
+        index = self._waiting.popleft()
+        return self, index, self._texts[index]
+
+    async def result(self) -> Vectors:
+        """Waits for all vectors: shape (texts, dimensions)."""
+        return await self._done
+
+    def deliver(self, index: int, vector: Vectors) -> None:
+        """Puts one vector (one dimension) in its place."""
+        self.tokens_computed += len(self._texts[index].ids)
+        if self._rows is None:
+            self._rows = np.empty((len(self._texts), len(vector)), np.float32)
+        self._rows[index] = vector
+        self._missing -= 1
+        if self._missing == 0 and not self._done.done():
+            self._done.set_result(self._rows)
+
+    def abandon(self) -> None:
+        """Ends the job because nobody waits for it any more."""
+        self._waiting.clear()
+        self._done.cancel()
+
+    def fail(self, error: CitewireError) -> None:
+        """Ends the job with an error, unless it has ended."""
+        self._waiting.clear()
+        if not self._done.done():
+            self._done.set_exception(error)
+
+
+class Scheduler:
+    """The one consumer of a model."""
+
+    def __init__(self, model: EmbeddingModel, limits: BatchLimits) -> None:
+        """Makes a scheduler; `run` does the work.
+
+        Args:
+            model: What computes.
+            limits: Size of a batch.
+        """
+        self._model = model
+        self._limits = limits
+        self._queues: dict[Purpose, deque[Job]] = {purpose: deque() for purpose in Purpose}
+        self._wake = asyncio.Event()
+        self._rate = _FIRST_RATE
+        self._closed = False
+        self.failing = asyncio.Event()
+        """Set while the model's last batch has failed, and when the scheduler has ended."""
+
+    def tokens_per_second(self) -> float:
+        """How fast the model has been lately, in tokens without padding."""
+        return self._rate
+
+    def submit(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Job:
+        """Queues texts (at least one). The caller must `withdraw` the job if it stops waiting for its result.
+
+        Raises:
+            Unavailable: The scheduler has ended (reason `SHUTTING_DOWN`).
+        """
+        if self._closed:
+            raise _shutting_down()
+        job = Job(texts, purpose)
+        self._queues[purpose].append(job)
+        self._wake.set()
+        return job
+
+    def withdraw(self, job: Job) -> None:
+        """Takes a job's waiting texts out; what is being computed is thrown away."""
+        queue = self._queues[job.purpose]
+        if job in queue:
+            queue.remove(job)
+        job.abandon()
+
+    async def run(self) -> None:
+        """Computes batches until it is cancelled; then every job that waits fails with `SHUTTING_DOWN`."""
+        try:
+            while True:
+                batch = self._next_batch()
+                if batch:
+                    await self._compute(batch)
+                else:
+                    self._wake.clear()
+                    await self._wake.wait()
+        finally:
+            self._closed = True
+            self.failing.set()
+            for queue in self._queues.values():
+                for job in queue:
+                    job.fail(_shutting_down())
+                queue.clear()
+
+    def _next_batch(self) -> list[tuple[Job, int, TokenisedText]]:
+        queries, documents = self._queues[Purpose.QUERY], self._queues[Purpose.DOCUMENT]
+        if queries:
+            return self._from_queries(queries)
+        if documents:
+            return self._from_one_request(documents)
+        return []
+
+    def _from_queries(self, queue: deque[Job]) -> list[tuple[Job, int, TokenisedText]]:
+        batch: list[tuple[Job, int, TokenisedText]] = []
+        while queue and self._has_room(batch, queue[0].peek()):
+            batch.append(queue[0].take())
+            if not queue[0].is_waiting:
+                queue.popleft()
+        return batch
+
+    def _from_one_request(self, queue: deque[Job]) -> list[tuple[Job, int, TokenisedText]]:
+        job = queue.popleft()
+        batch: list[tuple[Job, int, TokenisedText]] = []
+        while job.is_waiting and self._has_room(batch, job.peek()):
+            batch.append(job.take())
+        if job.is_waiting:
+            queue.append(job)
+        return batch
+
+    def _has_room(self, batch: Sequence[tuple[Job, int, TokenisedText]], text: TokenisedText) -> bool:
+        if not batch:
+            return True
+        longest = max(len(text.ids), *(len(taken.ids) for _, _, taken in batch))
+        size = len(batch) + 1
+        return size <= self._limits.texts and size * longest <= self._limits.tokens
+
+    async def _compute(self, batch: list[tuple[Job, int, TokenisedText]]) -> None:
+        start = time.perf_counter()
+        try:
+            vectors = await self._model.embed([text for _, _, text in batch])
+        except asyncio.CancelledError:
+            for job, _, _ in batch:
+                job.fail(_shutting_down())
+            raise
+        except Exception:  # whatever a model raises belongs to its callers; the scheduler lives on
+            log.exception("batch_failed", texts=len(batch))
+            self.failing.set()
+            for job, _, _ in batch:
+                job.fail(Internal("the embedding model failed", reason="INTERNAL"))
+                self.withdraw(job)  # its other texts needn't be computed any more
+            return
+        self.failing.clear()
+        self._note(batch, time.perf_counter() - start)
+        for (job, index, _), vector in zip(batch, vectors, strict=True):
+            job.deliver(index, vector)
+
+    def _note(self, batch: Sequence[tuple[Job, int, TokenisedText]], seconds: float) -> None:
+        BATCH_TEXTS.observe(len(batch))
+        BATCH_SECONDS.observe(seconds)
+        rate = sum(len(text.ids) for _, _, text in batch) / max(seconds, 1e-6)
+        self._rate += _RATE_WEIGHT * (rate - self._rate)
+
+
+def _shutting_down() -> Unavailable:
+    message = "the embedder is shutting down; another replica will answer"
+    return Unavailable(message, reason="SHUTTING_DOWN", retry_after=1.0)

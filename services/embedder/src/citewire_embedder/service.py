@@ -1,0 +1,320 @@
+"""The embedder's domain: texts in, vectors out. No gRPC here."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from citewire_embedder.admission import Admission
+from citewire_embedder.cache import CachedVector, VectorCache
+from citewire_embedder.providers.base import (
+    EmbeddingModel,
+    EmbeddingSpace,
+    ModelInfo,
+    Purpose,
+    TokenisedText,
+    Vectors,
+)
+from citewire_embedder.scheduler import BatchLimits, Scheduler
+from citewire_kit import metrics as kit_metrics
+from citewire_kit.errors import CitewireError, FieldViolation, InvalidArgument, NotFound, Unavailable
+
+PROVIDER = "citewire-local"
+"""The provider's name in the metrics of models that run here."""
+
+_OPERATION = "embeddings"
+_NAMED_VIOLATIONS = 16
+_PROBE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedBatch:
+    """Texts to embed.
+
+    Attributes:
+        texts: 1-256 texts, none empty.
+        purpose: What they are embedded for.
+        org_id: Whose they are.
+        model: The model's name; empty for the default.
+        dimensions: Length of the vectors wanted; None for the model's own.
+        truncate: Leave out the tail of a text that is longer than the window, instead of refusing the batch.
+    """
+
+    texts: tuple[str, ...]
+    purpose: Purpose
+    org_id: str
+    model: str = ""
+    dimensions: int | None = None
+    truncate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedResult:
+    """The vectors of a batch, in its order.
+
+    Attributes:
+        vectors: Shape (texts, dimensions).
+        space: What the vectors are comparable in.
+        input_tokens: Tokens that the model read; texts answered from the cache cost none.
+        token_counts: Tokens of each text before any cut.
+        truncated: Indices of the texts whose tail was left out.
+    """
+
+    vectors: Vectors
+    space: EmbeddingSpace
+    input_tokens: int
+    token_counts: tuple[int, ...]
+    truncated: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens of texts without what the model adds to each, and the model that counted."""
+
+    counts: tuple[int, ...]
+    model: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """Limits of the service; all are settings.
+
+    Attributes:
+        query_tokens: Tokens of queries that may wait or be computed at once.
+        document_tokens: The same for documents.
+        cache_entries: Query vectors kept.
+        batch: Size of a batch of the model.
+        stream_ahead: Batches of one EmbedStream that are worked on at once.
+    """
+
+    query_tokens: int
+    document_tokens: int
+    cache_entries: int
+    batch: BatchLimits
+    stream_ahead: int = 2
+
+
+class Embedder:
+    """Embeds texts with one model."""
+
+    def __init__(self, model: EmbeddingModel, limits: ServiceLimits) -> None:
+        """Makes a service that isn't ready yet: `run` makes it so."""
+        self._model = model
+        self._limits = limits
+        self._scheduler = Scheduler(model, limits.batch)
+        rate = self._scheduler.tokens_per_second
+        self._admissions = {
+            Purpose.QUERY: Admission(Purpose.QUERY, limits.query_tokens, rate),
+            Purpose.DOCUMENT: Admission(Purpose.DOCUMENT, limits.document_tokens, rate),
+        }
+        self._cache = VectorCache(limits.cache_entries)
+        self._ready = False
+        kit_metrics.init_model(
+            provider=PROVIDER, model=model.info.space.model, operation=_OPERATION, token_types=("input",)
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Loads the model, then works inside the block. At its end, jobs that still wait fail with `SHUTTING_DOWN`.
+
+        Raises:
+            StartupError: The model can't be loaded.
+        """
+        await self._model.load()
+        loop = asyncio.create_task(self._scheduler.run(), name="embedder-scheduler")
+        self._ready = True
+        try:
+            yield
+        finally:
+            self._ready = False
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+            await self._model.close()
+
+    async def health(self) -> AsyncGenerator[bool]:
+        """Yields whether calls make sense, whenever that changes, inside `running`.
+
+        After a failure the model is asked once a second for the vector of a tiny text: clients leave a server that
+        isn't well, so that their calls can't show its recovery.
+        """
+        yield True
+        while True:
+            await self._scheduler.failing.wait()
+            yield False
+            while self._scheduler.failing.is_set():
+                await asyncio.sleep(_PROBE_SECONDS)
+                await self._probe()
+            yield True
+
+    def models(self) -> tuple[ModelInfo, ...]:
+        """Lists the models, the default first."""
+        return (self._model.info,)
+
+    async def embed(self, batch: EmbedBatch) -> EmbedResult:
+        """Embeds a batch.
+
+        Raises:
+            InvalidArgument: A text is too long (`INPUT_TOO_LONG`), or the model can't shorten its vectors.
+            NotFound: There is no such model.
+            ResourceExhausted: There is too much work already.
+            Unavailable: The model isn't ready, or the service ends.
+        """
+        return await self._embed(batch, wait_for_permits=False)
+
+    async def embed_stream(self, batches: AsyncGenerator[EmbedBatch]) -> AsyncGenerator[EmbedResult]:
+        """Embeds batches and yields their results in order; takes the next batch only when there is room for it.
+
+        The generator must be closed: that withdraws what is still queued.
+
+        Raises:
+            CitewireError: As `embed` does, but for `ResourceExhausted`: the stream waits instead.
+        """
+        # The place in the queue is taken before a batch is read: that is what slows the sender down.
+        queue: asyncio.Queue[asyncio.Task[EmbedResult] | None] = asyncio.Queue()
+        places = asyncio.Semaphore(self._limits.stream_ahead)
+        tasks: set[asyncio.Task[EmbedResult]] = set()
+
+        async def read() -> None:
+            try:
+                async with aclosing(batches):
+                    await places.acquire()
+                    async for batch in batches:
+                        task = asyncio.create_task(self._embed(batch, wait_for_permits=True))
+                        tasks.add(task)
+                        queue.put_nowait(task)
+                        await places.acquire()
+            finally:
+                queue.put_nowait(None)
+
+        reader = asyncio.create_task(read(), name="embed-stream-reader")
+        try:
+            while (task := await queue.get()) is not None:
+                result = await task
+                tasks.discard(task)
+                places.release()
+                yield result
+            await reader
+        finally:
+            for task in (reader, *tasks):
+                task.cancel()
+            await asyncio.gather(reader, *tasks, return_exceptions=True)
+
+    async def count_tokens(self, texts: Sequence[str], model: str = "") -> TokenCounts:
+        """Counts tokens as the model sees them.
+
+        Raises:
+            NotFound: There is no such model.
+        """
+        self._check_model(model)
+        return TokenCounts(tuple(await self._model.count_tokens(texts)), self._model.info)
+
+    async def _embed(self, batch: EmbedBatch, *, wait_for_permits: bool) -> EmbedResult:
+        self._check_ready()
+        self._check_model(batch.model)
+        self._check_dimensions(batch.dimensions)
+        admission = self._admissions[batch.purpose]
+        found = self._look_up(batch)
+        missing = [index for index, entry in enumerate(found) if entry is None]
+        if missing and not wait_for_permits:
+            admission.check()
+        texts = await self._model.tokenise([batch.texts[index] for index in missing], batch.purpose)
+        counts = [entry.tokens if entry else 0 for entry in found]
+        for index, text in zip(missing, texts, strict=True):
+            counts[index] = text.total
+        cut = self._check_lengths(counts, truncate=batch.truncate)
+        vectors = np.empty((len(counts), self._model.info.space.dimensions), np.float32)
+        for index, entry in enumerate(found):
+            if entry is not None:
+                vectors[index] = entry.vector
+        spent = sum(len(text.ids) for text in texts)
+        if missing and wait_for_permits:
+            async with admission.admit_in_turn(spent):
+                vectors[missing] = await self._compute(texts, batch.purpose)
+        elif missing:
+            with admission.admit(spent):
+                vectors[missing] = await self._compute(texts, batch.purpose)
+        self._keep(batch, missing, vectors, counts)
+        return EmbedResult(vectors, self._model.info.space, spent, tuple(counts), cut)
+
+    async def _compute(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Vectors:
+        """Computes texts and records what they cost, also if the caller leaves half-way."""
+        job = self._scheduler.submit(texts, purpose)
+        model, start, error = self._model.info.space.model, time.perf_counter(), "cancelled"
+        try:
+            vectors = await job.result()
+            error = ""
+        except CitewireError as exc:
+            error = exc.reason
+            raise
+        else:
+            return vectors
+        finally:
+            self._scheduler.withdraw(job)
+            seconds = time.perf_counter() - start
+            kit_metrics.record_operation(
+                provider=PROVIDER, model=model, operation=_OPERATION, seconds=seconds, error_type=error
+            )
+            if job.tokens_computed:
+                kit_metrics.record_tokens(
+                    provider=PROVIDER,
+                    model=model,
+                    operation=_OPERATION,
+                    token_type="input",  # noqa: S106 - not a secret
+                    count=job.tokens_computed,
+                )
+
+    async def _probe(self) -> None:
+        texts = await self._model.tokenise(["probe"], Purpose.QUERY)
+        with contextlib.suppress(CitewireError):
+            job = self._scheduler.submit(texts, Purpose.QUERY)
+            await job.result()
+
+    def _look_up(self, batch: EmbedBatch) -> list[CachedVector | None]:
+        if batch.purpose is not Purpose.QUERY:
+            return [None] * len(batch.texts)
+        return [self._cache.get(batch.org_id, text) for text in batch.texts]
+
+    def _keep(self, batch: EmbedBatch, missing: Sequence[int], vectors: Vectors, counts: Sequence[int]) -> None:
+        if batch.purpose is Purpose.QUERY:
+            for index in missing:
+                entry = CachedVector(vectors[index].copy(), counts[index])
+                self._cache.put(batch.org_id, batch.texts[index], entry)
+
+    def _check_ready(self) -> None:
+        if not self._ready:
+            raise Unavailable("the model isn't ready", reason="SERVICE_UNAVAILABLE", retry_after=1.0)
+
+    def _check_model(self, name: str) -> None:
+        own = self._model.info.space.model
+        if name not in ("", own):
+            raise NotFound("no such embedding model", reason="MODEL_NOT_FOUND", metadata={"models": own})
+
+    def _check_dimensions(self, wanted: int | None) -> None:
+        own = self._model.info.space.dimensions
+        if wanted not in (None, own):
+            message = f"the model's vectors have {own} dimensions and can't be shortened"
+            raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
+
+    def _check_lengths(self, counts: Sequence[int], *, truncate: bool) -> tuple[int, ...]:
+        """Returns the indices of the texts that are longer than the window."""
+        window = self._model.info.max_input_tokens
+        long = tuple(index for index, count in enumerate(counts) if count > window)
+        if long and not truncate:
+            raise InvalidArgument(
+                f"input {long[0]} has {counts[long[0]]} tokens, the model takes {window}",
+                reason="INPUT_TOO_LONG",
+                metadata={
+                    "input": str(long[0]),
+                    "tokens": str(counts[long[0]]),
+                    "max_input_tokens": str(window),
+                },
+                violations=[
+                    FieldViolation(f"inputs[{index}]", f"{counts[index]} tokens, at most {window} fit")
+                    for index in long[:_NAMED_VIOLATIONS]
+                ],
+            )
+        return long

@@ -1,0 +1,56 @@
+# ruff: noqa: N802, D102 - the RPCs' names are those of the proto, and their descriptions are there
+"""The gRPC face of the embedder: converts, calls the domain, converts back. Errors are kit's interceptors' work."""
+
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
+
+from citewire_embedder.converters import from_counts, from_models, from_result, to_batch, to_texts
+from citewire_embedder.service import EmbedBatch, Embedder
+from citewire_kit.errors import Unimplemented
+from citewire_kit.tenant import current_tenant
+
+SERVICE_NAME = "citewire.embedder.v1.EmbedderService"
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the type stubs
+
+
+class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
+    """Serves `citewire.embedder.v1.EmbedderService`; the RPCs are described in its proto."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:
+        batch = to_batch(request, current_tenant().org_id)
+        return from_result(await self._embedder.embed(batch))
+
+    async def EmbedStream(
+        self, request_iterator: AsyncIterator[pb.EmbedStreamRequest], context: Context
+    ) -> AsyncGenerator[pb.EmbedStreamResponse]:
+        org_id = current_tenant().org_id
+        ids: deque[int] = deque()
+
+        async def batches() -> AsyncGenerator[EmbedBatch]:
+            async for request in request_iterator:
+                batch = to_batch(request.batch, org_id, prefix="batch.")
+                ids.append(request.batch_id)
+                yield batch
+
+        async with aclosing(self._embedder.embed_stream(batches())) as results:
+            async for result in results:
+                yield pb.EmbedStreamResponse(batch_id=ids.popleft(), batch=from_result(result))
+
+    async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:
+        raise Unimplemented("reranking is not available yet", reason="NOT_IMPLEMENTED")
+
+    async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
+        return from_counts(await self._embedder.count_tokens(to_texts(request), request.model))
+
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
+        return from_models(self._embedder.models())
