@@ -1,0 +1,1 @@
+"""Citewire's retriever: documents and search on Postgres with pgvector, and the worker that ingests."""

@@ -10,7 +10,6 @@ from citewire_kit.errors import StartupError
 from citewire_kit.migrate import Phase, migrate
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
-
 from citewire_retriever.settings import MigrateSettings, RetrieverSettings
 
 _PHASES: dict[str, Phase] = {"pre": "pre", "post": "post", "all": "all"}
@@ -55,7 +54,7 @@ def _migrate(phase: Phase) -> None:
     try:
         asyncio.run(migrate(dsn, schema="corpus", package="citewire_retriever", phase=phase))
     except StartupError as exc:
-        telemetry.get_logger(__name__).error("cannot_migrate", error=str(exc))  # noqa: TRY400 - the message says it all
+        telemetry.get_logger(__name__).error("cannot_migrate", error=str(exc))
         raise SystemExit(1) from None
 
 

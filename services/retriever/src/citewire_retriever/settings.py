@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
-from citewire_kit.settings import ProcessSettings, settings_config
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings
+
+from citewire_kit.settings import ProcessSettings, settings_config
 
 _MIB = 1024 * 1024
 
@@ -83,7 +84,5 @@ class MigrateSettings(BaseSettings):
     )
     """Least level that is logged."""
 
-    log_format: Literal["json", "console"] = Field(
-        default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT")
-    )
+    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
     """`json` for machines, `console` for people."""

@@ -1,0 +1,96 @@
+"""Builds the retriever from its settings, and closes it in reverse."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+
+from citewire.retriever.v1.corpus_pb2_grpc import add_CorpusServiceServicer_to_server
+from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceServicer_to_server
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.postgres import open_pool
+from citewire_kit.server import GrpcServer, run_until_signal
+from citewire_kit.telemetry import get_logger, start_metrics_server
+from citewire_retriever.service.corpus import CorpusService, Limits
+from citewire_retriever.service.retrieval import RetrievalService
+from citewire_retriever.servicer import CORPUS, RETRIEVER, CorpusServicer, RetrieverServicer
+from citewire_retriever.settings import RetrieverSettings
+from citewire_retriever.store.collections import PostgresCollections
+from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.watch import PostgresProgressFeed
+from citewire_retriever.tuning import SearchTuning
+
+log = get_logger(__name__)
+
+
+async def serve(settings: RetrieverSettings) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    await run_until_signal(partial(start, settings=settings), settings)
+
+
+async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServer:
+    """Starts the server; health says SERVING while the database answers.
+
+    Args:
+        stack: Takes what must be closed.
+        settings: The process's settings.
+
+    Raises:
+        StartupError: An address is taken, or the connection string is malformed.
+    """
+    metrics_server = start_metrics_server(settings)
+    stack.callback(metrics_server.close)
+    dsn = settings.dsn.get_secret_value()
+    pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever")
+    stack.push_async_callback(pool.close)
+    feed = await stack.enter_async_context(PostgresProgressFeed(dsn))
+    retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings)))
+    corpus = CorpusService(
+        PostgresDocuments(pool, store_seconds=settings.store_seconds),
+        PostgresContent(pool, store_seconds=settings.store_seconds),
+        PostgresCollections(pool),
+        feed,
+        Limits(
+            upload_max_bytes=settings.upload_max_bytes,
+            text_max_bytes=settings.text_max_bytes,
+            spool_dir=settings.spool_dir,
+            watch_poll_seconds=settings.watch_poll_seconds,
+        ),
+    )
+    server = GrpcServer(settings, service="retriever", max_concurrent=settings.max_concurrent)
+    server.add(add_RetrieverServiceServicer_to_server, RetrieverServicer(retrieval), RETRIEVER)
+    server.add(add_CorpusServiceServicer_to_server, CorpusServicer(corpus), CORPUS)
+    server.set_serving(False)
+    await server.start()
+    follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
+    stack.callback(follower.cancel)
+    return server
+
+
+async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: float) -> None:
+    """Keeps health what the database says."""
+    serving: bool | None = None
+    while True:
+        try:
+            await retrieval.ping()
+            now, why = True, ""
+        except CitewireError as exc:
+            now, why = False, exc.message
+        if now != serving:
+            serving = now
+            server.set_serving(now)
+            log.info("serving") if now else log.warning("not_serving", error=why)
+        await asyncio.sleep(seconds)
+
+
+def _tuning(settings: RetrieverSettings) -> SearchTuning:
+    return SearchTuning(
+        ef_search=settings.ef_search,
+        ef_search_max=settings.ef_search_max,
+        max_scan_tuples=settings.max_scan_tuples,
+        exact_chunks=settings.exact_chunks,
+        exact_chunks_per_candidate=settings.exact_chunks_per_candidate,
+        statistics_seconds=settings.statistics_seconds,
+    )

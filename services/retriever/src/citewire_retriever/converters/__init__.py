@@ -1,0 +1,1 @@
+"""Proto ↔ domain, and the validation of everything that comes in: once, here."""

@@ -1,0 +1,169 @@
+"""Checks that several messages share. Each notes what is wrong and where, and goes on: callers hear of all of it."""
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
+from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
+from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+
+MAX_TITLE: Final = 500
+MAX_FILE_NAME: Final = 255
+MAX_URL: Final = 2048
+MAX_COLLECTION: Final = 128
+MAX_TAGS: Final = 50
+MAX_TAG: Final = 64
+MAX_METADATA_BYTES: Final = 64 * 1024
+MAX_DIMENSIONS: Final = 4096
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_ODD: Final = "must hold neither NUL characters nor lone surrogates"
+
+
+def is_storable(text: str) -> bool:
+    """Says whether Postgres can hold the text: no NUL character, no lone surrogate."""
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def check_text(violations: Violations, field: str, text: str, *, longest: int, needed: bool = False) -> str:
+    """Checks a text of one line or more, and returns it."""
+    if violations.require(is_storable(text), field, _ODD):
+        if needed:
+            violations.require(bool(text.strip()), field, f"is required: 1–{longest} characters")
+        violations.require(len(text) <= longest, field, f"must be at most {longest} characters")
+    return text
+
+
+def check_title(violations: Violations, field: str, title: str, *, needed: bool = False) -> str:
+    """Checks a title; one of white space alone is none."""
+    return check_text(violations, field, title, longest=MAX_TITLE, needed=needed).strip()
+
+
+def check_url(violations: Violations, field: str, url: str) -> str:
+    """Checks where an original lives."""
+    return check_text(violations, field, url, longest=MAX_URL)
+
+
+def check_collection(violations: Violations, field: str, name: str, *, needed: bool = False) -> str:
+    """Checks a collection's name; "" means none unless one is needed."""
+    if name or needed:
+        check_text(violations, field, name, longest=MAX_COLLECTION, needed=True)
+    return name
+
+
+def check_type(violations: Violations, field: str, kind: str, *, needed: bool = False) -> str:
+    """Checks a document's type; "" means any unless one is needed."""
+    if kind or needed:
+        violations.require(kind in DOCUMENT_TYPES, field, f"must be one of {', '.join(DOCUMENT_TYPES)}")
+    return kind
+
+
+def check_file_name(violations: Violations, field: str, name: str) -> str:
+    """Checks a file name."""
+    check_text(violations, field, name, longest=MAX_FILE_NAME, needed=True)
+    violations.require("/" not in name and "\\" not in name, field, "must be a name without a path")
+    return name
+
+
+def check_tags(violations: Violations, field: str, tags: Sequence[str]) -> tuple[str, ...]:
+    """Checks tags, and returns them in their order, each once."""
+    violations.require(len(tags) <= MAX_TAGS, field, f"must be at most {MAX_TAGS} tags")
+    for number, tag in enumerate(tags[:MAX_TAGS]):
+        check_text(violations, f"{field}[{number}]", tag, longest=MAX_TAG, needed=True)
+    return tuple(dict.fromkeys(tags))
+
+
+def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonObject:
+    """Checks metadata: what JSON and Postgres can hold, at most 64 KiB of it."""
+    found: dict[str, JsonValue] = {}
+    try:
+        found = _from_struct(field, struct)
+    except InvalidArgument as exc:
+        for violation in exc.violations:
+            violations.add(violation.field, violation.message)
+        return found
+    size = len(json.dumps(found, ensure_ascii=False).encode())
+    violations.require(
+        size <= MAX_METADATA_BYTES, field, f"must be at most {MAX_METADATA_BYTES} bytes as JSON, it is {size}"
+    )
+    return found
+
+
+def check_id(violations: Violations, field: str, number: int) -> int:
+    """Checks that an id is given."""
+    violations.require(number > 0, field, "is required: an id is a positive number")
+    return number
+
+
+def check_page_size(violations: Violations, page_size: int) -> int:
+    """Checks a page size, and returns it or the default."""
+    violations.require(page_size <= MAX_PAGE_SIZE, "page_size", f"must be between 1 and {MAX_PAGE_SIZE}")
+    return page_size or DEFAULT_PAGE_SIZE
+
+
+def check_space(violations: Violations, field: str, space: Space) -> Space:
+    """Checks an embedding space."""
+    check_text(violations, f"{field}.model", space.model, longest=200, needed=True)
+    check_text(violations, f"{field}.revision", space.revision, longest=100, needed=True)
+    violations.require(
+        1 <= space.dimensions <= MAX_DIMENSIONS, f"{field}.dimensions", f"must be between 1 and {MAX_DIMENSIONS}"
+    )
+    return space
+
+
+def to_json(value: Value) -> JsonValue:
+    """Reads a value as JSON has it; whole numbers are integers."""
+    return _from_value("value", value)
+
+
+def to_struct(metadata: JsonObject) -> Struct:
+    """Writes metadata as a Struct."""
+    struct = Struct()
+    struct.update(cast("Any", metadata))  # the stubs want dict and list; any mapping and sequence will do
+    return struct
+
+
+def to_timestamp(moment: datetime) -> Timestamp:
+    """Writes a moment, exactly."""
+    since = moment - _EPOCH
+    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
+
+
+def _from_struct(where: str, struct: Struct) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for key, value in struct.fields.items():
+        if not is_storable(key):
+            raise _invalid(where, f"a key {_ODD}")
+        found[key] = _from_value(f"{where}.{key}", value)
+    return found
+
+
+def _from_list(where: str, values: ListValue) -> list[JsonValue]:
+    return [_from_value(f"{where}[{number}]", value) for number, value in enumerate(values.values)]
+
+
+def _from_value(where: str, value: Value) -> JsonValue:
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return _from_struct(where, value.struct_value)
+    if kind == "list_value":
+        return _from_list(where, value.list_value)
+    if kind == "string_value":
+        if not is_storable(value.string_value):
+            raise _invalid(where, _ODD)
+        return value.string_value
+    if kind == "number_value":
+        number = value.number_value
+        if not math.isfinite(number):
+            raise _invalid(where, "must be a finite number")
+        return int(number) if number.is_integer() and abs(number) <= 2**53 else number
+    return value.bool_value if kind == "bool_value" else None
+
+
+def _invalid(field: str, message: str) -> InvalidArgument:
+    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])

@@ -1,0 +1,236 @@
+"""Messages of CorpusService: proto ↔ domain."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
+
+from citewire.retriever.v1 import corpus_pb2 as pb
+
+from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
+from citewire_retriever.converters.checks import (
+    check_collection,
+    check_file_name,
+    check_id,
+    check_metadata,
+    check_page_size,
+    check_tags,
+    check_text,
+    check_title,
+    check_type,
+    check_url,
+    is_storable,
+    to_struct,
+    to_timestamp,
+)
+from citewire_retriever.converters.filters import to_filter
+from citewire_retriever.model import (
+    Changes,
+    Collection,
+    Document,
+    DocumentQuery,
+    NewContent,
+    Original,
+    Stage,
+    Status,
+)
+from citewire_retriever.service.corpus import Change
+
+_STATUSES: Final[dict[Status, pb.DocumentStatus]] = {
+    "pending": pb.DOCUMENT_STATUS_PENDING,
+    "processing": pb.DOCUMENT_STATUS_PROCESSING,
+    "ready": pb.DOCUMENT_STATUS_READY,
+    "failed": pb.DOCUMENT_STATUS_FAILED,
+}
+_STATUS_NAMES: Final[dict[int, Status]] = {int(number): name for name, number in _STATUSES.items()}
+_STAGES: Final[dict[Stage, pb.IngestStage]] = {
+    "parse": pb.INGEST_STAGE_PARSE,
+    "chunk": pb.INGEST_STAGE_CHUNK,
+    "embed": pb.INGEST_STAGE_EMBED,
+    "publish": pb.INGEST_STAGE_PUBLISH,
+}
+_MAX_MEDIA_TYPE: Final = 255
+_CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
+
+
+def to_upload(message: pb.UploadDocumentRequest) -> NewContent:
+    """Reads an upload's first message.
+
+    Raises:
+        InvalidArgument: It isn't a header, or fields are wrong.
+    """
+    if message.WhichOneof("part") != "header":
+        raise _invalid("header", "must come first, before any data")
+    header = message.header
+    violations = Violations()
+    content = NewContent(
+        document_id=_optional_id(violations, header),
+        type=check_type(violations, "type", header.type),
+        file_name=check_file_name(violations, "file_name", header.file_name),
+        media_type=check_text(violations, "media_type", header.media_type, longest=_MAX_MEDIA_TYPE),
+        title=check_title(violations, "title", header.title),
+        collection=check_collection(violations, "collection", header.collection),
+        tags=check_tags(violations, "tags", header.tags),
+        metadata=check_metadata(violations, "metadata", header.metadata) if header.HasField("metadata") else None,
+        url=check_url(violations, "url", header.url),
+    )
+    violations.raise_if_any()
+    return content
+
+
+async def to_data(messages: AsyncIterator[pb.UploadDocumentRequest]) -> AsyncGenerator[bytes, None]:
+    """Reads an upload's other messages. Raises `InvalidArgument` for a second header."""
+    async for message in messages:
+        if message.WhichOneof("part") != "data":
+            raise _invalid("header", "must come once")
+        yield message.data
+
+
+def to_text(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
+    """Reads typed text, and what is known of it."""
+    violations = Violations()
+    violations.require(is_storable(message.content), "content", "must hold no NUL characters")
+    content = NewContent(
+        document_id=_optional_id(violations, message),
+        type=check_type(violations, "type", message.type, needed=True),
+        file_name="",
+        media_type=check_text(violations, "media_type", message.media_type, longest=_MAX_MEDIA_TYPE) or "text/markdown",
+        title=check_title(violations, "title", message.title, needed=True),
+        collection=check_collection(violations, "collection", message.collection),
+        tags=check_tags(violations, "tags", message.tags),
+        metadata=check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None,
+        url=check_url(violations, "url", message.url),
+    )
+    violations.raise_if_any()
+    return content, message.content
+
+
+def to_id(document_id: int, field: str = "document_id") -> int:
+    """Reads a required document id."""
+    violations = Violations()
+    check_id(violations, field, document_id)
+    violations.raise_if_any()
+    return document_id
+
+
+def to_name(name: str, field: str = "name") -> str:
+    """Reads a required collection name."""
+    violations = Violations()
+    check_collection(violations, field, name, needed=True)
+    violations.raise_if_any()
+    return name
+
+
+def to_page_size(page_size: int) -> int:
+    """Reads a page size, or the default."""
+    violations = Violations()
+    size = check_page_size(violations, page_size)
+    violations.raise_if_any()
+    return size
+
+
+def to_document_query(message: pb.ListDocumentsRequest) -> DocumentQuery:
+    """Reads which documents a list shows."""
+    violations = Violations()
+    unspecified = message.status == pb.DOCUMENT_STATUS_UNSPECIFIED
+    violations.require(unspecified or message.status in _STATUS_NAMES, "status", "isn't a known status")
+    check_collection(violations, "collection", message.collection)
+    check_type(violations, "type", message.type)
+    check_text(violations, "tag", message.tag, longest=64)
+    violations.raise_if_any()
+    return DocumentQuery(
+        collection=message.collection,
+        type=message.type,
+        status=None if unspecified else _STATUS_NAMES[message.status],
+        tag=message.tag,
+        filter=to_filter("filter", message.filter) if message.HasField("filter") else None,
+    )
+
+
+def to_changes(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:
+    """Reads which document changes, and how."""
+    violations = Violations()
+    document, paths = message.document, set(message.update_mask.paths)
+    check_id(violations, "document.document_id", document.document_id)
+    violations.require(bool(paths), "update_mask", f"is required: some of {', '.join(_CHANGEABLE)}")
+    for path in sorted(paths - set(_CHANGEABLE)):
+        violations.add("update_mask", f"{path[:64]!r} can't be changed: only {', '.join(_CHANGEABLE)}")
+    changes = Changes(
+        title=check_title(violations, "document.title", document.title, needed=True) if "title" in paths else None,
+        url=check_url(violations, "document.url", document.url) if "url" in paths else None,
+        tags=check_tags(violations, "document.tags", document.tags) if "tags" in paths else None,
+        metadata=check_metadata(violations, "document.metadata", document.metadata) if "metadata" in paths else None,
+        collection=(
+            check_collection(violations, "document.collection", document.collection) if "collection" in paths else None
+        ),
+    )
+    violations.raise_if_any()
+    return document.document_id, changes
+
+
+def from_document(document: Document) -> pb.Document:
+    """Writes a document."""
+    error = document.error
+    return pb.Document(
+        document_id=document.document_id,
+        title=document.title,
+        file_name=document.file_name,
+        media_type=document.media_type,
+        type=document.type,
+        url=document.url,
+        collection=document.collection,
+        tags=document.tags,
+        metadata=to_struct(document.metadata),
+        owner=document.owner,
+        status=_STATUSES[document.status],
+        error=None if error is None else pb.IngestError(code=error.code, message=error.message),
+        version=document.version,
+        live_version=document.live_version,
+        chunks=document.chunks,
+        pages=document.pages,
+        size_bytes=document.size_bytes,
+        tokens=document.tokens,
+        created_at=to_timestamp(document.created_at),
+        updated_at=to_timestamp(document.updated_at),
+        sha256=document.sha256.hex(),
+    )
+
+
+def from_change(change: Change) -> pb.WatchDocumentResponse:
+    """Writes what a watcher is told."""
+    progress = change.document.progress
+    stage = pb.INGEST_STAGE_UNSPECIFIED if progress.stage is None else _STAGES[progress.stage]
+    return pb.WatchDocumentResponse(
+        document=from_document(change.document),
+        stage=stage,
+        done=progress.done,
+        total=progress.total,
+        attempt=progress.attempt,
+        deleted=change.deleted,
+    )
+
+
+def from_original(original: Original) -> pb.DownloadHeader:
+    """Writes a download's header."""
+    return pb.DownloadHeader(
+        file_name=original.file_name,
+        media_type=original.media_type,
+        size_bytes=original.size_bytes,
+        sha256=original.sha256.hex(),
+        version=original.version,
+    )
+
+
+def from_collection(collection: Collection) -> pb.Collection:
+    """Writes a collection."""
+    return pb.Collection(
+        name=collection.name, documents=collection.documents, created_at=to_timestamp(collection.created_at)
+    )
+
+
+def _optional_id(violations: Violations, message: pb.UploadHeader | pb.PutDocumentRequest) -> int | None:
+    if not message.HasField("document_id"):
+        return None
+    return check_id(violations, "document_id", message.document_id)
+
+
+def _invalid(field: str, message: str) -> InvalidArgument:
+    return InvalidArgument(f"{field} {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])

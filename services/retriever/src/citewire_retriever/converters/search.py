@@ -1,0 +1,222 @@
+"""Messages of RetrieverService: proto ↔ domain."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import retriever_pb2 as pb
+
+from citewire_kit.errors import FieldViolation, InvalidArgument, Unimplemented, Violations
+from citewire_retriever.converters.checks import (
+    check_collection,
+    check_id,
+    check_space,
+    check_type,
+    to_timestamp,
+)
+from citewire_retriever.converters.filters import to_filter
+from citewire_retriever.model import (
+    Chunk,
+    ContextPath,
+    Hit,
+    Plan,
+    Scope,
+    SearchOutcome,
+    SearchQuery,
+    Space,
+    Strategy,
+)
+
+MAX_SELECTION: Final = 10_000
+MAX_TOP_K: Final = 200
+MAX_RECENT: Final = 50
+MAX_CHUNK_IDS: Final = 200
+_DEFAULT_TOP_K: Final = 10
+
+_STRATEGIES: Final[dict[int, Strategy]] = {
+    pb.STRATEGY_UNSPECIFIED: "semantic",
+    pb.STRATEGY_SEMANTIC: "semantic",
+    pb.STRATEGY_LIBRARY: "library",
+}
+_PATHS: Final[dict[ContextPath, pb.ContextPath]] = {
+    "focused": pb.CONTEXT_PATH_FOCUSED,
+    "long_context": pb.CONTEXT_PATH_LONG_CONTEXT,
+    "long_context_trim": pb.CONTEXT_PATH_LONG_CONTEXT_TRIM,
+    "long_context_fallback": pb.CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
+    "semantic": pb.CONTEXT_PATH_SEMANTIC,
+}
+
+
+def to_scope(message: pb.Scope) -> Scope:
+    """Reads a scope. Raises `InvalidArgument` that names each wrong field."""
+    violations = Violations()
+    violations.require(
+        message.level in (pb.SCOPE_LEVEL_UNSPECIFIED, pb.SCOPE_LEVEL_ORG, pb.SCOPE_LEVEL_USER),
+        "scope.level",
+        "must be ORG or USER",
+    )
+    document_ids: tuple[int, ...] | None = None
+    if message.HasField("selection"):
+        document_ids = tuple(dict.fromkeys(message.selection.document_ids))
+        violations.require(
+            len(message.selection.document_ids) <= MAX_SELECTION,
+            "scope.selection.document_ids",
+            f"must be at most {MAX_SELECTION}",
+        )
+    check_collection(violations, "scope.collection", message.collection)
+    for number, kind in enumerate(message.types):
+        check_type(violations, f"scope.types[{number}]", kind, needed=True)
+    violations.raise_if_any()
+    return Scope(
+        own=message.level == pb.SCOPE_LEVEL_USER,
+        document_ids=document_ids,
+        collection=message.collection,
+        types=tuple(dict.fromkeys(message.types)),
+        filter=to_filter("scope.filter", message.filter) if message.HasField("filter") else None,
+    )
+
+
+def to_plan_request(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None]:
+    """Reads scope, strategy and budget."""
+    violations = Violations()
+    violations.require(message.strategy in _STRATEGIES, "strategy", "must be SEMANTIC or LIBRARY")
+    max_tokens = message.max_tokens if message.HasField("max_tokens") else None
+    violations.require(max_tokens != 0, "max_tokens", "must be at least 1")
+    violations.raise_if_any()
+    return to_scope(message.scope), _STRATEGIES[message.strategy], max_tokens
+
+
+def to_search_query(message: pb.SearchRequest) -> SearchQuery:
+    """Reads a dense search.
+
+    Raises:
+        InvalidArgument: Fields are out of range, or the vector isn't one of its space (reason `INVALID_VECTOR`).
+        Unimplemented: The mode isn't offered yet.
+    """
+    violations = Violations()
+    if message.mode in (pb.SEARCH_MODE_LEXICAL, pb.SEARCH_MODE_HYBRID):
+        raise Unimplemented(
+            f"{pb.SearchMode.Name(message.mode).removeprefix('SEARCH_MODE_').lower()} search is not available yet",
+            reason="NOT_IMPLEMENTED",
+        )
+    violations.require(message.mode in (pb.SEARCH_MODE_UNSPECIFIED, pb.SEARCH_MODE_DENSE), "mode", "must be DENSE")
+    violations.require(
+        message.group_by in (pb.GROUP_BY_UNSPECIFIED, pb.GROUP_BY_CHUNK, pb.GROUP_BY_DOCUMENT),
+        "group_by",
+        "must be CHUNK or DOCUMENT",
+    )
+    top_k = message.top_k if message.HasField("top_k") else _DEFAULT_TOP_K
+    violations.require(1 <= top_k <= MAX_TOP_K, "top_k", f"must be between 1 and {MAX_TOP_K}")
+    recent = message.recent if message.HasField("recent") else 0
+    violations.require(recent <= MAX_RECENT, "recent", f"must be between 0 and {MAX_RECENT}")
+    min_score = message.min_score if message.HasField("min_score") else None
+    violations.require(min_score is None or 0 <= min_score <= 1, "min_score", "must be between 0 and 1")
+    violations.require(message.HasField("space"), "space", "is required with a vector")
+    violations.require(bool(message.vector), "vector", "is required for DENSE")
+    space = Space(message.space.model, message.space.revision, message.space.dimensions)
+    if message.HasField("space"):
+        check_space(violations, "space", space)
+    violations.raise_if_any()
+    _check_vector(message.vector, space.dimensions)
+    return SearchQuery(
+        scope=to_scope(message.scope),
+        vector=message.vector,
+        space=space,
+        top_k=top_k,
+        min_score=min_score,
+        by_document=message.group_by == pb.GROUP_BY_DOCUMENT,
+        recent=recent,
+        exact=message.exact,
+    )
+
+
+def to_chunk_ids(message: pb.GetChunksRequest) -> list[int]:
+    """Reads the ids, each once, in their order."""
+    violations = Violations()
+    violations.require(1 <= len(message.chunk_ids) <= MAX_CHUNK_IDS, "chunk_ids", f"must be 1–{MAX_CHUNK_IDS} ids")
+    for number, chunk_id in enumerate(message.chunk_ids[:MAX_CHUNK_IDS]):
+        check_id(violations, f"chunk_ids[{number}]", chunk_id)
+    violations.raise_if_any()
+    return list(dict.fromkeys(message.chunk_ids))
+
+
+def from_plan(plan: Plan) -> pb.PlanResponse:
+    """Writes a plan."""
+    counts = plan.counts
+    return pb.PlanResponse(
+        path=_PATHS[plan.path],
+        reason=plan.reason,
+        counts=pb.ScopeCounts(
+            items=counts.items,
+            kept=counts.kept,
+            trimmed=counts.trimmed,
+            without_embedding=counts.without_embedding,
+            not_ready=counts.not_ready,
+            chunks=counts.chunks,
+        ),
+        space=None if plan.space is None else from_space(plan.space),
+    )
+
+
+def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
+    """Writes what a search found."""
+    return pb.SearchResponse(
+        results=[_result(hit) for hit in outcome.hits], exact=outcome.exact, space=from_space(outcome.space)
+    )
+
+
+def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
+    """Writes chunks."""
+    return pb.GetChunksResponse(chunks=[from_chunk(chunk) for chunk in chunks])
+
+
+def from_chunk(chunk: Chunk) -> pb.Chunk:
+    """Writes a chunk."""
+    return pb.Chunk(
+        chunk_id=chunk.chunk_id,
+        document_id=chunk.document_id,
+        version=chunk.version,
+        chunk_index=chunk.chunk_index,
+        text=chunk.text,
+        token_count=chunk.token_count,
+        content_hash=chunk.content_hash.hex(),
+        section=chunk.section,
+        page_number=chunk.page_number,
+        row_number=chunk.row_number,
+        start_line=chunk.start_line,
+        end_line=chunk.end_line,
+        char_start=chunk.char_start,
+        char_end=chunk.char_end,
+        title=chunk.title,
+        file_name=chunk.file_name,
+        url=chunk.url,
+        type=chunk.type,
+        created_at=to_timestamp(chunk.created_at),
+        live=chunk.live,
+    )
+
+
+def from_space(space: Space) -> common_pb2.EmbeddingSpace:
+    """Writes an embedding space."""
+    return common_pb2.EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
+
+
+def _result(hit: Hit) -> pb.SearchResult:
+    return pb.SearchResult(
+        chunk=from_chunk(hit.chunk), score=hit.similarity or 0.0, similarity=hit.similarity, recent=hit.recent
+    )
+
+
+def _check_vector(raw: bytes, dimensions: int) -> None:
+    if len(raw) != 4 * dimensions:
+        raise _invalid_vector(f"must be {4 * dimensions} bytes for {dimensions} dimensions, it is {len(raw)}")
+    vector = np.frombuffer(raw, dtype="<f4")
+    if not np.isfinite(vector).all():
+        raise _invalid_vector("must hold finite values only")
+    if not vector.any():
+        raise _invalid_vector("must not be all zero: it has no direction")
+
+
+def _invalid_vector(message: str) -> InvalidArgument:
+    return InvalidArgument(f"vector {message}", reason="INVALID_VECTOR", violations=[FieldViolation("vector", message)])

@@ -1,0 +1,45 @@
+"""Errors that several places raise alike."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from citewire_kit.errors import FailedPrecondition, NotFound
+from citewire_retriever.model import Space
+
+_MAX_NAMED: Final = 250
+"""Characters of ids that an error's metadata can carry."""
+
+
+def documents_not_found(document_ids: Sequence[int]) -> NotFound:
+    """Returns the one error for documents that don't exist and for those of other tenants, which names them."""
+    return _not_found("document", document_ids, "DOCUMENT_NOT_FOUND")
+
+
+def chunks_not_found(chunk_ids: Sequence[int]) -> NotFound:
+    """Returns the one error for chunks that don't exist and for those of other tenants, which names them."""
+    return _not_found("chunk", chunk_ids, "CHUNK_NOT_FOUND")
+
+
+def space_mismatch(current: Space) -> FailedPrecondition:
+    """Returns the error for a vector of a space that doesn't serve; its metadata gives the current one."""
+    return FailedPrecondition(
+        "the vector belongs to an embedding space that isn't served: embed the question again in the current one",
+        reason="SPACE_MISMATCH",
+        metadata={"model": current.model, "revision": current.revision, "dimensions": str(current.dimensions)},
+    )
+
+
+def _not_found(what: str, ids: Sequence[int], reason: str) -> NotFound:
+    named = ""
+    count = 0
+    for number in ids:
+        longer = f"{named},{number}" if named else str(number)
+        if len(longer) > _MAX_NAMED:
+            break
+        named, count = longer, count + 1
+    metadata = {f"{what}_ids": named}
+    if count < len(ids):
+        metadata["left_out"] = str(len(ids) - count)
+    shown = named.replace(",", ", ")
+    message = f"no such {what}: {shown}" if len(ids) == 1 else f"no such {what}s: {shown}"
+    return NotFound(message, reason=reason, metadata=metadata)

@@ -1,0 +1,263 @@
+"""What the retriever talks about, as plain frozen data. No transport, no SQL."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal, TypeAlias
+
+from citewire_retriever.filters import Filter
+
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+JsonObject: TypeAlias = Mapping[str, JsonValue]
+
+Status = Literal["pending", "processing", "ready", "failed"]
+DocumentType = Literal["file", "article", "repository", "capture"]
+Stage = Literal["parse", "chunk", "embed", "publish"]
+DOCUMENT_TYPES: Final[tuple[DocumentType, ...]] = ("file", "article", "repository", "capture")
+
+MAX_ID: Final = 2**53 - 1
+"""Ids travel as JSON numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An embedding space: vectors are comparable only inside one."""
+
+    model: str
+    revision: str
+    dimensions: int
+
+
+@dataclass(frozen=True, slots=True)
+class IngestError:
+    """Why a version failed: a code in upper case, and a sentence for the person who uploaded it."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the worker is doing with the latest version."""
+
+    stage: Stage | None
+    done: int
+    total: int
+    """Units in this stage; 0 if unknown."""
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document, described by its latest version."""
+
+    document_id: int
+    title: str
+    file_name: str
+    media_type: str
+    type: str
+    url: str
+    collection: str
+    tags: tuple[str, ...]
+    metadata: JsonObject
+    owner: str
+    status: Status
+    error: IngestError | None
+    version: int
+    live_version: int
+    """The version that is searched; 0 if none is."""
+    chunks: int
+    pages: int | None
+    size_bytes: int
+    tokens: int
+    created_at: datetime
+    updated_at: datetime
+    sha256: bytes
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class NewContent:
+    """What comes with new content, be it a new document or a new version of one.
+
+    For a version, what is empty (or None) stays as it is.
+    """
+
+    document_id: int | None
+    type: str
+    file_name: str
+    media_type: str
+    title: str
+    collection: str
+    tags: tuple[str, ...]
+    metadata: JsonObject | None
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What an update changes; None leaves a field as it is, an empty value empties it."""
+
+    title: str | None = None
+    url: str | None = None
+    tags: tuple[str, ...] | None = None
+    metadata: JsonObject | None = None
+    collection: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentQuery:
+    """Which documents a list shows; empty and None mean all."""
+
+    collection: str = ""
+    type: str = ""
+    status: Status | None = None
+    tag: str = ""
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentCursor:
+    """The last document of the previous page."""
+
+    created_at: datetime
+    document_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """What is known of a version's bytes before them."""
+
+    document_id: int
+    version: int
+    file_name: str
+    media_type: str
+    size_bytes: int
+    sha256: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A named group of documents."""
+
+    name: str
+    documents: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a search reaches inside the caller's organisation: everything that satisfies all of these."""
+
+    own: bool = False
+    """Only documents whose owner is the calling user."""
+    document_ids: tuple[int, ...] | None = None
+    """Only these; None means no selection, empty selects nothing."""
+    collection: str = ""
+    types: tuple[str, ...] = ()
+    filter: Filter | None = None
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether it is less than the whole organisation."""
+        return self != _EVERYTHING
+
+
+_EVERYTHING = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk with all that a citation needs to open the exact place."""
+
+    chunk_id: int
+    document_id: int
+    version: int
+    chunk_index: int
+    text: str
+    token_count: int
+    content_hash: bytes
+    section: str
+    page_number: int | None
+    row_number: int | None
+    start_line: int | None
+    end_line: int | None
+    char_start: int
+    char_end: int
+    title: str
+    file_name: str
+    url: str
+    type: str
+    created_at: datetime
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One result: a chunk and how near it is."""
+
+    chunk: Chunk
+    similarity: float | None
+    """Cosine similarity, 1 − distance clamped to 0–1; None if the chunk has no vector."""
+    recent: bool = False
+    """Whether it is here for its recency."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    """A dense search."""
+
+    scope: Scope
+    vector: bytes
+    """Little-endian float32, 4 × dimensions bytes."""
+    space: Space
+    top_k: int = 10
+    min_score: float | None = None
+    by_document: bool = False
+    recent: int = 0
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchOutcome:
+    """What a search found, best first; those that are there for their recency come last."""
+
+    hits: tuple[Hit, ...]
+    exact: bool
+    """Whether no index was used for the ranking."""
+    space: Space
+
+
+ContextPath = Literal["focused", "long_context", "long_context_trim", "long_context_fallback", "semantic"]
+Strategy = Literal["semantic", "library"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeCounts:
+    """What a scope holds. An item is a document with a live version."""
+
+    items: int
+    kept: int
+    without_embedding: int
+    not_ready: int
+    chunks: int
+
+    @property
+    def trimmed(self) -> int:
+        """Items left out by the budget."""
+        return self.items - self.kept
+
+    def untrimmed(self) -> "ScopeCounts":
+        """The same where no budget applies."""
+        return replace(self, kept=self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which context path a question takes, and why."""
+
+    path: ContextPath
+    reason: str
+    counts: ScopeCounts
+    space: Space | None
+    """The live space; None while nothing was ingested."""

@@ -1,0 +1,63 @@
+"""Page tokens as AIP-158 wants them: opaque, and good only for the query that they come from.
+
+A token is where the last page ended, with a fingerprint of the query. It is no secret and no permission: what a page
+shows is decided by the tenant of its own call.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+from typing import Final
+
+from citewire_kit.errors import FieldViolation, InvalidArgument
+
+MAX_PAGE_SIZE: Final = 1000
+DEFAULT_PAGE_SIZE: Final = 50
+_FINGERPRINT_BYTES: Final = 16
+_MAX_TOKEN: Final = 2048
+
+
+def fingerprint(*query: object) -> bytes:
+    """Returns what binds a token to a query; the parts must have a `repr` that says everything."""
+    return hashlib.sha256(repr(query).encode("utf-8", "surrogatepass")).digest()[:_FINGERPRINT_BYTES]
+
+
+def encode(query: bytes, position: list[str | int]) -> str:
+    """Makes a token.
+
+    Args:
+        query: The query's `fingerprint`.
+        position: Where the page ended.
+    """
+    body = query + json.dumps(position, separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_checksum(body) + body).rstrip(b"=").decode()
+
+
+def decode(token: str, query: bytes) -> list[str | int]:
+    """Returns the position that a token holds.
+
+    Raises:
+        InvalidArgument: The token isn't one of ours, or comes from another query (reason `INVALID_PAGE_TOKEN`).
+    """
+    try:
+        raw = base64.b64decode(token.encode("ascii") + b"=" * (-len(token) % 4), altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        raise _invalid("isn't a token that this call gave") from None
+    checksum, body = raw[:8], raw[8:]
+    if len(token) > _MAX_TOKEN or len(body) <= _FINGERPRINT_BYTES or checksum != _checksum(body):
+        raise _invalid("isn't a token that this call gave")
+    if body[:_FINGERPRINT_BYTES] != query:
+        raise _invalid("belongs to another query: only page_size may change from page to page")
+    position: list[str | int] = json.loads(body[_FINGERPRINT_BYTES:])
+    return position
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.sha256(b"citewire page token 1" + body).digest()[:8]
+
+
+def _invalid(message: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"page_token {message}", reason="INVALID_PAGE_TOKEN", violations=[FieldViolation("page_token", message)]
+    )

@@ -1,0 +1,1 @@
+"""The domain: what uploads, searches and plans mean. No gRPC, no SQL."""

@@ -1,0 +1,201 @@
+"""The writing side: documents, their content and progress, collections."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from citewire_kit.errors import InvalidArgument, NotFound
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever import paging
+from citewire_retriever.errors import documents_not_found
+from citewire_retriever.model import (
+    Changes,
+    Collection,
+    Document,
+    DocumentCursor,
+    DocumentQuery,
+    NewContent,
+    Original,
+)
+from citewire_retriever.service.spool import Memory, Spool, too_large
+from citewire_retriever.store.base import CollectionStore, ContentStore, DocumentStore, ProgressFeed
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds the writing side; `RetrieverSettings` says what they mean."""
+
+    upload_max_bytes: int
+    text_max_bytes: int
+    spool_dir: Path | None = None
+    watch_poll_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a watcher is told."""
+
+    document: Document
+    deleted: bool = False
+
+
+class CorpusService:
+    """See the module."""
+
+    def __init__(
+        self,
+        documents: DocumentStore,
+        content: ContentStore,
+        collections: CollectionStore,
+        feed: ProgressFeed,
+        limits: Limits,
+    ) -> None:
+        """Takes the stores that it works on."""
+        self._documents = documents
+        self._content = content
+        self._collections = collections
+        self._feed = feed
+        self._limits = limits
+
+    async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
+        """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
+
+        Raises:
+            InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`).
+            ResourceExhausted: It is larger than the limit (reason `TOO_LARGE`).
+            NotFound: The document that should get a new version doesn't exist.
+        """
+        if content.document_id is not None:
+            # Said before the bytes, not after 256 MiB of them; asked again when they are stored.
+            await self.get(tenant, content.document_id)
+        async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
+            async for part in data:
+                await spool.write(part)
+            if spool.size_bytes == 0:
+                raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
+            return self._stored(tenant, content, await self._content.add(tenant, content, spool))
+
+    async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
+        """Stores typed text. Raises as `upload`; a text of white space alone is empty."""
+        if not text.strip():
+            raise InvalidArgument("the content is empty", reason="EMPTY_UPLOAD")
+        data = text.encode()
+        if len(data) > self._limits.text_max_bytes:
+            raise too_large(self._limits.text_max_bytes)
+        return self._stored(tenant, content, await self._content.add(tenant, content, Memory(data)))
+
+    async def get(self, tenant: Tenant, document_id: int) -> Document:
+        """Returns a document. Raises `NotFound`."""
+        return _found(await self._documents.get(tenant, document_id), document_id)
+
+    async def page(
+        self, tenant: Tenant, query: DocumentQuery, page_size: int, page_token: str
+    ) -> tuple[list[Document], str]:
+        """Returns a page of documents, newest first, and the token of the next one ("" on the last page).
+
+        Raises:
+            InvalidArgument: The token isn't one of this query's (reason `INVALID_PAGE_TOKEN`).
+        """
+        bound = paging.fingerprint("documents", tenant.org_id, query)
+        after = None
+        if page_token:
+            moment, last_id = paging.decode(page_token, bound)
+            after = DocumentCursor(datetime.fromisoformat(str(moment)), int(last_id))
+        found = await self._documents.find(tenant, query, after, page_size + 1)
+        documents = found[:page_size]
+        if len(found) <= page_size:
+            return documents, ""
+        last = documents[-1]
+        return documents, paging.encode(bound, [last.created_at.isoformat(), last.document_id])
+
+    async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document:
+        """Changes a document. Raises `NotFound`."""
+        return _found(await self._documents.update(tenant, document_id, changes), document_id)
+
+    async def delete(self, tenant: Tenant, document_id: int) -> None:
+        """Deletes a document with all its versions. Raises `NotFound`."""
+        if not await self._documents.delete(tenant, document_id):
+            raise documents_not_found([document_id])
+        log.info("document_deleted", org_id=tenant.org_id, document_id=document_id)
+
+    async def retry(self, tenant: Tenant, document_id: int) -> Document:
+        """Queues a failed version again. Raises `NotFound`, or `FailedPrecondition` if it hasn't failed."""
+        return _found(await self._documents.retry(tenant, document_id), document_id)
+
+    async def watch(self, tenant: Tenant, document_id: int) -> AsyncGenerator[Change, None]:
+        """Yields the document's state, and each later one, until its latest version is ready or failed, or it is gone.
+
+        Raises:
+            NotFound: There was no such document to begin with.
+        """
+        with self._feed.subscribe(tenant, document_id) as changed:
+            last = await self.get(tenant, document_id)
+            yield Change(last)
+            while last.status not in ("ready", "failed"):
+                await changed.wait(self._limits.watch_poll_seconds)
+                now = await self._documents.get(tenant, document_id)
+                if now is None:
+                    yield Change(last, deleted=True)
+                    return
+                if now != last:
+                    last = now
+                    yield Change(now)
+
+    async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
+        """Returns the header of a version's bytes; None means the live version, else the latest. Raises `NotFound`."""
+        original = await self._content.find_original(tenant, document_id, version)
+        if original is None:
+            await self.get(tenant, document_id)
+            raise NotFound(
+                f"document {document_id} has no version {version}",
+                reason="VERSION_NOT_FOUND",
+                metadata={"document_ids": str(document_id), "version": str(version)},
+            )
+        return original
+
+    def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
+        """Yields a version's bytes."""
+        return self._content.read(tenant, original)
+
+    async def collections(self, tenant: Tenant, page_size: int, page_token: str) -> tuple[list[Collection], str]:
+        """Returns a page of collections by name, and the token of the next one ("" on the last page)."""
+        bound = paging.fingerprint("collections", tenant.org_id)
+        after = str(paging.decode(page_token, bound)[0]) if page_token else None
+        found = await self._collections.page(tenant, after, page_size + 1)
+        collections = found[:page_size]
+        token = paging.encode(bound, [collections[-1].name]) if len(found) > page_size else ""
+        return collections, token
+
+    async def create_collection(self, tenant: Tenant, name: str) -> Collection:
+        """Makes a collection. Raises `AlreadyExists`."""
+        return await self._collections.create(tenant, name)
+
+    async def rename_collection(self, tenant: Tenant, name: str, new_name: str) -> Collection:
+        """Renames a collection. Raises `NotFound` or `AlreadyExists`."""
+        return await self._collections.rename(tenant, name, new_name)
+
+    async def delete_collection(self, tenant: Tenant, name: str, *, force: bool) -> int:
+        """Deletes a collection (with `force` its documents too) and returns how many documents went."""
+        return await self._collections.delete(tenant, name, force=force)
+
+    def _stored(self, tenant: Tenant, content: NewContent, document: Document | None) -> Document:
+        if document is None:
+            raise documents_not_found([content.document_id or 0])
+        log.info(
+            "document_stored",
+            org_id=tenant.org_id,
+            document_id=document.document_id,
+            version=document.version,
+            size_bytes=document.size_bytes,
+        )
+        return document
+
+
+def _found(document: Document | None, document_id: int) -> Document:
+    if document is None:
+        raise documents_not_found([document_id])
+    return document

@@ -1,0 +1,60 @@
+"""Which context path a question takes: a decision table over counts."""
+
+from typing import Final
+
+from citewire_kit.tenant import Plan as TenantPlan
+from citewire_retriever.model import ContextPath, ScopeCounts, Strategy
+
+RESERVED_TOKENS: Final = 1500
+"""Of each input budget, for system prompt and history."""
+
+_BUDGETS: Final[dict[TenantPlan, int]] = {"free": 30_000, "basic": 30_000, "pro": 150_000}
+_MANY_ITEMS: Final = 200
+"""More items than this are searched, not read."""
+_TOLERATED_SHARE: Final = 0.2
+"""Exactly this share of items without vectors is still searched."""
+
+
+def context_budget(plan: TenantPlan, max_tokens: int | None) -> int:
+    """Returns how many tokens of items fit: the given input budget or the plan's, less what is reserved."""
+    return max(0, (_BUDGETS[plan] if max_tokens is None else max_tokens) - RESERVED_TOKENS)
+
+
+def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: ScopeCounts) -> tuple[ContextPath, str]:
+    """Decides on the path.
+
+    Args:
+        strategy: `semantic` always searches; `library` follows the table.
+        plan: The tenant's; free and basic have no semantic search in a library.
+        attached: Whether documents were selected, at least one.
+        counts: What the scope holds.
+
+    Returns:
+        The path and the reason, one sentence for a user.
+    """
+    if strategy == "semantic":
+        return "semantic", _items(counts, "are searched")
+    if attached:
+        return "focused", _items(counts, "are attached: exactly these are read, without a search")
+    if counts.items <= _MANY_ITEMS:
+        if counts.trimmed == 0:
+            return "long_context", _items(counts, "fit the budget: all are read")
+        return "long_context_trim", _trimmed(counts, "the budget holds no more")
+    if plan != "pro":
+        return "long_context_trim", _trimmed(counts, f"the {plan} plan has no semantic search")
+    share = counts.without_embedding / counts.items
+    if share > _TOLERATED_SHARE:
+        return "long_context_fallback", _trimmed(
+            counts, f"{counts.without_embedding} of them ({share:.0%}) can't be searched yet"
+        )
+    return "semantic", _items(counts, "are too many to read: they are searched")
+
+
+def _items(counts: ScopeCounts, what: str) -> str:
+    noun = "item" if counts.items == 1 else "items"
+    verb = what.replace("are ", "is ", 1).replace("fit ", "fits ", 1) if counts.items == 1 else what
+    return f"{counts.items} {noun} {verb}."
+
+
+def _trimmed(counts: ScopeCounts, why: str) -> str:
+    return f"The {counts.kept} most recent of {counts.items} items are read, {counts.trimmed} are left out: {why}."

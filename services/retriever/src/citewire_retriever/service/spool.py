@@ -1,0 +1,94 @@
+"""Where an upload waits until it is complete: no database connection is held for a slow client."""
+
+import asyncio
+import errno
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import IO, Final, Self
+
+from citewire_kit.errors import ResourceExhausted, Unavailable
+
+_IN_MEMORY: Final = 1024 * 1024
+"""Smaller uploads never touch the disk."""
+
+
+def too_large(limit_bytes: int) -> ResourceExhausted:
+    """Returns the error for content beyond a limit."""
+    return ResourceExhausted(
+        f"the content is larger than {limit_bytes} bytes",
+        reason="TOO_LARGE",
+        metadata={"limit_bytes": str(limit_bytes)},
+    )
+
+
+class Spool:
+    """A temporary file without a name, gone when the block is left or the process dies. Satisfies `Source`."""
+
+    def __init__(self, *, limit_bytes: int, folder: Path | None) -> None:
+        """Takes the largest size and the folder (None: the system's)."""
+        self._limit = limit_bytes
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(folder) if folder else None)  # noqa: SIM115
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes written so far."""
+        return self._size
+
+    @property
+    def sha256(self) -> bytes:
+        """SHA-256 of what was written so far."""
+        return self._digest.digest()
+
+    async def write(self, data: bytes) -> None:
+        """Appends bytes.
+
+        Raises:
+            ResourceExhausted: It would pass the limit (reason `TOO_LARGE`).
+            Unavailable: The disk is full.
+        """
+        if self._size + len(data) > self._limit:
+            raise too_large(self._limit)
+        self._size += len(data)
+        await asyncio.to_thread(self._append, data)
+
+    async def parts(self, size: int) -> AsyncGenerator[bytes, None]:
+        """Yields what was written, in parts of `size` bytes; the last one may be shorter."""
+        await asyncio.to_thread(self._file.seek, 0)
+        while part := await asyncio.to_thread(self._file.read, size):
+            yield part
+
+    def _append(self, data: bytes) -> None:
+        self._digest.update(data)
+        try:
+            self._file.write(data)
+        except OSError as exc:
+            if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise Unavailable(
+                    "there is no room for the upload at the moment", reason="SERVICE_UNAVAILABLE", retry_after=30
+                ) from exc
+            raise
+
+
+class Memory:
+    """Bytes that are there already. Satisfies `Source`."""
+
+    def __init__(self, data: bytes) -> None:
+        """Takes the bytes."""
+        self._data = data
+        self.size_bytes = len(data)
+        self.sha256 = hashlib.sha256(data).digest()
+
+    async def parts(self, size: int) -> AsyncGenerator[bytes, None]:
+        """Yields the bytes in parts of `size`; the last one may be shorter."""
+        for start in range(0, len(self._data), size):
+            yield self._data[start : start + size]

@@ -1,0 +1,185 @@
+# ruff: noqa: N802, D102 - the RPCs' names are those of the protos, and their descriptions are there
+"""The gRPC face of the retriever: converts, calls the domain, converts back. Errors are kit's interceptors' work."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, NoReturn, TypeAlias, cast
+
+import grpc
+from citewire.retriever.v1 import corpus_pb2, retriever_pb2
+from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceServicer
+from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceServicer
+
+from citewire_kit.errors import InvalidArgument, Unimplemented
+from citewire_kit.tenant import current_tenant
+from citewire_retriever.converters import documents as convert
+from citewire_retriever.converters import search as convert_search
+from citewire_retriever.service.corpus import CorpusService
+from citewire_retriever.service.retrieval import RetrievalService
+
+RETRIEVER = "citewire.retriever.v1.RetrieverService"
+CORPUS = "citewire.retriever.v1.CorpusService"
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the type stubs
+
+
+class RetrieverServicer(RetrieverServiceServicer):
+    """Serves `citewire.retriever.v1.RetrieverService`; the RPCs are described in its proto."""
+
+    def __init__(self, service: RetrievalService) -> None:
+        self._service = service
+
+    async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:
+        scope, strategy, max_tokens = convert_search.to_plan_request(request)
+        return convert_search.from_plan(await self._service.plan(current_tenant(), scope, strategy, max_tokens))
+
+    async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:
+        query = convert_search.to_search_query(request)
+        return convert_search.from_outcome(await self._service.search(current_tenant(), query))
+
+    async def GetContext(
+        self, request: retriever_pb2.GetContextRequest, context: Context
+    ) -> AsyncGenerator[retriever_pb2.GetContextResponse]:
+        _not_yet("long context")
+        yield retriever_pb2.GetContextResponse()  # never reached: it makes this a stream
+
+    async def GetChunks(
+        self, request: retriever_pb2.GetChunksRequest, context: Context
+    ) -> retriever_pb2.GetChunksResponse:
+        chunk_ids = convert_search.to_chunk_ids(request)
+        return convert_search.from_chunks(await self._service.chunks(current_tenant(), chunk_ids))
+
+
+class CorpusServicer(CorpusServiceServicer):
+    """Serves `citewire.retriever.v1.CorpusService`; the RPCs are described in its proto."""
+
+    def __init__(self, service: CorpusService) -> None:
+        self._service = service
+
+    async def UploadDocument(
+        self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
+    ) -> corpus_pb2.UploadDocumentResponse:
+        messages = aiter(request_iterator)
+        first = await anext(messages, None)
+        if first is None:
+            raise InvalidArgument("the upload holds nothing", reason="EMPTY_UPLOAD")
+        content = convert.to_upload(first)
+        async with aclosing(convert.to_data(messages)) as data:
+            document = await self._service.upload(current_tenant(), content, data)
+        return corpus_pb2.UploadDocumentResponse(document=convert.from_document(document))
+
+    async def PutDocument(
+        self, request: corpus_pb2.PutDocumentRequest, context: Context
+    ) -> corpus_pb2.PutDocumentResponse:
+        content, text = convert.to_text(request)
+        document = await self._service.put(current_tenant(), content, text)
+        return corpus_pb2.PutDocumentResponse(document=convert.from_document(document))
+
+    async def GetDocument(
+        self, request: corpus_pb2.GetDocumentRequest, context: Context
+    ) -> corpus_pb2.GetDocumentResponse:
+        document = await self._service.get(current_tenant(), convert.to_id(request.document_id))
+        return corpus_pb2.GetDocumentResponse(document=convert.from_document(document))
+
+    async def ListDocuments(
+        self, request: corpus_pb2.ListDocumentsRequest, context: Context
+    ) -> corpus_pb2.ListDocumentsResponse:
+        documents, token = await self._service.page(
+            current_tenant(),
+            convert.to_document_query(request),
+            convert.to_page_size(request.page_size),
+            request.page_token,
+        )
+        return corpus_pb2.ListDocumentsResponse(
+            documents=[convert.from_document(document) for document in documents], next_page_token=token
+        )
+
+    async def UpdateDocument(
+        self, request: corpus_pb2.UpdateDocumentRequest, context: Context
+    ) -> corpus_pb2.UpdateDocumentResponse:
+        document_id, changes = convert.to_changes(request)
+        document = await self._service.update(current_tenant(), document_id, changes)
+        return corpus_pb2.UpdateDocumentResponse(document=convert.from_document(document))
+
+    async def DeleteDocument(
+        self, request: corpus_pb2.DeleteDocumentRequest, context: Context
+    ) -> corpus_pb2.DeleteDocumentResponse:
+        await self._service.delete(current_tenant(), convert.to_id(request.document_id))
+        return corpus_pb2.DeleteDocumentResponse()
+
+    async def RetryDocument(
+        self, request: corpus_pb2.RetryDocumentRequest, context: Context
+    ) -> corpus_pb2.RetryDocumentResponse:
+        document = await self._service.retry(current_tenant(), convert.to_id(request.document_id))
+        return corpus_pb2.RetryDocumentResponse(document=convert.from_document(document))
+
+    async def WatchDocument(
+        self, request: corpus_pb2.WatchDocumentRequest, context: Context
+    ) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse]:
+        changes = self._service.watch(current_tenant(), convert.to_id(request.document_id))
+        async with aclosing(changes):
+            async for change in changes:
+                yield convert.from_change(change)
+
+    async def DownloadDocument(
+        self, request: corpus_pb2.DownloadDocumentRequest, context: Context
+    ) -> AsyncGenerator[corpus_pb2.DownloadDocumentResponse]:
+        tenant = current_tenant()
+        version = request.version if request.HasField("version") else None
+        original = await self._service.find_original(tenant, convert.to_id(request.document_id), version)
+        yield corpus_pb2.DownloadDocumentResponse(header=convert.from_original(original))
+        parts = cast("AsyncGenerator[bytes, None]", self._service.read(tenant, original))
+        async with aclosing(parts):
+            async for part in parts:
+                yield corpus_pb2.DownloadDocumentResponse(data=part)
+
+    async def ListCollections(
+        self, request: corpus_pb2.ListCollectionsRequest, context: Context
+    ) -> corpus_pb2.ListCollectionsResponse:
+        collections, token = await self._service.collections(
+            current_tenant(), convert.to_page_size(request.page_size), request.page_token
+        )
+        return corpus_pb2.ListCollectionsResponse(
+            collections=[convert.from_collection(collection) for collection in collections], next_page_token=token
+        )
+
+    async def CreateCollection(
+        self, request: corpus_pb2.CreateCollectionRequest, context: Context
+    ) -> corpus_pb2.CreateCollectionResponse:
+        collection = await self._service.create_collection(current_tenant(), convert.to_name(request.name))
+        return corpus_pb2.CreateCollectionResponse(collection=convert.from_collection(collection))
+
+    async def UpdateCollection(
+        self, request: corpus_pb2.UpdateCollectionRequest, context: Context
+    ) -> corpus_pb2.UpdateCollectionResponse:
+        collection = await self._service.rename_collection(
+            current_tenant(), convert.to_name(request.name), convert.to_name(request.new_name, "new_name")
+        )
+        return corpus_pb2.UpdateCollectionResponse(collection=convert.from_collection(collection))
+
+    async def DeleteCollection(
+        self, request: corpus_pb2.DeleteCollectionRequest, context: Context
+    ) -> corpus_pb2.DeleteCollectionResponse:
+        deleted = await self._service.delete_collection(
+            current_tenant(), convert.to_name(request.name), force=request.force
+        )
+        return corpus_pb2.DeleteCollectionResponse(documents_deleted=deleted)
+
+    async def ListSpaces(
+        self, request: corpus_pb2.ListSpacesRequest, context: Context
+    ) -> corpus_pb2.ListSpacesResponse:
+        _not_yet("managing embedding spaces")
+
+    async def PrepareSpace(
+        self, request: corpus_pb2.PrepareSpaceRequest, context: Context
+    ) -> corpus_pb2.PrepareSpaceResponse:
+        _not_yet("managing embedding spaces")
+
+    async def SwitchSpace(
+        self, request: corpus_pb2.SwitchSpaceRequest, context: Context
+    ) -> corpus_pb2.SwitchSpaceResponse:
+        _not_yet("managing embedding spaces")
+
+
+def _not_yet(what: str) -> NoReturn:
+    raise Unimplemented(f"{what} is not available yet", reason="NOT_IMPLEMENTED")

@@ -1,0 +1,1 @@
+"""Where documents are kept: abstract bases in `base`, Postgres behind them. The only place that knows SQL."""

@@ -1,0 +1,182 @@
+"""What the domain asks of its stores. Every method works for one tenant, and sees nothing of any other."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import (
+    Changes,
+    Chunk,
+    Collection,
+    Document,
+    DocumentCursor,
+    DocumentQuery,
+    Hit,
+    NewContent,
+    Original,
+    Scope,
+    ScopeCounts,
+    SearchQuery,
+    Space,
+)
+
+
+class Source(Protocol):
+    """Content that waits to be stored."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Its size, at least 1."""
+        ...
+
+    @property
+    def sha256(self) -> bytes:
+        """Its SHA-256."""
+        ...
+
+    def parts(self, size: int) -> AsyncGenerator[bytes, None]:
+        """Yields it in parts of `size` bytes; the last one may be shorter."""
+        ...
+
+
+class DocumentStore(ABC):
+    """Documents as they are."""
+
+    @abstractmethod
+    async def get(self, tenant: Tenant, document_id: int) -> Document | None:
+        """Returns a document, or None if the tenant has no such one."""
+
+    @abstractmethod
+    async def find(
+        self, tenant: Tenant, query: DocumentQuery, after: DocumentCursor | None, limit: int
+    ) -> list[Document]:
+        """Returns at most `limit` documents, newest first, that come after the cursor."""
+
+    @abstractmethod
+    async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document | None:
+        """Changes a document; a new title makes a new version of what has been ingested. None: no such document."""
+
+    @abstractmethod
+    async def delete(self, tenant: Tenant, document_id: int) -> bool:
+        """Deletes a document with all that belongs to it; False if there was none."""
+
+    @abstractmethod
+    async def retry(self, tenant: Tenant, document_id: int) -> Document | None:
+        """Queues the latest version again. None: no such document.
+
+        Raises:
+            FailedPrecondition: The latest version hasn't failed (reason `WRONG_STATE`).
+        """
+
+
+class ContentStore(ABC):
+    """The bytes of documents."""
+
+    @abstractmethod
+    async def add(self, tenant: Tenant, content: NewContent, source: Source) -> Document | None:
+        """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
+
+        Returns:
+            The document; None if `content.document_id` names one that the tenant doesn't have.
+        """
+
+    @abstractmethod
+    async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
+        """Returns a version's header; None for `version` means the live one, or else the latest."""
+
+    @abstractmethod
+    def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
+        """Yields a version's bytes, at most 1 MiB at a time. No connection is held while the caller is busy.
+
+        Raises:
+            NotFound: The version was deleted on the way (reason `VERSION_NOT_FOUND`).
+        """
+
+
+class CollectionStore(ABC):
+    """Collections."""
+
+    @abstractmethod
+    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:
+        """Returns at most `limit` collections by name, after the given one."""
+
+    @abstractmethod
+    async def create(self, tenant: Tenant, name: str) -> Collection:
+        """Makes a collection. Raises `AlreadyExists` (reason `COLLECTION_EXISTS`) if the name is taken."""
+
+    @abstractmethod
+    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:
+        """Renames a collection. Raises `NotFound`, or `AlreadyExists` if the new name is taken."""
+
+    @abstractmethod
+    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
+        """Deletes a collection, and returns how many documents went with it.
+
+        Raises:
+            NotFound: There is none of that name.
+            FailedPrecondition: It holds documents and `force` is false (reason `WRONG_STATE`).
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search saw, all in one transaction."""
+
+    served: tuple[Space, ...]
+    """The spaces that serve the organisation, the live one first; empty while nothing was ingested."""
+    unknown_ids: tuple[int, ...]
+    """Ids of the scope's selection that aren't documents of the caller's; at most 100."""
+    ranked: tuple[Hit, ...]
+    """At most `top_k`, best first. Empty if the query's space isn't served."""
+    recent: tuple[Hit, ...]
+    """The most recent documents' first chunks."""
+    exact: bool
+    """Whether no index was used for the ranking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a plan is made from, all in one transaction."""
+
+    served: tuple[Space, ...]
+    unknown_ids: tuple[int, ...]
+    counts: ScopeCounts
+
+
+class SearchStore(ABC):
+    """Search over published chunks."""
+
+    @abstractmethod
+    async def search(self, tenant: Tenant, query: SearchQuery) -> Found:
+        """Searches; the query's vector has been checked."""
+
+    @abstractmethod
+    async def count(self, tenant: Tenant, scope: Scope, budget: int) -> Counted:
+        """Counts what the scope holds, and how many of its most recent items fit a budget in tokens."""
+
+    @abstractmethod
+    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
+        """Returns those of the chunks that exist, by id; chunks of superseded versions too, while they are kept."""
+
+    @abstractmethod
+    async def ping(self) -> None:
+        """Raises a `CitewireError` if the database can't serve: it is away, or its schema is missing."""
+
+
+class Changed(Protocol):
+    """Tells one watcher that its document may have changed."""
+
+    async def wait(self, seconds: float) -> None:
+        """Returns at the next change, at once if there was one since the last call, or after `seconds`."""
+        ...
+
+
+class ProgressFeed(ABC):
+    """Who is told when documents change."""
+
+    @abstractmethod
+    def subscribe(self, tenant: Tenant, document_id: int) -> AbstractContextManager[Changed]:
+        """Subscribes to a document, which need not exist, for as long as the block runs."""

@@ -1,0 +1,113 @@
+"""Collections in Postgres."""
+
+from typing import Any, Final
+
+import psycopg
+
+from citewire_kit.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Collection
+from citewire_retriever.store import rows
+from citewire_retriever.store.base import CollectionStore
+
+_SQL: Final = rows.queries("collections")
+_DOCUMENTS: Final = rows.queries("documents")
+_DELETE_SECONDS: Final = 300.0
+
+
+class PostgresCollections(CollectionStore):
+    """See `CollectionStore`."""
+
+    def __init__(self, pool: Pool) -> None:
+        """Takes the pool of the application's role."""
+        self._pool = pool
+
+    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:  # noqa: D102
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(
+                _SQL["page_of_collections"], {"org_id": tenant.org_id, "after": after, "limit": limit}
+            )
+            return [_collection(row) for row in await cursor.fetchall()]
+
+    async def create(self, tenant: Tenant, name: str) -> Collection:  # noqa: D102
+        async with tenant_transaction(self._pool, tenant) as connection:
+            key = {"org_id": tenant.org_id, "name": name}
+            if (await connection.execute(_SQL["insert_collection"], key)).rowcount != 1:
+                raise _taken(name)
+            return await _read(connection, tenant, name)
+
+    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:  # noqa: D102
+        async with tenant_transaction(self._pool, tenant) as connection:
+            key = {"org_id": tenant.org_id, "name": name, "new_name": new_name}
+            try:
+                renamed = await connection.execute(_SQL["rename_collection"], key)
+            except psycopg.errors.UniqueViolation:
+                raise _taken(new_name) from None
+            if renamed.rowcount != 1:
+                raise _unknown(name)
+            return await _read(connection, tenant, new_name)
+
+    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:  # noqa: D102
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            key: dict[str, Any] = {"org_id": tenant.org_id, "name": name}
+            row = await (await connection.execute(_SQL["lock_collection"], key)).fetchone()
+            if row is None:
+                raise _unknown(name)
+            key["collection_id"] = row[0]
+            deleted = 0
+            if force:
+                deleted = (await connection.execute(_DOCUMENTS["delete_documents_of_collection"], key)).rowcount
+            else:
+                in_use = await (await connection.execute(_SQL["collection_in_use"], key)).fetchone()
+                if in_use is not None and in_use[0]:
+                    raise FailedPrecondition(
+                        f"the collection {name!r} holds documents: delete or move them, or force it",
+                        reason="WRONG_STATE",
+                    )
+            await connection.execute(_SQL["delete_collection"], key)
+            return deleted
+
+
+async def hold_collection(connection: Connection, tenant: Tenant, name: str | None) -> int | None:
+    """Returns the id of the collection, made if there is none, and keeps it from being deleted until commit.
+
+    None, and the empty name, mean no collection.
+
+    Raises:
+        Unavailable: Somebody deleted it in this very moment; the whole may be repeated.
+    """
+    if not name:
+        return None
+    key = {"org_id": tenant.org_id, "name": name}
+    for attempt in range(2):
+        row = await (await connection.execute(_SQL["hold_collection"], key)).fetchone()
+        if row is not None:
+            return int(row[0])
+        if attempt == 0:
+            await connection.execute(_SQL["insert_collection"], key)
+    raise Unavailable(
+        f"the collection {name!r} was deleted in this moment", reason="DATABASE_UNAVAILABLE", retry_after=1
+    )
+
+
+async def _read(connection: Connection, tenant: Tenant, name: str) -> Collection:
+    cursor = await connection.execute(_SQL["one_collection"], {"org_id": tenant.org_id, "name": name})
+    row = await cursor.fetchone()
+    if row is None:
+        raise _unknown(name)
+    return _collection(row)
+
+
+def _collection(row: tuple[Any, ...]) -> Collection:
+    return Collection(name=row[0], documents=row[1], created_at=rows.utc(row[2]))
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no collection {name!r}", reason="COLLECTION_NOT_FOUND", metadata={"collection": name})
+
+
+def _taken(name: str) -> AlreadyExists:
+    return AlreadyExists(
+        f"a collection {name!r} exists already", reason="COLLECTION_EXISTS", metadata={"collection": name}
+    )

@@ -1,0 +1,120 @@
+"""The bytes of documents in Postgres."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from citewire_kit.errors import NotFound
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Document, NewContent, Original
+from citewire_retriever.store import rows
+from citewire_retriever.store.base import ContentStore, Source
+from citewire_retriever.store.collections import hold_collection
+from citewire_retriever.store.documents import json_text, read_document
+from citewire_retriever.store.jobs import queue_ingest
+
+_SQL: Final = rows.queries("content")
+PART_BYTES: Final = 1024 * 1024
+_PARTS_AT_ONCE: Final = 4
+
+
+class PostgresContent(ContentStore):
+    """See `ContentStore`."""
+
+    def __init__(self, pool: Pool, *, store_seconds: float) -> None:
+        """Takes the pool of the application's role, and how long a statement of a storing transaction may take."""
+        self._pool = pool
+        self._store_seconds = store_seconds
+
+    async def add(  # noqa: D102 - see the base
+        self, tenant: Tenant, content: NewContent, source: Source
+    ) -> Document | None:
+        async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
+            made = await _make_version(connection, tenant, content)
+            if made is None:
+                return None
+            document_id, version = made
+            key = {"org_id": tenant.org_id, "document_id": document_id, "version": version}
+            await connection.execute(
+                _SQL["insert_version"],
+                {
+                    **key,
+                    "file_name": content.file_name,
+                    "media_type": content.media_type,
+                    "size_bytes": source.size_bytes,
+                    "sha256": source.sha256,
+                },
+            )
+            await _store_parts(connection, key, source)
+            await queue_ingest(connection, tenant, document_id, version)
+            return await read_document(connection, tenant, document_id)
+
+    async def find_original(  # noqa: D102 - see the base
+        self, tenant: Tenant, document_id: int, version: int | None
+    ) -> Original | None:
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(
+                _SQL["find_original"],
+                {"org_id": tenant.org_id, "document_id": document_id, "version": version},
+            )
+            row = await cursor.fetchone()
+        return None if row is None else Original(*row)
+
+    async def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:  # noqa: D102 - see the base
+        parts = -(-original.size_bytes // PART_BYTES)
+        for first in range(0, parts, _PARTS_AT_ONCE):
+            end = min(first + _PARTS_AT_ONCE, parts)
+            for part in await self._read_parts(tenant, original, first, end):
+                yield part
+
+    async def _read_parts(self, tenant: Tenant, original: Original, first: int, end: int) -> list[bytes]:
+        """Reads a few parts in a transaction of their own: a slow reader holds no connection."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(
+                _SQL["read_parts"],
+                {
+                    "org_id": tenant.org_id,
+                    "document_id": original.document_id,
+                    "version": original.version,
+                    "first": first,
+                    "end": end,
+                },
+                binary=True,
+            )
+            found: list[bytes] = [row[1] for row in await cursor.fetchall()]
+        if len(found) != end - first:
+            raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
+        return found
+
+
+async def _make_version(connection: Connection, tenant: Tenant, content: NewContent) -> tuple[int, int] | None:
+    """Makes the document's row, or adds a version to it; returns both ids, or None if there is no such document."""
+    collection_id = await hold_collection(connection, tenant, content.collection or None)
+    values: dict[str, Any] = {
+        "org_id": tenant.org_id,
+        "file_name": content.file_name,
+        "url": content.url,
+        "tags": list(content.tags),
+        "collection_id": collection_id,
+        "type": content.type,
+    }
+    if content.document_id is None:
+        values["user_id"] = tenant.user_id
+        values["title"] = content.title or content.file_name
+        values["title_given"] = bool(content.title)
+        values["metadata"] = json_text(content.metadata or {})
+        cursor = await connection.execute(_SQL["insert_document"], values)
+    else:
+        values["document_id"] = content.document_id
+        values["title"] = content.title
+        values["metadata"] = json_text(content.metadata)
+        cursor = await connection.execute(_SQL["add_version"], values)
+    row = await cursor.fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+async def _store_parts(connection: Connection, key: dict[str, Any], source: Source) -> None:
+    number = 0
+    async for part in source.parts(PART_BYTES):
+        await connection.execute(_SQL["insert_part"], {**key, "part": number, "bytes": part})
+        number += 1

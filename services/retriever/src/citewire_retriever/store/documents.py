@@ -1,0 +1,140 @@
+"""Documents in Postgres."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from psycopg import sql
+
+from citewire_kit.errors import FailedPrecondition
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Changes, Document, DocumentCursor, DocumentQuery, JsonObject
+from citewire_retriever.store import rows
+from citewire_retriever.store.base import DocumentStore
+from citewire_retriever.store.collections import hold_collection
+from citewire_retriever.store.filter_sql import Parameters, filter_condition
+from citewire_retriever.store.jobs import queue_ingest
+
+_SQL: Final = rows.queries("documents")
+_CONTENT: Final = rows.queries("content")
+_DELETE_SECONDS: Final = 120.0
+"""A document of 100,000 chunks takes seconds to delete: each chunk's vector is found and removed."""
+
+
+class PostgresDocuments(DocumentStore):
+    """See `DocumentStore`."""
+
+    def __init__(self, pool: Pool, *, store_seconds: float) -> None:
+        """Takes the pool of the application's role, and how long copying a version's bytes may take."""
+        self._pool = pool
+        self._store_seconds = store_seconds
+
+    async def get(self, tenant: Tenant, document_id: int) -> Document | None:  # noqa: D102 - see the base
+        async with tenant_transaction(self._pool, tenant) as connection:
+            return await read_document(connection, tenant, document_id)
+
+    async def find(  # noqa: D102 - see the base
+        self, tenant: Tenant, query: DocumentQuery, after: DocumentCursor | None, limit: int
+    ) -> list[Document]:
+        parameters = Parameters()
+        statement = sql.SQL(_SQL["select_document"] + "\n" + _SQL["page_of_documents"]).format(
+            conditions=_conditions(query, after, parameters)
+        )
+        values = {"org_id": tenant.org_id, "limit": limit, **parameters.values}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(statement, values)
+            return [rows.document(row) for row in await cursor.fetchall()]
+
+    async def update(  # noqa: D102 - see the base
+        self, tenant: Tenant, document_id: int, changes: Changes
+    ) -> Document | None:
+        key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
+        async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
+            locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
+            if locked is None:
+                return None
+            title, latest_version, status = locked
+            collection_id = await hold_collection(connection, tenant, changes.collection)
+            await connection.execute(
+                _SQL["update_document"],
+                {
+                    **key,
+                    "title": changes.title,
+                    "url": changes.url,
+                    "tags": None if changes.tags is None else list(changes.tags),
+                    "metadata": json_text(changes.metadata),
+                    "set_collection": changes.collection is not None,
+                    "collection_id": collection_id,
+                },
+            )
+            # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
+            if changes.title not in (None, title) and status in ("processing", "ready"):
+                await _ingest_again(connection, tenant, key, latest_version)
+            return await read_document(connection, tenant, document_id)
+
+    async def delete(self, tenant: Tenant, document_id: int) -> bool:  # noqa: D102 - see the base
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            key = {"org_id": tenant.org_id, "document_id": document_id}
+            return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
+
+    async def retry(self, tenant: Tenant, document_id: int) -> Document | None:  # noqa: D102 - see the base
+        key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
+            if locked is None:
+                return None
+            _, version, status = locked
+            key["version"] = version
+            if (await connection.execute(_SQL["retry_version"], key)).rowcount != 1:
+                raise FailedPrecondition(
+                    f"document {document_id} is {status}: only what has failed can be tried again",
+                    reason="WRONG_STATE",
+                    metadata={"status": str(status)},
+                )
+            await queue_ingest(connection, tenant, document_id, version)
+            await connection.execute(_SQL["touch_document"], key)
+            return await read_document(connection, tenant, document_id)
+
+
+async def read_document(connection: Connection, tenant: Tenant, document_id: int) -> Document | None:
+    """Returns a document, inside the tenant's transaction."""
+    cursor = await connection.execute(
+        _SQL["select_document"] + "\n" + _SQL["one_document"],
+        {"org_id": tenant.org_id, "document_id": document_id},
+    )
+    row = await cursor.fetchone()
+    return None if row is None else rows.document(row)
+
+
+def json_text(value: JsonObject | None) -> str | None:
+    """Writes metadata as JSON, for a parameter with `::jsonb`."""
+    return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str, Any], from_version: int) -> None:
+    values = {**key, "from_version": from_version, "version": from_version + 1}
+    for name in ("next_version", "copy_version", "copy_parts"):
+        await connection.execute(_CONTENT[name], values)
+    await queue_ingest(connection, tenant, int(key["document_id"]), from_version + 1)
+
+
+def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: Parameters) -> sql.Composable:
+    parts: list[sql.Composable] = [sql.SQL("true")]
+    if query.collection:
+        parts.append(sql.SQL("c.name = {}").format(parameters.add(query.collection)))
+    if query.type:
+        parts.append(sql.SQL("d.type = {}").format(parameters.add(query.type)))
+    if query.status is not None:
+        parts.append(sql.SQL("v.status = {}").format(parameters.add(query.status)))
+    if query.tag:
+        parts.append(sql.SQL("{}::text = ANY(d.tags)").format(parameters.add(query.tag)))
+    if query.filter is not None:
+        parts.append(filter_condition(query.filter, parameters))
+    if after is not None:
+        parts.append(
+            sql.SQL("(d.created_at, d.document_id) < ({}::timestamptz, {}::bigint)").format(
+                parameters.add(after.created_at), parameters.add(after.document_id)
+            )
+        )
+    return sql.SQL(" AND ").join(parts)

@@ -1,0 +1,192 @@
+"""Filters and scopes as conditions on `corpus.documents d`: fixed fragments and parameters, never values in SQL.
+
+Each leaf is true or false, never NULL, so that `NOT` means what it says.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Final, LiteralString
+
+from psycopg import sql
+
+from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, Any, Comparison, Filter, Not, Scalar
+from citewire_retriever.model import Scope
+
+_FALSE: Final = sql.SQL("false")
+_TRUE: Final = sql.SQL("true")
+
+_COLLECTION: Final[LiteralString] = (
+    "(SELECT k.name FROM corpus.collections k WHERE k.org_id = d.org_id AND k.collection_id = d.collection_id)"
+)
+_TEXT: Final[dict[str, sql.SQL]] = {
+    "title": sql.SQL("d.title"),
+    "file_name": sql.SQL("nullif(d.file_name, '')"),
+    "type": sql.SQL("d.type"),
+    "url": sql.SQL("nullif(d.url, '')"),
+    "collection": sql.SQL(_COLLECTION),
+    "owner": sql.SQL("d.owner"),
+}
+_TIME: Final[dict[str, sql.SQL]] = {"created_at": sql.SQL("d.created_at"), "updated_at": sql.SQL("d.updated_at")}
+_COMPARE: Final[dict[str, sql.SQL]] = {
+    "eq": sql.SQL("="),
+    "ne": sql.SQL("="),
+    "lt": sql.SQL("<"),
+    "le": sql.SQL("<="),
+    "gt": sql.SQL(">"),
+    "ge": sql.SQL(">="),
+}
+
+
+class Parameters:
+    """Collects values and hands out their placeholders."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, object] = {}
+
+    def add(self, value: object) -> sql.Placeholder:
+        """Takes a value in, and returns what stands for it."""
+        name = f"p{len(self.values)}"
+        self.values[name] = value
+        return sql.Placeholder(name)
+
+
+def scope_condition(scope: Scope, user_id: str, parameters: Parameters) -> sql.Composable:
+    """Returns the condition that a document is in the scope, the organisation and liveness aside."""
+    parts: list[sql.Composable] = []
+    if scope.own:
+        parts.append(_format("d.owner = {}", parameters.add(user_id)))
+    if scope.document_ids is not None:
+        parts.append(_format("d.document_id = ANY({}::bigint[])", parameters.add(list(scope.document_ids))))
+    if scope.collection:
+        parts.append(
+            _format(
+                "d.collection_id = (SELECT k.collection_id FROM corpus.collections k"
+                " WHERE k.org_id = %(org_id)s AND k.name = {})",
+                parameters.add(scope.collection),
+            )
+        )
+    if scope.types:
+        parts.append(_format("d.type = ANY({}::text[])", parameters.add(list(scope.types))))
+    if scope.filter is not None:
+        parts.append(filter_condition(scope.filter, parameters))
+    return sql.SQL(" AND ").join(parts) if parts else _TRUE
+
+
+def filter_condition(node: Filter, parameters: Parameters) -> sql.Composable:
+    """Returns the condition that a document satisfies the filter."""
+    if isinstance(node, All):
+        return _joined(sql.SQL(" AND "), node.members, _TRUE, parameters)
+    if isinstance(node, Any):
+        return _joined(sql.SQL(" OR "), node.members, _FALSE, parameters)
+    if isinstance(node, Not):
+        return _format("(NOT {})", filter_condition(node.member, parameters))
+    condition = _comparison(node, parameters)
+    return _format("(({}) IS NOT TRUE)" if node.op == "ne" else "(({}) IS TRUE)", condition)
+
+
+def _joined(word: sql.SQL, members: Sequence[Filter], empty: sql.Composable, parameters: Parameters) -> sql.Composable:
+    if not members:
+        return empty
+    return _format("({})", word.join([filter_condition(member, parameters) for member in members]))
+
+
+def _comparison(node: Comparison, parameters: Parameters) -> sql.Composable:
+    if node.field in TEXT_FIELDS:
+        return _text(_TEXT[node.field], node, parameters)
+    if node.field in TIME_FIELDS:
+        return _time(_TIME[node.field], node, parameters)
+    compilers: dict[str, Callable[[Comparison, Parameters], sql.Composable]] = {
+        "tags": _tags,
+        "id": _id,
+        "metadata": _metadata,
+    }
+    return compilers[node.field](node, parameters)
+
+
+def _text(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Composable:
+    if node.op == "exists":
+        return _exists(_format("{} IS NOT NULL", field), node)
+    texts = [value for value in node.values if isinstance(value, str)]
+    if node.op == "in":
+        return _format("{} = ANY({}::text[])", field, parameters.add(texts))
+    if not texts:
+        return _FALSE
+    value = parameters.add(texts[0])
+    if node.op == "contains":
+        return _format("strpos({}, {}::text) > 0", field, value)
+    return _format('({}) COLLATE "C" {} {}::text', field, _COMPARE[node.op], value)
+
+
+def _time(field: sql.SQL, node: Comparison, parameters: Parameters) -> sql.Composable:
+    if node.op == "exists":
+        return _exists(_TRUE, node)
+    moments = [value for value in node.values if isinstance(value, str)]
+    if node.op == "in":
+        return _format("{} = ANY({}::timestamptz[])", field, parameters.add(moments))
+    if not moments or node.op == "contains":
+        return _FALSE
+    return _format("{} {} {}::timestamptz", field, _COMPARE[node.op], parameters.add(moments[0]))
+
+
+def _tags(node: Comparison, parameters: Parameters) -> sql.Composable:
+    if node.op == "exists":
+        return _exists(sql.SQL("cardinality(d.tags) > 0"), node)
+    # A list is no text: only contains can hold.
+    if node.op == "contains" and isinstance(node.values[0], str):
+        return _format("{}::text = ANY(d.tags)", parameters.add(node.values[0]))
+    return _FALSE
+
+
+def _id(node: Comparison, parameters: Parameters) -> sql.Composable:
+    if node.op == "exists":
+        return _exists(_TRUE, node)
+    numbers = [float(value) for value in node.values if not isinstance(value, str | bool)]
+    if node.op in ("eq", "ne", "in"):
+        # As integers, so that the primary key finds them; a fraction is no id.
+        whole = [int(number) for number in numbers if number.is_integer() and abs(number) < 2**63]
+        return _format("d.document_id = ANY({}::bigint[])", parameters.add(whole))
+    if not numbers or node.op == "contains":
+        return _FALSE
+    return _format("d.document_id {} {}::float8", _COMPARE[node.op], parameters.add(numbers[0]))
+
+
+def _metadata(node: Comparison, parameters: Parameters) -> sql.Composable:
+    found = _format("(d.metadata #> {}::text[])", parameters.add(list(node.path)))
+    if node.op == "exists":
+        return _exists(_format("{0} IS NOT NULL AND jsonb_typeof({0}) <> 'null'", found), node)
+    if node.op == "in":
+        members = parameters.add([_json(value) for value in node.values])
+        return _format("{} = ANY({}::text[]::jsonb[])", found, members)
+    value = node.values[0]
+    as_json = parameters.add(_json(value))
+    if node.op in ("eq", "ne"):
+        return _format("{} = {}::jsonb", found, as_json)
+    if node.op == "contains":
+        in_list = _format("jsonb_typeof({0}) = 'array' AND {0} @> {1}::jsonb", found, as_json)
+        if not isinstance(value, str):
+            return in_list
+        in_text = _format(
+            "jsonb_typeof({0}) = 'string' AND strpos({0} #>> '{{}}', {1}::text) > 0", found, parameters.add(value)
+        )
+        return _format("({}) OR ({})", in_list, in_text)
+    if isinstance(value, str):
+        return _format(
+            "jsonb_typeof({0}) = 'string' AND ({0} #>> '{{}}') COLLATE \"C\" {1} {2}::text",
+            found,
+            _COMPARE[node.op],
+            parameters.add(value),
+        )
+    kind = sql.SQL("'boolean'" if isinstance(value, bool) else "'number'")
+    return _format("jsonb_typeof({0}) = {1} AND {0} {2} {3}::jsonb", found, kind, _COMPARE[node.op], as_json)
+
+
+def _exists(condition: sql.Composable, node: Comparison) -> sql.Composable:
+    return _format("({})", condition) if node.values[0] else _format("NOT ({})", condition)
+
+
+def _json(value: Scalar) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _format(template: LiteralString, *parts: sql.Composable) -> sql.Composed:
+    return sql.SQL(template).format(*parts)

@@ -1,0 +1,30 @@
+"""The row that tells the ingest worker what to do."""
+
+import json
+from typing import Final
+
+from citewire_kit.postgres import Connection
+from citewire_kit.tenant import Tenant, current_request_id
+from citewire_kit.tracing import inject
+from citewire_retriever.store import rows
+
+_SQL: Final = rows.queries("content")
+
+
+async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int, version: int) -> None:
+    """Queues ingest of a version, in the transaction that made it; the running trace goes on in the worker."""
+    carrier: dict[str, str] = {}
+    inject(carrier)
+    if request_id := current_request_id():
+        carrier["x-request-id"] = request_id
+    await connection.execute(
+        _SQL["queue_job"],
+        {
+            "org_id": tenant.org_id,
+            "document_id": document_id,
+            "version": version,
+            "user_id": tenant.user_id,
+            "plan": tenant.plan,
+            "trace_context": json.dumps(carrier),
+        },
+    )

@@ -1,0 +1,85 @@
+"""The queries in `sql/`, and what they return as domain data: the order of columns here is the order there."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, LiteralString
+
+from citewire_kit.postgres import load_queries
+from citewire_retriever.model import Chunk, Document, IngestError, JsonObject, Progress, Stage, Status
+
+
+def queries(name: str) -> Mapping[str, LiteralString]:
+    """Loads the named queries of `sql/<name>.sql`."""
+    return load_queries("citewire_retriever.store", f"sql/{name}.sql")
+
+
+def document(row: tuple[Any, ...]) -> Document:
+    """Reads a row of `select_document`."""
+    error_code: str | None = row[11]
+    status: Status = row[10]
+    metadata: JsonObject = row[8]
+    stage: Stage | None = row[22]
+    return Document(
+        document_id=row[0],
+        title=row[1],
+        file_name=row[2],
+        media_type=row[3],
+        type=row[4],
+        url=row[5],
+        collection=row[6],
+        tags=tuple(row[7]),
+        metadata=metadata,
+        owner=row[9],
+        status=status,
+        error=None if error_code is None else IngestError(error_code, row[12] or ""),
+        version=row[13],
+        live_version=row[14],
+        chunks=row[15],
+        pages=row[16],
+        size_bytes=row[17],
+        tokens=row[18],
+        created_at=utc(row[19]),
+        updated_at=utc(row[20]),
+        sha256=row[21],
+        progress=Progress(stage=stage, done=row[23], total=row[24], attempt=row[25]),
+    )
+
+
+def chunk(row: tuple[Any, ...]) -> Chunk:
+    """Reads the columns of `chunk_columns`, which come first in a row."""
+    return Chunk(
+        chunk_id=row[0],
+        document_id=row[1],
+        version=row[2],
+        chunk_index=row[3],
+        text=row[4],
+        token_count=row[5],
+        content_hash=row[6],
+        section=row[7],
+        page_number=row[8],
+        row_number=row[9],
+        start_line=row[10],
+        end_line=row[11],
+        char_start=row[12],
+        char_end=row[13],
+        title=row[14],
+        file_name=row[15],
+        url=row[16],
+        type=row[17],
+        created_at=utc(row[18]),
+        live=row[19],
+    )
+
+
+CHUNK_COLUMNS = 20
+"""How many columns `chunk_columns` has; what a query adds comes after them."""
+
+
+def similarity(distance: float | None) -> float | None:
+    """Turns a cosine distance into a similarity of 0 to 1."""
+    return None if distance is None else min(1.0, max(0.0, 1.0 - distance))
+
+
+def utc(moment: datetime) -> datetime:
+    """Returns the moment in UTC, whatever the session's time zone is."""
+    return moment.astimezone(UTC)

@@ -1,0 +1,234 @@
+"""Dense search in Postgres with pgvector."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from citewire_kit.errors import Unavailable
+from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Chunk, Hit, Scope, ScopeCounts, SearchQuery, Space
+from citewire_retriever.store import rows
+from citewire_retriever.store.base import Counted, Found, SearchStore
+from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.sizes import SizeCache
+from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, IndexSearch, SearchTuning, Sizes, choose
+
+log = get_logger(__name__)
+
+_SQL: Final = rows.queries("search")
+_CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
+_COUNT_LIMIT: Final = 5000
+"""Documents of a narrowed scope that are counted; more is many."""
+
+_Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+class PostgresSearch(SearchStore):
+    """See `SearchStore`."""
+
+    def __init__(self, pool: Pool, tuning: SearchTuning) -> None:
+        """Takes the pool of the application's role."""
+        self._pool = pool
+        self._tuning = tuning
+        self._sizes = SizeCache(tuning.statistics_seconds)
+        # A registered space's table never changes.
+        self._tables: dict[Space, str] = {}
+
+    async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
+        async with tenant_transaction(self._pool, tenant) as connection:
+            if query.space not in self._tables:
+                served = self._learn(await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id}))
+                if query.space not in served:
+                    return Found(served, await _unknown(connection, tenant, query.scope), (), (), exact=True)
+            search = _Search(connection, tenant, query, self._tables[query.space], self._tuning)
+            way = None if query.exact else await self._choose(search)
+            # One round trip: what is found counts only if it turns out that the space is served.
+            async with connection.pipeline():
+                serving = await connection.execute(_SQL["served_spaces"], {"org_id": tenant.org_id})
+                unknown = await _ask_unknown(connection, tenant, query.scope)
+                ranking = await search.ask_nearest(way)
+                latest = await search.ask_recent()
+            served = self._learn(await serving.fetchall())
+            ranked = await ranking.fetchall()
+            if way is not None and len(ranked) < query.top_k:
+                # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell.
+                way = None
+                ranked = await (await search.ask_nearest(None)).fetchall()
+            return Found(
+                served=served,
+                unknown_ids=await _ids(unknown),
+                ranked=tuple(_hit(row, recent=False) for row in ranked) if query.space in served else (),
+                recent=() if latest is None else tuple(_hit(row, recent=True) for row in await latest.fetchall()),
+                exact=way is None,
+            )
+
+    async def count(self, tenant: Tenant, scope: Scope, budget: int) -> Counted:  # noqa: D102 - see the base
+        parameters = Parameters()
+        condition = scope_condition(scope, tenant.user_id, parameters)
+        async with tenant_transaction(self._pool, tenant) as connection:
+            async with connection.pipeline():
+                serving = await connection.execute(_SQL["served_spaces"], {"org_id": tenant.org_id})
+                unknown = await _ask_unknown(connection, tenant, scope)
+            served = self._learn(await serving.fetchall())
+            lacks_vectors: sql.Composable = sql.SQL("true")
+            if served:
+                lacks_vectors = sql.SQL(_SQL["lacks_vectors"]).format(vectors=_identifier(self._tables[served[0]]))
+            row = (
+                await _fetch(
+                    connection,
+                    sql.SQL(_SQL["scope_counts"]).format(scope=condition, lacks_vectors=lacks_vectors),
+                    {"org_id": tenant.org_id, "budget": budget, **parameters.values},
+                )
+            )[0]
+            return Counted(
+                served=served,
+                unknown_ids=await _ids(unknown),
+                counts=ScopeCounts(
+                    items=row[0], kept=row[1], without_embedding=row[2], not_ready=row[3], chunks=int(row[4])
+                ),
+            )
+
+    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102
+        statement = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
+        async with tenant_transaction(self._pool, tenant) as connection:
+            found = await _fetch(connection, statement, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
+        return {row[0]: rows.chunk(row) for row in found}
+
+    async def ping(self) -> None:  # noqa: D102 - see the base
+        async with transaction(self._pool, statement_seconds=2.0) as connection:
+            try:
+                await connection.execute(_SQL["ping"])
+            except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
+                raise Unavailable(
+                    "the database's schema is missing: run the retriever's migrations",
+                    reason="DATABASE_UNAVAILABLE",
+                    retry_after=1,
+                ) from exc
+
+    async def _choose(self, search: "_Search") -> IndexSearch | None:
+        """Chooses between graph and scan, by counts that may be a little old: results don't depend on it."""
+        sizes = self._sizes.get(search.tenant.org_id, search.table)
+        if sizes is None:
+            sizes = await search.organisation_size()
+            self._sizes.put(search.tenant.org_id, search.table, sizes)
+        if search.query.scope.narrowed:
+            documents, chunks = await search.scope_size()
+            sizes = Sizes(documents, chunks, sizes.partition_rows)
+        return choose(sizes, wanted=search.query.top_k, by_document=search.query.by_document, tuning=self._tuning)
+
+    def _learn(self, served: list[tuple[Any, ...]]) -> tuple[Space, ...]:
+        spaces: list[Space] = []
+        for space_id, model, revision, dimensions in served:
+            space = Space(model, revision, dimensions)
+            self._tables[space] = f"vectors_{space_id}"
+            spaces.append(space)
+        return tuple(spaces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search inside its transaction."""
+
+    connection: Connection
+    tenant: Tenant
+    query: SearchQuery
+    table: str
+    tuning: SearchTuning
+
+    async def organisation_size(self) -> Sizes:
+        row = (await _fetch(self.connection, self._text("organisation_size"), {"org_id": self.tenant.org_id}))[0]
+        return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
+
+    async def scope_size(self) -> tuple[int, int]:
+        parameters = Parameters()
+        statement = self._text("scope_size", scope=self._scope(parameters))
+        values = {"org_id": self.tenant.org_id, "limit": _COUNT_LIMIT, **parameters.values}
+        row = (await _fetch(self.connection, statement, values))[0]
+        return row[0], int(row[1])
+
+    async def ask_nearest(self, way: IndexSearch | None) -> _Cursor:
+        """Sends the ranking query, with the transaction's settings before it."""
+        await self.connection.execute(
+            _SQL["tune"],
+            {
+                "ef_search": str(way.ef_search if way else self.tuning.ef_search),
+                "max_scan_tuples": str(self.tuning.max_scan_tuples),
+                "enable_sort": "off" if way else "on",
+            },
+        )
+        parameters = Parameters()
+        query = self.query
+        candidates: int | None = query.top_k
+        if query.by_document:
+            candidates = query.top_k * CHUNKS_PER_DOCUMENT if way else None
+        statement = self._text(
+            "nearest_documents" if query.by_document else "nearest_chunks",
+            scope=self._scope(parameters),
+            order=sql.SQL(_SQL["by_index" if way else "by_scan"]),
+        )
+        values = {**self._values(), "candidates": candidates, "top_k": query.top_k, **parameters.values}
+        return await self.connection.execute(statement, values)
+
+    async def ask_recent(self) -> _Cursor | None:
+        """Sends the query for the most recent documents, if they are wanted."""
+        if not self.query.recent:
+            return None
+        parameters = Parameters()
+        statement = self._text("recent_documents", scope=self._scope(parameters))
+        values = {**self._values(), "recent": self.query.recent, **parameters.values}
+        return await self.connection.execute(statement, values)
+
+    def _values(self) -> dict[str, object]:
+        vector = np.frombuffer(self.query.vector, dtype="<f4")
+        return {"org_id": self.tenant.org_id, "vector": HalfVector(vector)}
+
+    def _scope(self, parameters: Parameters) -> sql.Composable:
+        return scope_condition(self.query.scope, self.tenant.user_id, parameters)
+
+    def _text(self, name: str, **parts: sql.Composable) -> sql.Composed:
+        """Returns a query of `search.sql` with its blanks filled."""
+        return sql.SQL(_SQL[name]).format(vectors=_identifier(self.table), chunk_columns=_CHUNK_COLUMNS, **parts)
+
+
+async def _ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
+    """Sends the query for selected documents that the caller doesn't have, if there is a selection."""
+    if not scope.document_ids:
+        return None
+    return await connection.execute(
+        _SQL["unknown_documents"],
+        {
+            "org_id": tenant.org_id,
+            "user_id": tenant.user_id,
+            "own": scope.own,
+            "document_ids": list(scope.document_ids),
+        },
+    )
+
+
+async def _unknown(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, ...]:
+    return await _ids(await _ask_unknown(connection, tenant, scope))
+
+
+async def _ids(cursor: _Cursor | None) -> tuple[int, ...]:
+    return () if cursor is None else tuple(row[0] for row in await cursor.fetchall())
+
+
+async def _fetch(
+    connection: Connection, statement: sql.Composed | LiteralString, values: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    return await (await connection.execute(statement, values)).fetchall()
+
+
+def _identifier(table: str) -> sql.Identifier:
+    return sql.Identifier("corpus", table)
+
+
+def _hit(row: tuple[Any, ...], *, recent: bool) -> Hit:
+    return Hit(rows.chunk(row), rows.similarity(row[rows.CHUNK_COLUMNS]), recent=recent)

@@ -1,0 +1,36 @@
+-- Collections: named groups of documents.
+
+-- name: page_of_collections
+SELECT c.name,
+       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id),
+       c.created_at
+FROM corpus.collections c
+WHERE c.org_id = %(org_id)s AND (%(after)s::text IS NULL OR c.name > %(after)s::text)
+ORDER BY c.name
+LIMIT %(limit)s
+
+-- name: one_collection
+SELECT c.name,
+       (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id),
+       c.created_at
+FROM corpus.collections c
+WHERE c.org_id = %(org_id)s AND c.name = %(name)s
+
+-- name: insert_collection
+INSERT INTO corpus.collections (org_id, name) VALUES (%(org_id)s, %(name)s) ON CONFLICT (org_id, name) DO NOTHING
+
+-- name: hold_collection
+-- The lock that a foreign key takes, taken early: nobody deletes the collection before this transaction's end.
+SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name = %(name)s FOR KEY SHARE
+
+-- name: lock_collection
+SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name = %(name)s FOR UPDATE
+
+-- name: rename_collection
+UPDATE corpus.collections SET name = %(new_name)s WHERE org_id = %(org_id)s AND name = %(name)s
+
+-- name: collection_in_use
+SELECT EXISTS (SELECT FROM corpus.documents WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s)
+
+-- name: delete_collection
+DELETE FROM corpus.collections WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s

@@ -1,0 +1,76 @@
+-- New content: a document or a version of one, its bytes and its ingest job, all in one transaction; and the bytes back.
+
+-- name: insert_document
+INSERT INTO corpus.documents
+    (org_id, owner, type, title, title_given, file_name, url, tags, metadata, collection_id)
+VALUES
+    (%(org_id)s, %(user_id)s, %(type)s, %(title)s, %(title_given)s, %(file_name)s, %(url)s, %(tags)s::text[],
+     %(metadata)s::jsonb, %(collection_id)s)
+RETURNING document_id, latest_version
+
+-- name: add_version
+-- What is empty or NULL stays as it is. The row stays locked until commit: versions come one after another.
+UPDATE corpus.documents
+SET latest_version = latest_version + 1,
+    title = coalesce(nullif(%(title)s, ''), title),
+    title_given = title_given OR %(title)s <> '',
+    file_name = coalesce(nullif(%(file_name)s, ''), file_name),
+    type = coalesce(nullif(%(type)s, ''), type),
+    url = coalesce(nullif(%(url)s, ''), url),
+    tags = CASE WHEN cardinality(%(tags)s::text[]) = 0 THEN tags ELSE %(tags)s::text[] END,
+    metadata = coalesce(%(metadata)s::jsonb, metadata),
+    collection_id = coalesce(%(collection_id)s, collection_id),
+    updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+RETURNING document_id, latest_version
+
+-- name: insert_version
+INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, %(file_name)s, %(media_type)s, %(size_bytes)s, %(sha256)s)
+
+-- name: insert_part
+INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(bytes)s)
+
+-- name: queue_job
+-- A job for a version; one that ran before starts again from nothing. The fence grows, so that a worker that still
+-- holds an old lease can't publish.
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, %(user_id)s, %(plan)s, %(trace_context)s::jsonb)
+ON CONFLICT (org_id, document_id, version, kind) DO UPDATE
+SET state = 'queued', attempts = 0, next_run_at = now(), worker = NULL, lease_until = NULL,
+    fence = corpus.ingest_jobs.fence + 1, user_id = excluded.user_id, plan = excluded.plan,
+    trace_context = excluded.trace_context, updated_at = now()
+
+-- name: copy_version
+-- The latest version's content as a new version, for ingest under a new title.
+INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256)
+SELECT org_id, document_id, %(version)s, file_name, media_type, size_bytes, sha256
+FROM corpus.versions
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(from_version)s
+
+-- name: copy_parts
+INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)
+SELECT org_id, document_id, %(version)s, part, bytes
+FROM corpus.originals
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(from_version)s
+
+-- name: next_version
+UPDATE corpus.documents SET latest_version = latest_version + 1
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: find_original
+-- A version's header: the one asked for, else the live one, else the latest. No row: no such version or document.
+SELECT v.document_id, v.version, v.file_name, v.media_type, v.size_bytes, v.sha256
+FROM corpus.documents d
+JOIN corpus.versions v
+  ON v.org_id = d.org_id AND v.document_id = d.document_id
+ AND v.version = coalesce(%(version)s::integer, d.live_version, d.latest_version)
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
+
+-- name: read_parts
+SELECT part, bytes
+FROM corpus.originals
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+  AND part >= %(first)s AND part < %(end)s
+ORDER BY part

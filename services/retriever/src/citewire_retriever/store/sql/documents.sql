@@ -1,0 +1,62 @@
+-- Documents: reading, listing, changing, deleting. Every statement names the tenant, besides row-level security.
+
+-- name: select_document
+-- A document with its latest version. The caller adds its conditions.
+SELECT d.document_id, d.title, d.file_name, v.media_type, d.type, d.url, coalesce(c.name, '') AS collection,
+       d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version,
+       coalesce(d.live_version, 0), v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at, d.updated_at, v.sha256,
+       v.stage, v.done, v.total, v.attempt
+FROM corpus.documents d
+JOIN corpus.versions v
+  ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
+LEFT JOIN corpus.collections c
+  ON c.org_id = d.org_id AND c.collection_id = d.collection_id
+WHERE d.org_id = %(org_id)s
+
+-- name: one_document
+AND d.document_id = %(document_id)s
+
+-- name: page_of_documents
+-- Newest first; the cursor is the last row of the page before. One row more than the page tells whether it goes on.
+AND {conditions}
+ORDER BY d.created_at DESC, d.document_id DESC
+LIMIT %(limit)s
+
+-- name: lock_document
+-- Keeps other writers of this document and of its latest version waiting until commit: a worker that claims it meanwhile
+-- sees what was changed. Readers, and foreign keys to both, go on.
+SELECT d.title, d.latest_version, v.status
+FROM corpus.documents d
+JOIN corpus.versions v
+  ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
+FOR NO KEY UPDATE OF d, v
+
+-- name: update_document
+-- NULL leaves a field as it is.
+UPDATE corpus.documents
+SET title = coalesce(%(title)s, title),
+    title_given = title_given OR %(title)s IS NOT NULL,
+    url = coalesce(%(url)s, url),
+    tags = coalesce(%(tags)s::text[], tags),
+    metadata = coalesce(%(metadata)s::jsonb, metadata),
+    collection_id = CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
+    updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: delete_document
+-- Versions, bytes, text, chunks, vectors and jobs go with it.
+DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: delete_documents_of_collection
+DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s
+
+-- name: retry_version
+-- A failed version becomes pending again, as if it had just come.
+UPDATE corpus.versions
+SET status = 'pending', error_code = NULL, error_message = NULL, stage = NULL, done = 0, total = 0, attempt = 0,
+    started_at = NULL, finished_at = NULL
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND status = 'failed'
+
+-- name: touch_document
+UPDATE corpus.documents SET updated_at = now() WHERE org_id = %(org_id)s AND document_id = %(document_id)s

@@ -1,0 +1,154 @@
+-- Search. {vectors} is the space's table, {scope} the conditions on documents d, {chunk_columns} the query of that name.
+-- Vectors join the document's live version: what isn't published, or is superseded, is never seen.
+
+-- name: chunk_columns
+c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.page_number,
+c.row_number, c.start_line, c.end_line, c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
+c.version IS NOT DISTINCT FROM d.live_version
+
+-- name: nearest_chunks
+WITH nearest AS MATERIALIZED (
+    SELECT v.chunk_id, v.embedding <=> %(vector)s::halfvec AS distance
+    FROM {vectors} v
+    JOIN corpus.documents d
+      ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
+    WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
+    ORDER BY {order}
+    LIMIT %(candidates)s
+)
+-- A relaxed scan returns rows slightly out of order: the distances decide.
+SELECT {chunk_columns}, n.distance
+FROM nearest n
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+ORDER BY n.distance, c.chunk_id
+LIMIT %(top_k)s
+
+-- name: nearest_documents
+-- The best chunk of each document. Without a limit on candidates this is exact.
+WITH nearest AS MATERIALIZED (
+    SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
+    FROM {vectors} v
+    JOIN corpus.documents d
+      ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
+    WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
+    ORDER BY {order}
+    LIMIT %(candidates)s
+),
+best AS (
+    SELECT DISTINCT ON (document_id) chunk_id, distance FROM nearest ORDER BY document_id, distance, chunk_id
+),
+first AS (
+    SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
+)
+SELECT {chunk_columns}, n.distance
+FROM first n
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+ORDER BY n.distance, c.chunk_id
+
+-- name: by_index
+-- Order that the graph can give.
+v.embedding <=> %(vector)s::halfvec
+
+-- name: by_scan
+-- Order that no index gives: every row of the scope is compared.
+(v.embedding <=> %(vector)s::halfvec) + 0, v.chunk_id
+
+-- name: recent_documents
+-- The first chunk of the most recent documents, with its distance if it has a vector.
+SELECT {chunk_columns}, v.embedding <=> %(vector)s::halfvec
+FROM (
+    SELECT d.*
+    FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND {scope}
+    ORDER BY d.created_at DESC, d.document_id DESC
+    LIMIT %(recent)s
+) d
+JOIN corpus.chunks c
+  ON c.org_id = %(org_id)s AND c.document_id = d.document_id AND c.version = d.live_version AND c.chunk_index = 0
+LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
+ORDER BY d.created_at DESC, d.document_id DESC
+
+-- name: served_spaces
+-- The organisation's live space, then the previous one if it has one.
+SELECT s.space_id, s.model, s.revision, s.dimensions
+FROM corpus.org_spaces o
+JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
+WHERE o.org_id = %(org_id)s
+ORDER BY s.space_id = o.live_space_id DESC
+
+-- name: unknown_documents
+-- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope).
+SELECT wanted.id
+FROM unnest(%(document_ids)s::bigint[]) AS wanted (id)
+WHERE NOT EXISTS (
+    SELECT FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND d.document_id = wanted.id AND (NOT %(own)s OR d.owner = %(user_id)s)
+)
+ORDER BY wanted.id
+LIMIT 100
+
+-- name: tune
+-- For this transaction: walk the graph on until enough rows pass the filters, in relaxed order; compile nothing.
+-- Sorting is disabled for the graph alone: the planner can't know that the scope is large enough for it.
+SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.ef_search', %(ef_search)s, true),
+       set_config('hnsw.max_scan_tuples', %(max_scan_tuples)s, true),
+       set_config('enable_sort', %(enable_sort)s, true),
+       set_config('jit', 'off', true)
+
+-- name: organisation_size
+-- Documents and chunks that are live, and about how many rows share the tenant's partition.
+SELECT count(*), coalesce(sum(d.live_chunks), 0),
+       coalesce((SELECT p.reltuples FROM pg_catalog.pg_class p
+                 WHERE p.oid = (SELECT v.tableoid FROM {vectors} v WHERE v.org_id = %(org_id)s LIMIT 1)), 0)
+FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
+
+-- name: scope_size
+-- Documents and chunks in the scope; counting stops at a limit, because beyond it only "many" matters.
+SELECT count(*), coalesce(sum(counted.live_chunks), 0)
+FROM (
+    SELECT d.live_chunks
+    FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND {scope}
+    LIMIT %(limit)s
+) counted
+
+-- name: get_chunks
+-- Also those of superseded versions, while they are kept.
+SELECT {chunk_columns}
+FROM corpus.chunks c
+JOIN corpus.documents d ON d.org_id = c.org_id AND d.document_id = c.document_id
+JOIN corpus.versions v ON v.org_id = c.org_id AND v.document_id = c.document_id AND v.version = c.version
+WHERE c.org_id = %(org_id)s AND c.chunk_id = ANY(%(chunk_ids)s::bigint[]) AND v.status = 'ready'
+
+-- name: scope_counts
+-- What a scope holds, for the plan. Items are taken most recent first until the budget is reached: the first that would
+-- pass it ends the taking.
+SELECT count(*) FILTER (WHERE s.live_version IS NOT NULL),
+       count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.running <= %(budget)s::bigint),
+       count(*) FILTER (WHERE s.live_version IS NOT NULL AND {lacks_vectors}),
+       count(*) FILTER (WHERE s.live_version IS NULL),
+       coalesce(sum(s.live_chunks) FILTER (WHERE s.live_version IS NOT NULL), 0)
+FROM (
+    SELECT d.document_id, d.live_version, d.live_chunks,
+           sum(d.live_tokens) FILTER (WHERE d.live_version IS NOT NULL)
+               OVER (ORDER BY d.created_at DESC, d.document_id DESC ROWS UNBOUNDED PRECEDING) AS running
+    FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND {scope}
+) s
+
+-- name: lacks_vectors
+NOT EXISTS (
+    SELECT FROM {vectors} v
+    WHERE v.org_id = %(org_id)s AND v.document_id = s.document_id AND v.version = s.live_version
+)
+
+-- name: find_spaces
+SELECT space_id, model, revision, dimensions FROM corpus.spaces
+
+-- name: ping
+-- Fails if the database is away, and if the schema isn't there.
+SELECT FROM corpus.spaces LIMIT 1

@@ -1,0 +1,95 @@
+"""Notifications of changed documents, from one listening connection for all watchers of the process."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final, Self
+
+import psycopg
+
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.store.base import Changed, ProgressFeed
+
+log = get_logger(__name__)
+
+_CHANNEL: Final = "citewire_corpus_progress"
+_RECONNECT_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class _Watcher:
+    """See `Changed`."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def tell(self) -> None:
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+
+class PostgresProgressFeed(ProgressFeed):
+    """See `ProgressFeed`. Enter it to listen.
+
+    While the connection is away, and behind a pooler that can't listen, watchers live on their own polling; when it is
+    back, all of them are told, since anything may have been missed.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        """Takes the connection string of the application's role."""
+        self._dsn = dsn
+        self._watchers: defaultdict[str, set[_Watcher]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Starts listening in the background."""
+        self._task = asyncio.create_task(self._run(), name="progress-feed")
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stops listening."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    @contextmanager
+    def subscribe(self, tenant: Tenant, document_id: int) -> Generator[Changed]:  # noqa: D102 - see the base
+        key = f"{tenant.org_id} {document_id}"
+        watcher = _Watcher()
+        self._watchers[key].add(watcher)
+        try:
+            yield watcher
+        finally:
+            self._watchers[key].discard(watcher)
+            if not self._watchers[key]:
+                del self._watchers[key]
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                async with await psycopg.AsyncConnection.connect(
+                    self._dsn, autocommit=True, application_name="citewire-retriever-listen", connect_timeout=5
+                ) as connection:
+                    await connection.execute(f"LISTEN {_CHANNEL}")
+                    failures = 0
+                    self._tell_all()
+                    async for notification in connection.notifies():
+                        for watcher in self._watchers.get(notification.payload, ()):
+                            watcher.tell()
+            except psycopg.Error as exc:
+                log.warning("progress_feed_lost", error=str(exc), error_type=type(exc).__name__)
+            await asyncio.sleep(_RECONNECT_SECONDS[min(failures, len(_RECONNECT_SECONDS) - 1)])
+            failures += 1
+
+    def _tell_all(self) -> None:
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.tell()
