@@ -6,7 +6,7 @@ Its descriptor is made here, so that these tests don't hang on any real contract
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -92,12 +92,15 @@ def register(servicer: Shapes, server: grpc.aio.Server) -> None:
     async def unary(request: StringValue, _context: Context) -> StringValue:
         return await servicer.unary(request)
 
-    def server_stream(request: StringValue, _context: Context) -> AsyncGenerator[StringValue]:
-        return servicer.server_stream(request)
+    async def server_stream(request: StringValue, _context: Context) -> AsyncGenerator[StringValue]:
+        async with aclosing(servicer.server_stream(request)) as answers:
+            async for answer in answers:
+                yield answer
 
     async def client_stream(requests: AsyncIterator[StringValue], _context: Context) -> StringValue:
         return await servicer.client_stream(requests)
 
+    # Not itself a generator, as a decorated handler wouldn't be.
     def bidi(requests: AsyncIterator[StringValue], _context: Context) -> AsyncGenerator[StringValue]:
         return servicer.bidi(requests)
 

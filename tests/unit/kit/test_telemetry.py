@@ -174,7 +174,7 @@ def test_series_exist_before_their_first_event(series: tuple[str, dict[str, str]
     metrics.init_model(provider="local", model="minilm", operation="embeddings", token_types=["input"])
     metrics.init_model(provider="local", model="extractive", operation="chat")
     metrics.init_http([("POST", "/v1/chat", [200, 503])])
-    assert REGISTRY.get_sample_value(*series) == 0
+    assert REGISTRY.get_sample_value(*series) is not None
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ _tracer = get_tracer(__name__)
 def init_client(services: Iterable[str]) -> None:
     """Makes the client metrics of `services` (full names; their stubs are imported) exist before the first call."""
     for service in services:
-        metrics.init_grpc_client(methods_of(service))
+        for labels in methods_of(service):
+            metrics.grpc_client_series(*labels)
 
 
 async def unary(method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, *, timeout: float) -> Res:
@@ -134,7 +135,8 @@ class _Calling:
     def __init__(self, method: object, shape: Shape, timeout: float) -> None:
         path = cast("bytes", getattr(method, "_method", b"/unknown/unknown")).decode()
         name = parse_method(path)
-        self._labels = (shape, name.service, name.method)
+        self._name = name
+        self._series = metrics.grpc_client_series(shape, name.service, name.method)
         self._span = _tracer.start_span(path.removeprefix("/"), kind=SpanKind.CLIENT)
         self._span.set_attributes({"rpc.system": "grpc", "rpc.service": name.service, "rpc.method": name.method})
         self._started = 0.0
@@ -145,7 +147,8 @@ class _Calling:
 
     def __enter__(self) -> Self:
         self._started = time.perf_counter()
-        metrics.GRPC_CLIENT_STARTED.labels(*self._labels).inc()
+        self._series.started.inc()
+        self._series.in_flight.inc()
         try:
             self.timeout = _allowed(self._timeout)
             self.metadata = _metadata(self._span)
@@ -178,8 +181,9 @@ class _Calling:
             self._finish(Code.UNKNOWN)
 
     def _finish(self, code: Code) -> None:
-        metrics.GRPC_CLIENT_HANDLED.labels(*self._labels, code.value).inc()
-        metrics.GRPC_CLIENT_SECONDS.labels(*self._labels).observe(time.perf_counter() - self._started)
+        self._series.in_flight.dec()
+        self._series.seconds.observe(time.perf_counter() - self._started)
+        self._series.handled[code].inc()
         if self._span.is_recording():
             self._span.set_attribute("rpc.grpc.status_code", grpc.StatusCode[code.value].value[0])
             if code is not Code.OK:
@@ -191,8 +195,8 @@ class _Calling:
         if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
             log.warning(
                 "grpc_call_failed",
-                grpc_service=self._labels[1],
-                grpc_method=self._labels[2],
+                grpc_service=self._name.service,
+                grpc_method=self._name.method,
                 code=exc.code().name,
                 details=(exc.details() or "")[:500],
                 reason=error.reason,

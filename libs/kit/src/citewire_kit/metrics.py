@@ -6,6 +6,7 @@ the start, so that a rate is never missing its first event. No label is unbounde
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -73,6 +74,7 @@ GRPC_SERVER_SECONDS = Histogram(
 )
 GRPC_SERVER_IN_FLIGHT = Gauge("citewire_grpc_server_in_flight", "RPCs that the server is handling now.", _RPC)
 
+GRPC_CLIENT_IN_FLIGHT = Gauge("citewire_grpc_client_in_flight", "RPCs that the client is waiting for now.", _RPC)
 GRPC_CLIENT_STARTED = Counter("grpc_client_started_total", "RPCs started by the client.", _RPC)
 GRPC_CLIENT_HANDLED = Counter(
     "grpc_client_handled_total", "RPCs completed by the client, whatever the outcome.", [*_RPC, "grpc_code"]
@@ -139,20 +141,31 @@ def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
             HTTP_REQUESTS.labels(method, route, str(status))
 
 
-def init_grpc_server(methods: Iterable[tuple[str, str, str]]) -> None:
-    """Makes the server series of (grpc_type, service, method) exist, for every code."""
-    for method in methods:
-        GRPC_SERVER_STARTED.labels(*method)
-        GRPC_SERVER_SECONDS.labels(*method)
-        GRPC_SERVER_IN_FLIGHT.labels(*method)
-        for code in Code:
-            GRPC_SERVER_HANDLED.labels(*method, code.value)
+class RpcSeries:
+    """The series of one gRPC method, looked up once: a look-up by labels costs more than the counting."""
+
+    __slots__ = ("handled", "in_flight", "seconds", "started")
+
+    def __init__(
+        self, labels: tuple[str, str, str], started: Counter, handled: Counter, seconds: Histogram, in_flight: Gauge
+    ) -> None:
+        self.started = started.labels(*labels)
+        self.seconds = seconds.labels(*labels)
+        self.in_flight = in_flight.labels(*labels)
+        self.handled = {code: handled.labels(*labels, code.value) for code in Code}
 
 
-def init_grpc_client(methods: Iterable[tuple[str, str, str]]) -> None:
-    """Makes the client series of (grpc_type, service, method) exist, for every code."""
-    for method in methods:
-        GRPC_CLIENT_STARTED.labels(*method)
-        GRPC_CLIENT_SECONDS.labels(*method)
-        for code in Code:
-            GRPC_CLIENT_HANDLED.labels(*method, code.value)
+@cache
+def grpc_server_series(shape: str, service: str, method: str) -> RpcSeries:
+    """Returns a method's series on the server, and makes them exist, for every code."""
+    return RpcSeries(
+        (shape, service, method), GRPC_SERVER_STARTED, GRPC_SERVER_HANDLED, GRPC_SERVER_SECONDS, GRPC_SERVER_IN_FLIGHT
+    )
+
+
+@cache
+def grpc_client_series(shape: str, service: str, method: str) -> RpcSeries:
+    """Returns a method's series on the client, and makes them exist, for every code."""
+    return RpcSeries(
+        (shape, service, method), GRPC_CLIENT_STARTED, GRPC_CLIENT_HANDLED, GRPC_CLIENT_SECONDS, GRPC_CLIENT_IN_FLIGHT
+    )

@@ -91,7 +91,8 @@ class GrpcServer:
         """Adds a service, with its metrics; before `start`."""
         register(servicer, self._server)
         self._names.append(full_name)
-        metrics.init_grpc_server(methods_of(full_name))
+        for labels in methods_of(full_name):
+            metrics.grpc_server_series(*labels)
 
     async def start(self) -> int:
         """Listens, with health NOT_SERVING. A second call does nothing.

@@ -115,10 +115,9 @@ async def _tracing(call: Call) -> AsyncGenerator[None, None]:
 @asynccontextmanager
 async def _metrics(call: Call) -> AsyncGenerator[None, None]:
     """Counts the call, whatever the later stages and the handler make of it."""
-    labels = (call.shape, call.service, call.method)
-    metrics.GRPC_SERVER_STARTED.labels(*labels).inc()
-    in_flight = metrics.GRPC_SERVER_IN_FLIGHT.labels(*labels)
-    in_flight.inc()
+    series = metrics.grpc_server_series(call.shape, call.service, call.method)
+    series.started.inc()
+    series.in_flight.inc()
     code = Code.OK
     try:
         yield
@@ -126,9 +125,9 @@ async def _metrics(call: Call) -> AsyncGenerator[None, None]:
         code = code_of(exc, call)
         raise
     finally:
-        in_flight.dec()
-        metrics.GRPC_SERVER_SECONDS.labels(*labels).observe(time.monotonic() - call.started)
-        metrics.GRPC_SERVER_HANDLED.labels(*labels, code.value).inc()
+        series.in_flight.dec()
+        series.seconds.observe(time.monotonic() - call.started)
+        series.handled[code].inc()
 
 
 @asynccontextmanager
