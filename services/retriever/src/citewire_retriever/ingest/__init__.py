@@ -1,0 +1,1 @@
+"""Ingest: the worker that turns what was uploaded into chunks and vectors."""

@@ -28,8 +28,8 @@ CREATE TABLE corpus.ingest_jobs (
         ON DELETE CASCADE,
     CHECK ((state = 'running') = (lease_until IS NOT NULL))
 );
--- For the claim, which looks over all tenants.
-CREATE INDEX ingest_jobs_queued ON corpus.ingest_jobs (next_run_at, org_id) WHERE state = 'queued';
+-- For the claim, which looks over all tenants: it steps from one with queued jobs to the next, and takes its oldest.
+CREATE INDEX ingest_jobs_queued ON corpus.ingest_jobs (kind, org_id, next_run_at, job_id) WHERE state = 'queued';
 CREATE INDEX ingest_jobs_running ON corpus.ingest_jobs (lease_until) WHERE state = 'running';
 
 SELECT corpus.protect('ingest_jobs');

@@ -1,0 +1,59 @@
+"""Builds the worker from its settings, and closes it in reverse. `python -m citewire_retriever worker` calls `main`."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from citewire_kit import telemetry
+from citewire_kit.channel import open_channel
+from citewire_kit.postgres import open_pool
+from citewire_kit.server import run, stop_signal
+from citewire_kit.settings import load_settings
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from citewire_retriever.ingest.pipeline import Pipeline
+from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.spool import spool_folder
+from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.worker import Worker
+
+
+def main() -> None:
+    """Runs the worker until SIGTERM or SIGINT."""
+    settings = load_settings(WorkerSettings)
+    process = telemetry.setup("worker", settings)
+    try:
+        run(work_until_signal(settings))
+    finally:
+        process.shutdown()
+
+
+async def work_until_signal(settings: WorkerSettings) -> None:
+    """Works until the process is told to end."""
+    stop = stop_signal()
+    async with AsyncExitStack() as stack:
+        metrics_server = telemetry.start_metrics_server(settings)
+        stack.callback(metrics_server.close)
+        await work(settings, stop)
+
+
+async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
+    """Works until `stop` is set."""
+    async with AsyncExitStack() as stack:
+        dsn = settings.dsn.get_secret_value()
+        # A job holds at most one connection at a time; claims, leases and measurements need some of their own.
+        pool = await open_pool(dsn, max_size=settings.concurrency + 4, name="citewire-worker")
+        stack.push_async_callback(pool.close)
+        channel = open_channel(settings.embedder_target)
+        stack.push_async_callback(channel.close)
+        folder = stack.enter_context(spool_folder(settings.spool_dir))
+        rules = SandboxRules(
+            seconds=settings.parse_seconds,
+            memory_mib=settings.parse_memory_mib,
+            jobs=settings.parse_jobs,
+            limits=settings.parse_limits(),
+        )
+        sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency))
+        store = PostgresJobStore(pool, dsn)
+        embedder = GrpcEmbedder(channel, batch_seconds=settings.embed_seconds)
+        pipeline = Pipeline(store, embedder, sandbox, folder, settings)
+        await Worker(store, pipeline, settings).run(stop)

@@ -1,0 +1,236 @@
+"""Cuts a document into chunks that follow its structure and fit the embedding model's window.
+
+The same document, rules and counter always give the same chunks.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from citewire_retriever.ingest.chunks import SEPARATOR, Chunk, ChunkRules, TokenCounter
+from citewire_retriever.ingest.cutting import Piece, divide
+from citewire_retriever.ingest.document import LineIndex, ParsedDocument
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.grouping import Group, group, is_mere_heading, leaves, take_apart
+from citewire_retriever.ingest.packing import pack
+
+_CHARS_PER_TOKEN = 16
+_LEAST_ROOM = 8
+
+
+async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: TokenCounter) -> list[Chunk]:
+    """Cuts a document.
+
+    A chunk never holds parts of two pages, headed sections, top-level definitions or table rows. Small parts of a
+    section are put together up to the target; what is too long for the window is cut at its best places (members,
+    paragraphs, sentences, lines, words), and only then some sentences are repeated.
+
+    Args:
+        document: What a parser made of the file.
+        title: The document's title, which is embedded with every chunk.
+        rules: Sizes.
+        count: Counts tokens, many texts at a time.
+
+    Returns:
+        The chunks in order of the text.
+
+    Raises:
+        IngestError: TOO_LARGE if there are more than the rules allow.
+    """
+    return await _Chunker(document, title, rules, count).run()
+
+
+@dataclass(slots=True)
+class _Cut:
+    """A chunk to be: pieces first to last of a group, which are neighbours in its source."""
+
+    group: Group
+    start: int
+    end: int
+    tokens: int = 0
+
+    @property
+    def text(self) -> str:
+        return self.group.source[self.start : self.end]
+
+
+class _Chunker:
+    def __init__(self, document: ParsedDocument, title: str, rules: ChunkRules, count: TokenCounter) -> None:
+        self.document = document
+        self.title = " ".join(title.split())
+        self.rules = rules
+        self.count = count
+        self.headers: dict[str, tuple[str, int]] = {}
+        self.cuts_made = 0
+
+    async def run(self) -> list[Chunk]:
+        groups = await asyncio.to_thread(group, self.document)
+        await self._fit(groups)
+        cuts = await self._pack(list(leaves(groups)))
+        lines = LineIndex(self.document.text) if self.document.has_lines else None
+        return await asyncio.to_thread(self._finish, cuts, lines)
+
+    async def _fit(self, groups: list[Group]) -> None:
+        """Cuts until every piece fits its group's room. Counts all that is open at a time: the counter is remote."""
+        unfit = groups
+        while unfit:
+            await self._measure_headers(unfit)
+            await self._measure_pieces(unfit)
+            unfit = await asyncio.to_thread(self._divide, unfit)
+            self._check(sum(1 for _ in leaves(groups)))
+
+    def _divide(self, groups: list[Group]) -> list[Group]:
+        """Cuts what is too long, and returns the groups that must be measured again."""
+        again: list[Group] = []
+        for each in groups:
+            if all(self._fits(each, piece) for piece in each.pieces):
+                continue
+            each.parts = take_apart(each, self.document.text)
+            if each.parts:
+                again += each.parts
+                continue
+            pieces: list[Piece] = []
+            for piece in each.pieces:
+                pieces += [piece] if self._fits(each, piece) else self._cut(each, piece)
+            each.pieces = pieces
+            again.append(each)
+        return again
+
+    def _cut(self, each: Group, piece: Piece) -> list[Piece]:
+        parts = max(piece.tokens // each.room, (piece.end - piece.start) // self._most_chars(each)) + 1
+        self.cuts_made += 1
+        return divide(each.source, piece, parts, self.cuts_made)
+
+    def _fits(self, each: Group, piece: Piece) -> bool:
+        length = piece.end - piece.start
+        return length <= 1 or (length <= self._most_chars(each) and 0 <= piece.tokens <= each.room)
+
+    def _most_chars(self, each: Group) -> int:
+        """A bound in characters too: a tokenizer may take a megabyte without a space for one unknown word."""
+        return each.room * _CHARS_PER_TOKEN
+
+    async def _measure_pieces(self, groups: list[Group]) -> None:
+        """Counts the pieces that aren't counted yet. What is surely too long isn't worth counting."""
+        open_pieces = [
+            (each, piece)
+            for each in groups
+            for piece in each.pieces
+            if piece.tokens < 0 and piece.end - piece.start <= self._most_chars(each)
+        ]
+        counts = await self.count([each.source[piece.start : piece.end] for each, piece in open_pieces])
+        for (_, piece), tokens in zip(open_pieces, counts, strict=True):
+            piece.tokens = tokens
+
+    async def _measure_headers(self, groups: list[Group]) -> None:
+        """Finds title and section of each group, shortened to their share of the window, and the room that is left."""
+        sections = list(dict.fromkeys(each.section for each in groups if each.section not in self.headers))
+        budget = int(self.rules.max_tokens * self.rules.header_share)
+        headers = [self._header(section) for section in sections]
+        counts = await self.count(headers)
+        while any(tokens > budget for tokens in counts):
+            headers = [
+                _shortened(header, budget / tokens) if tokens > budget else header
+                for header, tokens in zip(headers, counts, strict=True)
+            ]
+            counts = await self.count(headers)
+        self.headers.update(zip(sections, zip(headers, counts, strict=True), strict=True))
+        for each in groups:
+            each.header, each.header_tokens = self.headers[each.section]
+            each.room = max(_LEAST_ROOM, self.rules.max_tokens - each.header_tokens)
+
+    def _header(self, section: str) -> str:
+        # A document's first heading usually is its title: once is enough.
+        names = [part for part in section.split(SEPARATOR) if part and part != self.title]
+        return "\n".join(part for part in (self.title, SEPARATOR.join(names)) if part)
+
+    async def _pack(self, groups: list[Group]) -> list[_Cut]:
+        """Puts pieces together, and checks the whole: joined texts can have more tokens than their parts."""
+        cuts: dict[int, list[_Cut]] = {}
+        open_groups = list(enumerate(groups))
+        while open_groups:
+            for index, each in open_groups:
+                spans = pack(
+                    each.pieces, min(each.room, self.rules.target_tokens), each.room, self.rules.overlap_tokens
+                )
+                cuts[index] = [
+                    _Cut(each, start, end)
+                    for start, end in spans
+                    if len(spans) == 1 or not is_mere_heading(each, start, end)
+                ]
+            self._check(sum(len(part) for part in cuts.values()))
+            fresh = [cut for index, _ in open_groups for cut in cuts[index]]
+            for cut, tokens in zip(fresh, await self.count([cut.text for cut in fresh]), strict=True):
+                cut.tokens = tokens
+            open_groups = [(index, each) for index, each in open_groups if _shrink(each, cuts[index])]
+            await self._fit_again([each for _, each in open_groups])
+        return [cut for index in range(len(groups)) for cut in cuts[index]]
+
+    async def _fit_again(self, groups: list[Group]) -> None:
+        unfit = groups
+        while unfit:
+            unfit = await asyncio.to_thread(self._recut, unfit)
+            await self._measure_pieces(unfit)
+
+    def _recut(self, groups: list[Group]) -> list[Group]:
+        again: list[Group] = []
+        for each in groups:
+            if all(self._fits(each, piece) for piece in each.pieces):
+                continue
+            each.pieces = [
+                part
+                for piece in each.pieces
+                for part in ([piece] if self._fits(each, piece) else self._cut(each, piece))
+            ]
+            again.append(each)
+        return again
+
+    def _check(self, chunks: int) -> None:
+        if chunks > self.rules.max_chunks:
+            raise IngestError(
+                IngestCode.TOO_LARGE, f"The document becomes more than {self.rules.max_chunks:,} passages: split it."
+            )
+
+    def _finish(self, cuts: Sequence[_Cut], lines: LineIndex | None) -> list[Chunk]:
+        return [_chunk(index, cut, lines) for index, cut in enumerate(cuts)]
+
+
+def _shrink(each: Group, cuts: list[_Cut]) -> bool:
+    """Makes a group's room smaller if a joined text is too long; says whether it must be packed again."""
+    excess = max((cut.tokens for cut in cuts), default=0) - each.room
+    if excess <= 0 or each.room <= _LEAST_ROOM:
+        return False
+    each.room = max(_LEAST_ROOM, each.room - excess - 1)
+    return True
+
+
+def _shortened(header: str, share: float) -> str:
+    """The beginning of a header, at most this share of it and less than all of it, up to the end of a word."""
+    most = max(0, min(len(header) - 1, int(len(header) * share)))
+    short = header[:most]
+    return (short.rpartition(" ")[0] or short).rstrip(" >\n")
+
+
+def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
+    each = cut.group
+    start, end = each.span or (cut.start, cut.end)
+    start_line = lines.line_of(start) if lines else None
+    end_line = lines.line_of(max(start, end - 1)) if lines else None
+    is_first = cut.start == each.pieces[0].start
+    if is_first and each.line is not None and end_line is not None and each.line <= end_line:
+        start_line = each.line
+    text = cut.text
+    return Chunk(
+        index=index,
+        text=text,
+        token_count=cut.tokens,
+        content_hash=hashlib.sha256(text.encode("utf-8")).digest(),
+        section=each.section,
+        page=each.page,
+        row=each.row,
+        start_line=start_line,
+        end_line=end_line,
+        char_start=start,
+        char_end=end,
+        header=each.header,
+    )

@@ -1,0 +1,75 @@
+"""What a document is cut into, and what of it is embedded."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+SEPARATOR = " > "
+"""Joins the headings of a section's path."""
+
+TokenCounter = Callable[[Sequence[str]], Awaitable[list[int]]]
+"""Counts the tokens of each text as the embedding model sees it, special tokens excluded; an empty text has 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkRules:
+    """How large chunks become, in tokens of the embedding model, special tokens excluded.
+
+    Attributes:
+        max_tokens: What the model takes of title, section and text together. Nothing longer is ever made.
+        target_tokens: Where a chunk of small parts is closed. A part (paragraph, row, definition) that is larger, but
+            fits the window, stays whole.
+        overlap_tokens: How much of the sentences before a cut is repeated behind it.
+        header_share: Share of the window that title and section may take; what is longer is shortened.
+        max_chunks: Chunks of one document; more is an error.
+    """
+
+    max_tokens: int
+    target_tokens: int = 160
+    overlap_tokens: int = 32
+    header_share: float = 0.25
+    max_chunks: int = 200_000
+
+    def __post_init__(self) -> None:
+        if self.max_tokens < 16:
+            raise ValueError("a window of fewer than 16 tokens leaves no room for text")
+        if not 0 < self.header_share <= 0.5:
+            raise ValueError("header_share must be above 0 and at most 0.5")
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document that is found and cited as one.
+
+    Attributes:
+        index: Its order in the version, from 0.
+        text: Its text: the stored text between char_start and char_end; for a row of a Markdown table, its
+            ``column: value`` pairs, and the span is that of the row.
+        token_count: Tokens of the text alone.
+        content_hash: SHA-256 of the text in UTF-8.
+        section: Heading path, or path of names in source code, joined by ``SEPARATOR``; empty if there is none.
+        page: Page, from 1; None if the format has none.
+        row: Line of the sheet, header = 1; None if it isn't a sheet's row.
+        start_line: First line, from 1, of the definition if it starts here; None if the format has no lines.
+        end_line: Last line.
+        char_start: Start in the stored text, in code points.
+        char_end: End, exclusive.
+        header: What is embedded before the text, by `embedding_input`; shortened to its share of the window.
+    """
+
+    index: int
+    text: str
+    token_count: int
+    content_hash: bytes
+    section: str
+    page: int | None
+    row: int | None
+    start_line: int | None
+    end_line: int | None
+    char_start: int
+    char_end: int
+    header: str
+
+
+def embedding_input(header: str, text: str) -> str:
+    """What is embedded for a chunk: the document's title and section above the text."""
+    return f"{header}\n{text}" if header else text

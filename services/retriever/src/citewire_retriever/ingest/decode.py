@@ -1,0 +1,124 @@
+"""Bytes to text: the encoding is found, never asked for."""
+
+import codecs
+import re
+import unicodedata
+
+from charset_normalizer import from_bytes
+
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+_BOMS: tuple[tuple[bytes, str], ...] = (
+    # UTF-32's little-endian mark starts with UTF-16's, so it is looked for first.
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_SAMPLE = 65_536
+# Control characters that no text file has a use for. Tab, LF, FF and CR are not among them.
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_MAX_CONTROL_SHARE = 0.01
+_INSIDE_WORDS = "\u2019\u00ad\u2013\u2014\u00b7"  # apostrophe, hyphens, dashes, the Catalan dot
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+def decode(data: bytes, *, what: str = "file") -> str:
+    """Decodes a text file: byte order mark, UTF-8, UTF-16 by its zero bytes, else a single-byte encoding by content.
+
+    Args:
+        data: The whole file.
+        what: The thing to name in the error's text.
+
+    Returns:
+        Text as `clean` leaves it.
+
+    Raises:
+        IngestError: UNSUPPORTED_FORMAT if the bytes aren't text.
+    """
+    text = _decode_raw(data)
+    if text is None or _is_binary(text):
+        raise IngestError(
+            IngestCode.UNSUPPORTED_FORMAT,
+            f"The {what} holds binary data, not text in a known encoding: save it as UTF-8 text.",
+        )
+    return clean(text)
+
+
+def clean(text: str) -> str:
+    """Makes text storable: line ends as LF; no byte order mark, no control characters (NUL), no lone surrogates."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = text.removeprefix("\ufeff")
+    text = _CONTROL.sub("", text)
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _decode_raw(data: bytes) -> str | None:
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            try:
+                return data.decode(encoding)
+            except UnicodeDecodeError:
+                break
+    wide = _utf16_without_mark(data)
+    if wide is not None:
+        try:
+            return data.decode(wide)
+        except UnicodeDecodeError:
+            return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _decode_single_byte(data)
+
+
+def _utf16_without_mark(data: bytes) -> str | None:
+    """UTF-16 text in a mostly Latin script has a zero in every second byte, and hardly any in between."""
+    sample = data[: _SAMPLE & ~1]
+    if len(sample) < 4 or len(data) % 2:
+        return None
+    half = len(sample) // 2
+    even, odd = sample[0::2].count(0), sample[1::2].count(0)
+    if odd > 0.4 * half and even < 0.05 * half:
+        return "utf-16-le"
+    if even > 0.4 * half and odd < 0.05 * half:
+        return "utf-16-be"
+    return None
+
+
+def _decode_single_byte(data: bytes) -> str | None:
+    if b"\0" in data[:_SAMPLE]:
+        return None
+    western = data.decode("cp1252", errors="replace")
+    if _looks_western(western[:_SAMPLE]):
+        return western
+    best = from_bytes(data[:_SAMPLE]).best()
+    if best is None:
+        return western
+    return data.decode(best.encoding, errors="replace")
+
+
+def _looks_western(text: str) -> bool:
+    """Whether cp1252 gives believable words.
+
+    A guess over few bytes is worse than the commonest encoding; other encodings betray themselves by words made of
+    accented letters only (Cyrillic, Greek) or by signs in the middle of words (Central European).
+    """
+    letters = accented = odd = 0
+    for before, char, after in zip(" " + text, text, text[1:] + " ", strict=False):
+        if not char.isascii():
+            category = unicodedata.category(char)
+            if category[0] == "L":
+                accented += 1
+            elif char == "\ufffd" or (before.isalpha() and after.isalpha() and char not in _INSIDE_WORDS):
+                odd += 1
+        if char.isalpha():
+            letters += 1
+    return accented <= 0.3 * max(letters, 1) and odd <= 0.1 * max(accented, 9)
+
+
+def _is_binary(text: str) -> bool:
+    sample = text[:_SAMPLE]
+    return len(_CONTROL.findall(sample)) > _MAX_CONTROL_SHARE * max(len(sample), 100)

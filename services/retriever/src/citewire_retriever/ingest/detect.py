@@ -1,0 +1,187 @@
+"""Which format a file is: by its content first, by its name and media type where content can't tell."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from citewire_retriever.ingest.document import Format
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+SUPPORTED = "PDF, Markdown, HTML, CSV and TSV, plain text, source code"
+
+_BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
+    (b"PK\x05\x06", "an empty ZIP archive"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\x00", "a TIFF image"),
+    (b"MM\x00*", "a TIFF image"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"OggS", "an audio or video file"),
+    (b"ID3", "an audio file"),
+    (b"{\\rtf", "an RTF document"),
+)
+_UNSUPPORTED_SUFFIX = {
+    ".docx": "Word documents", ".doc": "Word documents", ".odt": "OpenDocument texts", ".rtf": "RTF documents",
+    ".xlsx": "Excel sheets", ".xls": "Excel sheets", ".ods": "OpenDocument sheets",
+    ".pptx": "PowerPoint slides", ".ppt": "PowerPoint slides", ".odp": "OpenDocument slides",
+    ".epub": "E-books", ".eml": "E-mails", ".msg": "E-mails",
+}  # fmt: skip
+_SUFFIX_FORMAT = {
+    **dict.fromkeys((".md", ".markdown", ".mdown", ".mkd", ".mdx"), Format.MARKDOWN),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), Format.HTML),
+    **dict.fromkeys((".csv", ".tsv", ".tab", ".psv"), Format.SHEET),
+    **dict.fromkeys((".txt", ".text", ".log", ".rst", ".adoc", ".org", ".tex", ".json", ".jsonl", ".yaml", ".yml",
+                     ".toml", ".ini", ".cfg", ".conf", ".properties", ".xml", ".srt", ".vtt", ".diff", ".patch"),
+                    Format.TEXT),
+    ".pdf": Format.PDF,
+}  # fmt: skip
+_LANGUAGES = {
+    "python": (".py", ".pyi", ".pyw"),
+    "javascript": (".js", ".mjs", ".cjs", ".jsx"),
+    "typescript": (".ts", ".mts", ".cts"),
+    "tsx": (".tsx",),
+    "go": (".go",),
+    "java": (".java",),
+    "rust": (".rs",),
+    "c": (".c", ".h"),
+    "cpp": (".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"),
+    "csharp": (".cs",),
+    "ruby": (".rb",),
+    "php": (".php",),
+    "bash": (".sh", ".bash"),
+    # No grammar: cut by indentation.
+    "kotlin": (".kt", ".kts"),
+    "swift": (".swift",),
+    "scala": (".scala",),
+    "lua": (".lua",),
+    "perl": (".pl", ".pm"),
+    "r": (".r",),
+    "sql": (".sql",),
+    "protobuf": (".proto",),
+    "dart": (".dart",),
+    "elixir": (".ex", ".exs"),
+    "haskell": (".hs",),
+    "zig": (".zig",),
+    "css": (".css", ".scss", ".less"),
+    "vue": (".vue", ".svelte"),
+}
+_SUFFIX_LANGUAGE = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
+_FILE_LANGUAGE = {"dockerfile": "docker", "makefile": "make", "rakefile": "ruby", "gemfile": "ruby"}
+_SHEBANG = re.compile(rb"#!\s*\S*?/(?:env\s+(?:-S\s+)?)?(python|node|bash|sh|ruby|php|perl)[\d.]*\s")
+_SHEBANG_LANGUAGE = {b"python": "python", b"node": "javascript", b"bash": "bash", b"sh": "bash", b"ruby": "ruby",
+                     b"php": "php", b"perl": "perl"}  # fmt: skip
+_MEDIA_FORMAT = {
+    "application/pdf": Format.PDF,
+    "text/markdown": Format.MARKDOWN,
+    "text/x-markdown": Format.MARKDOWN,
+    "text/html": Format.HTML,
+    "application/xhtml+xml": Format.HTML,
+    "text/csv": Format.SHEET,
+    "text/tab-separated-values": Format.SHEET,
+}
+_MEDIA_LANGUAGE = {
+    "text/x-python": "python", "application/x-python-code": "python", "text/javascript": "javascript",
+    "application/javascript": "javascript", "text/typescript": "typescript", "text/x-go": "go", "text/x-java": "java",
+    "text/x-java-source": "java", "text/rust": "rust", "text/x-rust": "rust", "text/x-c": "c", "text/x-csrc": "c",
+    "text/x-c++src": "cpp", "application/x-sh": "bash", "text/x-shellscript": "bash", "text/x-ruby": "ruby",
+    "application/x-php": "php",
+}  # fmt: skip
+_OUR_MEDIA = {
+    Format.PDF: "application/pdf",
+    Format.MARKDOWN: "text/markdown",
+    Format.HTML: "text/html",
+    Format.TEXT: "text/plain",
+}
+_HTML_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html)[\s>]",
+    re.I | re.S,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """What a file is.
+
+    Attributes:
+        format: The parser to use.
+        media_type: The media type by content and name, whatever the client said.
+        language: Programming language of source code; empty otherwise.
+    """
+
+    format: Format
+    media_type: str
+    language: str = ""
+
+
+def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
+    """Finds a file's format.
+
+    Args:
+        head: Its first 64 KiB, or all of it if it is shorter.
+        file_name: Its name; empty for text that wasn't a file.
+        media_type: What the client believes; used only where content and name don't tell.
+
+    Raises:
+        IngestError: EMPTY, CORRUPT (named .pdf and isn't one), UNSUPPORTED_FORMAT.
+    """
+    if not head:
+        raise IngestError(IngestCode.EMPTY, "The file is empty.")
+    name = PurePosixPath(file_name.replace("\\", "/")).name.lower()
+    suffix = PurePosixPath(name).suffix
+    if b"%PDF-" in head[:1024]:
+        return Detected(Format.PDF, _OUR_MEDIA[Format.PDF])
+    _refuse_binary(head, suffix)
+    if suffix == ".pdf":
+        raise IngestError(IngestCode.CORRUPT, "The file is named .pdf but isn't a PDF.")
+    language = _SUFFIX_LANGUAGE.get(suffix) or _FILE_LANGUAGE.get(name)
+    if language is not None:
+        return _code(language)
+    by_name = _SUFFIX_FORMAT.get(suffix)
+    if by_name is not Format.SHEET and _HTML_START.match(head):
+        return Detected(Format.HTML, _OUR_MEDIA[Format.HTML])
+    if by_name is not None:
+        return _plain(by_name, suffix)
+    return _by_media_type(head, media_type.partition(";")[0].strip().lower())
+
+
+def _refuse_binary(head: bytes, suffix: str) -> None:
+    kind = next((text for magic, text in _BINARY_MAGIC if head.startswith(magic)), None)
+    if suffix in _UNSUPPORTED_SUFFIX:
+        kind = kind or "such a file"
+        message = f"{_UNSUPPORTED_SUFFIX[suffix]} ({suffix}) can't be read yet. Supported: {SUPPORTED}."
+    else:
+        message = f"The file is {kind}, whatever its name. Supported: {SUPPORTED}."
+    if kind is not None:
+        raise IngestError(IngestCode.UNSUPPORTED_FORMAT, message)
+
+
+def _by_media_type(head: bytes, media_type: str) -> Detected:
+    """A name that says nothing: the client's media type, then a shebang line, else plain text."""
+    if media_type == "application/pdf":
+        raise IngestError(IngestCode.CORRUPT, "The file was sent as a PDF but isn't one.")
+    if media_type in _MEDIA_LANGUAGE:
+        return _code(_MEDIA_LANGUAGE[media_type])
+    shebang = _SHEBANG.match(head[:200])
+    if shebang:
+        return _code(_SHEBANG_LANGUAGE[shebang.group(1)])
+    found = _MEDIA_FORMAT.get(media_type, Format.TEXT)
+    return _plain(found, ".tsv" if media_type == "text/tab-separated-values" else "")
+
+
+def _code(language: str) -> Detected:
+    return Detected(Format.CODE, f"text/x-{language}", language)
+
+
+def _plain(found: Format, suffix: str) -> Detected:
+    if found is Format.SHEET:
+        return Detected(found, "text/tab-separated-values" if suffix in {".tsv", ".tab"} else "text/csv")
+    return Detected(found, _OUR_MEDIA[found])

@@ -1,0 +1,169 @@
+"""What a parser makes of a file: stored text, and typed blocks that point into it."""
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+
+class Format(StrEnum):
+    """The formats that are read."""
+
+    MARKDOWN = "markdown"
+    TEXT = "text"
+    HTML = "html"
+    PDF = "pdf"
+    SHEET = "sheet"
+    CODE = "code"
+
+
+class BlockKind(StrEnum):
+    """What a block is; decides where it may be cut and what it may share a chunk with."""
+
+    HEADING = "heading"
+    """Opens a section of its level. Its words belong to the first chunk of the section."""
+    PARAGRAPH = "paragraph"
+    """Prose. Cut between sentences if it must be."""
+    LIST = "list"
+    """A list; its children are its items."""
+    CODE = "code"
+    """Lines that are cut only between lines."""
+    DEFINITION = "definition"
+    """A definition of source code. Never shares a chunk; its children are its members."""
+    ROW = "row"
+    """A table row. Never shares a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One piece of a document.
+
+    Attributes:
+        kind: What it is.
+        start: Where it starts in the stored text, in code points.
+        end: Where it ends, exclusive.
+        level: Level of a heading, 1–6; 0 otherwise.
+        label: A heading's plain text, or a definition's name.
+        page: Page, from 1; None if the format has none.
+        row: Line of the sheet, from 1 (the header); None if it isn't a sheet's row.
+        start_line: First line, from 1 (of a definition: with its decorators, without the comments above it); None if
+            the format has no lines.
+        end_line: Last line.
+        text: The row as ``column: value`` pairs where the stored text has another form (a Markdown table); None where
+            the stored text between start and end is the text.
+        children: Parts in order, for a list or a definition; they needn't cover all of it.
+    """
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+    label: str = ""
+    page: int | None = None
+    row: int | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+    text: str | None = None
+    children: tuple["Block", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """A file's text and structure.
+
+    Attributes:
+        format: How it was read.
+        media_type: Its media type by content and name.
+        text: The stored text that every span points into. For Markdown, plain text and source code it is the file
+            (decoded, line ends as LF); for the others it is rendered by the parser.
+        blocks: In order of the text, not overlapping; every word of the text is in one.
+        title: Found in the document; None if it names none.
+        pages: Number of pages; None if the format has none.
+        has_lines: Whether lines of the text are lines of the file.
+    """
+
+    format: Format
+    media_type: str
+    text: str
+    blocks: tuple[Block, ...]
+    title: str | None = None
+    pages: int | None = None
+    has_lines: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ParseLimits:
+    """Bounds on what one file may become.
+
+    Attributes:
+        max_chars: Code points of stored text.
+        max_pages: Pages of a PDF.
+        max_blocks: Blocks of any kind (rows of a sheet above all).
+    """
+
+    max_chars: int = 32_000_000
+    max_pages: int = 10_000
+    max_blocks: int = 500_000
+
+
+@dataclass(slots=True)
+class TextBuilder:
+    """Renders stored text piece by piece, for formats whose file isn't text, and keeps to the limits."""
+
+    limits: ParseLimits
+    blocks: list[Block] = field(default_factory=list[Block])
+    _parts: list[str] = field(default_factory=list[str])
+    _length: int = 0
+
+    def write(self, text: str, *, separator: str = "\n\n") -> tuple[int, int]:
+        """Appends a piece after a separator (none before the first) and returns its span."""
+        if self._length:
+            self._parts.append(separator)
+            self._length += len(separator)
+        start = self._length
+        self._parts.append(text)
+        self._length += len(text)
+        if self._length > self.limits.max_chars:
+            raise too_much_text(self.limits)
+        return start, self._length
+
+    def add(self, block: Block) -> None:
+        """Appends a block that points at what was written."""
+        self.blocks.append(block)
+        check_blocks(len(self.blocks), self.limits)
+
+    def text(self) -> str:
+        """Everything written so far."""
+        return "".join(self._parts)
+
+
+def too_much_text(limits: ParseLimits) -> IngestError:
+    """The error for a document whose text passes the limit."""
+    return IngestError(
+        IngestCode.TOO_LARGE, f"The document holds more than {limits.max_chars:,} characters of text: split it."
+    )
+
+
+def check_blocks(count: int, limits: ParseLimits) -> None:
+    """Raises IngestError(TOO_LARGE) if a document has more blocks than it may."""
+    if count > limits.max_blocks:
+        raise IngestError(
+            IngestCode.TOO_LARGE,
+            f"The document has more than {limits.max_blocks:,} rows or paragraphs: split it.",
+        )
+
+
+class LineIndex:
+    """Finds the line of an offset: lines are counted from 1 and end at LF, as editors count them."""
+
+    def __init__(self, text: str) -> None:
+        self.starts = [0]
+        position = text.find("\n")
+        while position >= 0:
+            self.starts.append(position + 1)
+            position = text.find("\n", position + 1)
+
+    def line_of(self, offset: int) -> int:
+        """The line, from 1, that holds the offset."""
+        return bisect_right(self.starts, offset)

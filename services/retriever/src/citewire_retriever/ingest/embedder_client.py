@@ -1,0 +1,97 @@
+"""The embedder over gRPC: the one place of ingest that knows its messages."""
+
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing
+
+import grpc
+import numpy as np
+from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1 import embedder_pb2_grpc
+
+from citewire_kit import client
+from citewire_kit.errors import DataLoss, FailedPrecondition
+from citewire_retriever.ingest.ports import Embedder, ModelWindow, Vectors
+from citewire_retriever.model import Space
+
+MAX_INPUTS = 256
+MAX_BYTES = 1024 * 1024
+_COUNT_SECONDS = 30.0
+_SERVICE = "citewire.embedder.v1.EmbedderService"
+
+
+class GrpcEmbedder(Embedder):
+    """See `Embedder`."""
+
+    def __init__(self, channel: grpc.aio.Channel, *, batch_seconds: float) -> None:
+        """Takes an open channel.
+
+        Args:
+            channel: To the embedder.
+            batch_seconds: Longest that one batch may take, waiting for the embedder's turn included.
+        """
+        self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
+        self._batch_seconds = batch_seconds
+        client.init_client([_SERVICE])
+
+    async def window(self, model: str) -> ModelWindow:  # noqa: D102 - see the base
+        request = pb.CountTokensRequest(inputs=[""], model=model)
+        response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
+        return ModelWindow(_space(response.space), response.max_input_tokens - response.special_tokens)
+
+    async def count(self, model: str, texts: Sequence[str]) -> list[int]:  # noqa: D102 - see the base
+        counts: list[int] = []
+        for batch in batches(texts, most=MAX_INPUTS):
+            request = pb.CountTokensRequest(inputs=batch, model=model)
+            response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
+            if len(response.counts) != len(batch):
+                raise DataLoss("the embedder counted other texts than it was sent", reason="INTERNAL")
+            counts += response.counts
+        return counts
+
+    async def embed(self, space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:  # noqa: D102 - see the base
+        calling = client.bidi(
+            self._stub.EmbedStream, _requests(space, batches), timeout=self._batch_seconds * len(batches)
+        )
+        answered = 0
+        async with aclosing(calling) as responses:
+            async for response in responses:
+                if answered == len(batches) or response.batch_id != answered:
+                    raise DataLoss("the embedder answered another batch than it was sent", reason="INTERNAL")
+                yield _vectors(space, response.batch, len(batches[answered]))
+                answered += 1
+        if answered != len(batches):
+            raise DataLoss("the embedder answered fewer batches than it was sent", reason="INTERNAL")
+
+
+def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> list[list[str]]:
+    """Groups texts, in order, so that each group fits one request. A text above the limit has a group of its own."""
+    groups: list[list[str]] = []
+    size = 0
+    for text in texts:
+        length = len(text.encode("utf-8"))
+        if not groups or len(groups[-1]) == most or size + length > most_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(text)
+        size += length
+    return groups
+
+
+async def _requests(space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[pb.EmbedStreamRequest]:
+    for number, texts in enumerate(batches):
+        batch = pb.EmbedRequest(inputs=texts, purpose=pb.PURPOSE_DOCUMENT, model=space.model)
+        yield pb.EmbedStreamRequest(batch_id=number, batch=batch)
+
+
+def _vectors(space: Space, response: pb.EmbedResponse, texts: int) -> Vectors:
+    if _space(response.space) != space:
+        raise FailedPrecondition("the embedder's model became another one", reason="SPACE_MISMATCH")
+    values = np.frombuffer(response.vectors, dtype="<f4")
+    if values.size != texts * space.dimensions or not np.isfinite(values).all():
+        raise DataLoss("the embedder sent vectors of a wrong length, or not finite", reason="INVALID_VECTOR")
+    return values.reshape(texts, space.dimensions)
+
+
+def _space(message: common_pb2.EmbeddingSpace) -> Space:
+    return Space(message.model, message.revision, message.dimensions)

@@ -1,0 +1,140 @@
+"""A document as groups: what may share a chunk, and under which section."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from citewire_retriever.ingest.chunks import SEPARATOR
+from citewire_retriever.ingest.cutting import Piece
+from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT
+
+_MAX_PATH = 1000
+_WORD = re.compile(r"\w+")
+_ALONE = {BlockKind.ROW, BlockKind.DEFINITION}
+
+
+@dataclass(slots=True)
+class Group:
+    """Text that shares a page, a section, a definition and a row: chunks never hold parts of two groups.
+
+    Attributes:
+        source: The text that the pieces point into: the stored text, or a row's text.
+        pieces: In order.
+        section: Path of headings or names.
+        page: Page, or None.
+        row: Line of the sheet, or None.
+        line: First line to report where the group starts; None to take that of the text.
+        span: The row's span in the stored text if the source is the row's text; None if the source is the stored text.
+        definition: The block, if the group is a definition that may be taken apart.
+        parts: The groups that it was taken apart into; the group itself then holds nothing.
+        room: Tokens that a chunk's text may have; 0 until it is known.
+        header: What is embedded before the text.
+        header_tokens: Its tokens.
+    """
+
+    source: str
+    pieces: list[Piece]
+    section: str
+    page: int | None = None
+    row: int | None = None
+    line: int | None = None
+    span: tuple[int, int] | None = None
+    definition: Block | None = None
+    parts: list["Group"] = field(default_factory=list["Group"])
+    room: int = 0
+    header: str = ""
+    header_tokens: int = 0
+
+
+def group(document: ParsedDocument) -> list[Group]:
+    """Sorts a document's blocks into groups.
+
+    A heading starts a group; one without text of its own, right above a subsection or at the end of a page, has none:
+    its words lead the section path of what follows.
+    """
+    groups = list(_groups(document))
+    following: list[Group | None] = [*groups[1:], None]
+    return [each for each, after in zip(groups, following, strict=False) if _says_something(each, after)]
+
+
+def take_apart(outer: Group, text: str) -> list[Group]:
+    """The groups of a definition that is too long: its members, and what lies between them."""
+    definition = outer.definition
+    if definition is None or not definition.children:
+        return []
+    parts = [_alone(text, child, outer.section) for child in definition.children]
+    return [part for part in parts if any(char.isalnum() for char in text[part.pieces[0].start : part.pieces[0].end])]
+
+
+def leaves(groups: list[Group]) -> Iterator[Group]:
+    """The groups that hold text, in order."""
+    for each in groups:
+        if each.parts:
+            yield from leaves(each.parts)
+        else:
+            yield each
+
+
+def is_mere_heading(each: Group, start: int, end: int) -> bool:
+    """Whether a span of a group's source holds nothing but headings, all of whose words are in the section's path."""
+    inside = [piece for piece in each.pieces if piece.start < end and piece.end > start]
+    if any(piece.kind is not BlockKind.HEADING for piece in inside):
+        return False
+    return _words(each.source[start:end]) <= _words(each.section)
+
+
+def _groups(document: ParsedDocument) -> Iterator[Group]:
+    path: list[tuple[int, str]] = []
+    current: Group | None = None
+    for block in document.blocks:
+        if block.kind is BlockKind.HEADING:
+            while path and path[-1][0] >= block.level:
+                path.pop()
+            path.append((block.level, block.label))
+            current = None
+        section = SEPARATOR.join(label for _, label in path if label)[:_MAX_PATH]
+        if block.kind in _ALONE:
+            yield _alone(document.text, block, section)
+            current = None
+        elif current is None or current.page != block.page:
+            current = Group(document.text, [_piece(block)], section, page=block.page)
+            yield current
+        else:
+            current.pieces.append(_piece(block))
+
+
+def _alone(text: str, block: Block, section: str) -> Group:
+    label = block.label[:LABEL_LIMIT] if block.kind is BlockKind.DEFINITION else ""
+    path = SEPARATOR.join(part for part in (section, label) if part)[:_MAX_PATH]
+    if block.text is not None:
+        piece = Piece(0, len(block.text), block.kind)
+        return Group(block.text, [piece], path, block.page, block.row, block.start_line, (block.start, block.end))
+    return Group(
+        text,
+        [_piece(block)],
+        path,
+        block.page,
+        block.row,
+        block.start_line,
+        definition=block if block.kind is BlockKind.DEFINITION else None,
+    )
+
+
+def _piece(block: Block) -> Piece:
+    children = block.children if block.kind is BlockKind.LIST else ()
+    return Piece(block.start, block.end, block.kind, children=children)
+
+
+def _says_something(each: Group, following: Group | None) -> bool:
+    start, end = each.pieces[0].start, each.pieces[-1].end
+    if not any(char.isalnum() for char in each.source[start:end]):
+        return False
+    if following is None:
+        return True
+    inside = f"{following.section}{SEPARATOR}".startswith(f"{each.section}{SEPARATOR}")
+    return not (inside and is_mere_heading(each, start, end))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))

@@ -1,0 +1,34 @@
+"""The worker's metric series. All label values are fixed, and exist from the start."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+QUEUE_DEPTH: Final = Gauge("citewire_ingest_queue_depth", "Ingest jobs that could run now and wait.")
+QUEUE_OLDEST: Final = Gauge("citewire_ingest_queue_oldest_seconds", "Seconds that the oldest of them has waited.")
+RUNNING: Final = Gauge("citewire_ingest_jobs_running", "Jobs that this worker is on.", ["kind"])
+JOBS: Final = Counter("citewire_ingest_jobs_total", "Attempts at jobs, by how they ended.", ["kind", "outcome"])
+FAILURES: Final = Counter("citewire_ingest_failures_total", "Versions that failed for good, by code.", ["code"])
+STAGE_SECONDS: Final = Histogram(
+    "citewire_ingest_stage_seconds",
+    "Seconds of a stage of ingest.",
+    ["stage"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800),
+)
+CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedded and stored.")
+EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
+
+OUTCOMES: Final = ("done", "failed", "retried", "released", "lost")
+STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
+
+
+def init(codes: tuple[str, ...]) -> None:
+    """Makes the series exist."""
+    for kind in ("ingest", "sweep"):
+        RUNNING.labels(kind)
+        for outcome in OUTCOMES:
+            JOBS.labels(kind, outcome)
+    for code in codes:
+        FAILURES.labels(code)
+    for stage in STAGES:
+        STAGE_SECONDS.labels(stage)

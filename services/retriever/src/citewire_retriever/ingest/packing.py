@@ -1,0 +1,65 @@
+"""Neighbouring pieces as chunks of even size."""
+
+from collections.abc import Sequence
+
+from citewire_retriever.ingest.cutting import Piece
+from citewire_retriever.ingest.document import BlockKind
+
+
+def pack(pieces: Sequence[Piece], target: int, room: int, overlap: int) -> list[tuple[int, int]]:
+    """Puts pieces of one group together.
+
+    Chunks are closed at the target, evenly: three of 100 tokens are better than two of 145 and one of 10. A piece
+    above the target stays alone. Where a structure was cut into sentences, the last of them, up to `overlap` tokens,
+    are repeated at the start of the next chunk.
+
+    Args:
+        pieces: In order; each fits the room.
+        target: Tokens at which a chunk is closed.
+        room: Tokens that no chunk may pass.
+        overlap: Tokens of sentences that are repeated.
+
+    Returns:
+        Spans in the group's source, in order. Headings that don't fit with what they stand above are a span of their
+        own.
+    """
+    spans: list[tuple[int, int]] = []
+    left = sum(piece.tokens for piece in pieces)
+    first = 0
+    while first < len(pieces):
+        # What is left is spread evenly over as few chunks as can hold it.
+        even = left / -(-left // target) if left else 0
+        last, used = _fill(pieces, first, target, even, room)
+        start = _overlap_start(pieces, first, overlap, room - used)
+        spans.append((pieces[start].start, pieces[last - 1].end))
+        left -= used
+        first = last
+    return spans
+
+
+def _fill(pieces: Sequence[Piece], first: int, target: int, even: float, room: int) -> tuple[int, int]:
+    """How far a chunk that starts at a piece goes: the index behind its last piece, and its tokens."""
+    used = pieces[first].tokens
+    last = first + 1
+    while last < len(pieces):
+        more = pieces[last].tokens
+        # A heading goes with what it stands above.
+        glued = pieces[last - 1].kind is BlockKind.HEADING and used + more <= room
+        if not glued and (used + more > target or used + more / 2 > even):
+            break
+        used += more
+        last += 1
+    return last, used
+
+
+def _overlap_start(pieces: Sequence[Piece], first: int, overlap: int, free: int) -> int:
+    """The first of the sentences before a cut that are repeated behind it."""
+    start = first
+    budget = min(overlap, free)
+    while start > 1:
+        before = pieces[start - 1]
+        if not before.sentence or before.cut != pieces[first].cut or before.cut < 0 or before.tokens > budget:
+            break
+        budget -= before.tokens
+        start -= 1
+    return start

@@ -1,0 +1,75 @@
+"""The few parts of lxml that are used, with types: lxml ships none, so the checker would know nothing of them."""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Protocol, cast
+
+
+class Element(Protocol):
+    """An element of a parsed page. Comments and processing instructions are left out by the parser."""
+
+    tag: str
+    text: str | None
+    tail: str | None
+    attrib: Mapping[str, str]
+
+    def get(self, key: str, default: str) -> str:
+        """An attribute's value, or the default."""
+        ...
+
+    def itertext(self) -> Iterator[str]:
+        """Every piece of text below, in order."""
+        ...
+
+    def iter(self, *tags: str) -> Iterator["Element"]:
+        """This element and those below it, in order, of these tags."""
+        ...
+
+    def getparent(self) -> "Element | None":
+        """The element around this one."""
+        ...
+
+    def __iter__(self) -> Iterator["Element"]:
+        """The children."""
+        ...
+
+    def __len__(self) -> int:
+        """The number of children."""
+        ...
+
+
+class Walk(Protocol):
+    """A walk over a tree: ("start" | "end", element); flat, so that deep nesting costs no stack."""
+
+    def __iter__(self) -> Iterator[tuple[str, Element]]:
+        """The walk itself."""
+        ...
+
+    def __next__(self) -> tuple[str, Element]:
+        """The next event."""
+        ...
+
+    def skip_subtree(self) -> None:
+        """Leaves out what is below the element whose start was just seen."""
+        ...
+
+
+_etree = import_module("lxml.etree")
+
+
+def parse_html(data: bytes) -> Element | None:
+    """Parses UTF-8 HTML, however broken; None if it holds no element. Nothing is ever fetched."""
+    parser = _etree.HTMLParser(
+        encoding="utf-8", recover=True, no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
+    )
+    try:
+        return cast("Element | None", _etree.fromstring(data, parser))
+    except _etree.ParserError:
+        return None
+    except _etree.XMLSyntaxError:
+        return None
+
+
+def walk(element: Element) -> Walk:
+    """Walks over an element and everything below it."""
+    return cast("Walk", _etree.iterwalk(element, events=("start", "end")))

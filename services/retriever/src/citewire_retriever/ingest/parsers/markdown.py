@@ -1,0 +1,178 @@
+"""Markdown (CommonMark with tables): the stored text is the file, blocks point into it."""
+
+import re
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from citewire_retriever.ingest.document import (
+    Block,
+    BlockKind,
+    Format,
+    LineIndex,
+    ParsedDocument,
+    ParseLimits,
+    check_blocks,
+)
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line, pairs
+from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
+
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:.*\n){0,200}?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
+_FRONT_TITLE = re.compile(r"""^title\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\n]+?))\s*$""", re.M)
+_KINDS = {"fence": BlockKind.CODE, "code_block": BlockKind.CODE}
+_LISTS = {"bullet_list_open", "ordered_list_open"}
+
+
+def parse_markdown(text: str, limits: ParseLimits) -> ParsedDocument:
+    """Parses decoded Markdown.
+
+    Front matter is a paragraph of its own, and names the title; else the first heading does if its level is 1.
+
+    Raises:
+        IngestError: TOO_LARGE.
+    """
+    return _Reader(text, limits).read()
+
+
+class _Reader:
+    def __init__(self, text: str, limits: ParseLimits) -> None:
+        self.text = text
+        self.limits = limits
+        self.lines = LineIndex(text)
+        self.blocks: list[Block] = []
+        # Inline markup is only read for headings and cells: it would be most of the parser's work.
+        self.markdown = MarkdownIt("commonmark").enable("table").disable("inline")
+        self.inline = MarkdownIt("commonmark")
+
+    def read(self) -> ParsedDocument:
+        front = _FRONT_MATTER.match(self.text)
+        title = None
+        body_line = 0
+        if front:
+            named = _FRONT_TITLE.search(front.group())
+            title = next((one_line(group) for group in named.groups() if group), None) if named else None
+            self._add(lined_block(BlockKind.PARAGRAPH, 0, len(front.group().rstrip()), self.lines))
+            body_line = front.group().count("\n")
+        offset = self._offset(body_line)
+        self._blocks(self.markdown.parse(self.text[offset:]), body_line)
+        self._fill_gaps()
+        check_blocks(len(self.blocks), self.limits)
+        return ParsedDocument(
+            Format.MARKDOWN,
+            "text/markdown",
+            self.text,
+            tuple(self.blocks),
+            title or self._first_title(),
+            has_lines=True,
+        )
+
+    def _blocks(self, tokens: list[Token], first_line: int) -> None:
+        """Turns the top level of the token stream into blocks."""
+        index = 0
+        while index < len(tokens):
+            end = _closing(tokens, index)
+            token = tokens[index]
+            if token.map is not None and token.type != "hr":
+                span = self._span(token.map[0] + first_line, token.map[1] + first_line)
+                if token.type == "heading_open":
+                    label = self._plain(tokens[index + 1].content)
+                    level = int(token.tag[1])
+                    self._add(lined_block(BlockKind.HEADING, *span, self.lines, level=level, label=label))
+                elif token.type == "table_open":
+                    self._table(tokens[index:end], first_line)
+                elif token.type in _LISTS:
+                    self._list(tokens[index:end], span, first_line)
+                elif span[0] < span[1]:
+                    self._add(lined_block(_KINDS.get(token.type, BlockKind.PARAGRAPH), *span, self.lines))
+            index = end
+
+    def _list(self, tokens: list[Token], span: tuple[int, int], first_line: int) -> None:
+        items = [
+            lined_block(BlockKind.PARAGRAPH, *item, self.lines)
+            for token in tokens
+            if token.type == "list_item_open" and token.level == 1 and token.map is not None
+            for item in [self._span(token.map[0] + first_line, token.map[1] + first_line)]
+            if item[0] < item[1]
+        ]
+        whole = lined_block(BlockKind.LIST, *span, self.lines)
+        self._add(
+            Block(BlockKind.LIST, *span, start_line=whole.start_line, end_line=whole.end_line, children=tuple(items))
+        )
+
+    def _table(self, tokens: list[Token], first_line: int) -> None:
+        """A table's rows as pairs; a table without body keeps its header as a paragraph."""
+        rows: list[tuple[tuple[int, int], list[str]]] = []
+        for token in tokens:
+            if token.type == "tr_open" and token.map is not None:
+                rows.append((self._span(token.map[0] + first_line, token.map[1] + first_line), []))
+            elif token.type == "inline" and rows:
+                rows[-1][1].append(one_line(token.content))
+        if not rows:
+            return
+        head_span, header = rows[0]
+        if len(rows) == 1:
+            self._add(lined_block(BlockKind.PARAGRAPH, *head_span, self.lines))
+        for span, cells in rows[1:]:
+            line = self.lines.line_of(span[0])
+            text = pairs(header, cells)
+            if text:
+                self._add(Block(BlockKind.ROW, *span, start_line=line, end_line=line, text=text))
+
+    def _fill_gaps(self) -> None:
+        """Text that the parser swallows (link definitions) becomes paragraphs, so that no word is lost."""
+        filled: list[Block] = []
+        position = 0
+        for block in [*self.blocks, None]:
+            end = len(self.text) if block is None else block.start
+            between = paragraphs(self.text, position, end, self.lines)
+            filled += [gap for gap in between if any(char.isalnum() for char in self._words(gap))]
+            if block is not None:
+                filled.append(block)
+                position = max(position, block.end)
+        self.blocks = filled
+
+    def _words(self, gap: Block) -> str:
+        """A gap's text unless the gap is the header of a table, whose words are in every row."""
+        follows = self.text[gap.end : gap.end + 2]
+        text = self.text[gap.start : gap.end]
+        return "" if "|" in text and "-" in text.rpartition("\n")[2] and follows.startswith("\n") else text
+
+    def _first_title(self) -> str | None:
+        heading = next((block for block in self.blocks if block.kind is BlockKind.HEADING), None)
+        return heading.label if heading is not None and heading.level == 1 and heading.label else None
+
+    def _plain(self, content: str) -> str:
+        """Inline Markdown without its markup, on one line."""
+        children = self.inline.parseInline(content)[0].children or []
+        text = "".join(" " if child.type.endswith("break") else _visible(child) for child in children)
+        return one_line(text)[:LABEL_LIMIT]
+
+    def _offset(self, line: int) -> int:
+        starts = self.lines.starts
+        return starts[line] if line < len(starts) else len(self.text)
+
+    def _span(self, first: int, last: int) -> tuple[int, int]:
+        """Offsets of lines [first, last), without white space at the end."""
+        start = self._offset(first)
+        end = self._offset(last)
+        return start, start + len(self.text[start:end].rstrip())
+
+    def _add(self, block: Block) -> None:
+        self.blocks.append(block)
+
+
+def _visible(token: Token) -> str:
+    if token.type == "image":
+        return token.content
+    return token.content if token.type in {"text", "code_inline"} else ""
+
+
+def _closing(tokens: list[Token], index: int) -> int:
+    """The index behind the token's closing partner."""
+    depth = 0
+    while index < len(tokens):
+        depth += tokens[index].nesting
+        index += 1
+        if depth <= 0:
+            break
+    return index

@@ -1,0 +1,257 @@
+"""PDF: text page by page, with paragraphs, and headings by the outline or by their look."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
+from citewire_retriever.ingest.parsers.pdf_layout import (
+    NUMBERED,
+    Line,
+    Paragraph,
+    Style,
+    group,
+    normalise,
+    read_lines,
+    usual_style,
+)
+from citewire_retriever.ingest.parsers.pdfium import HYPHEN, Bookmark, PdfError, PdfFile, PdfPasswordError
+
+_TAIL = 4096
+_LINEARISED = re.compile(rb"/Linearized\b.{0,200}?/L\s+(\d+)", re.S)
+_MAX_BOOKMARKS = 5000
+_MAX_HEADING_SHARE = 0.3
+_MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_NO_TITLE = re.compile(
+    r"untitled|microsoft |powerpoint|document\d*$|.*\.(?:docx?|pdf|tex|dvi|indd|xlsx?|pptx?|html?)$", re.I
+)
+
+
+def parse_pdf(path: Path, limits: ParseLimits) -> ParsedDocument:
+    """Parses a PDF file.
+
+    Paragraphs are found by the lines' places; words cut at a line's end are joined. Headings are those of the file's
+    outline; without one, lines that are larger than the text, or bold and standing by themselves.
+
+    Raises:
+        IngestError: CORRUPT (also truncated), PASSWORD_REQUIRED, NO_TEXT, TOO_LARGE.
+    """
+    _check_complete(path)
+    try:
+        file = PdfFile(path)
+    except PdfPasswordError as error:
+        raise IngestError(
+            IngestCode.PASSWORD_REQUIRED, "The PDF needs a password: save a copy without one and upload that."
+        ) from error
+    except PdfError as error:
+        raise IngestError(IngestCode.CORRUPT, "The PDF is damaged and can't be opened.") from error
+    try:
+        return _Reader(file, limits).read()
+    finally:
+        file.close()
+
+
+def _check_complete(path: Path) -> None:
+    """A PDF ends in a marker. Without it, a part is missing: the library would quietly read what is left."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(_TAIL)
+        file.seek(max(0, size - _TAIL))
+        tail = file.read()
+    linearised = _LINEARISED.search(head[:1024])
+    ends = b"%%EOF" in tail or b"startxref" in tail
+    if not ends or (linearised and int(linearised.group(1)) > size):
+        raise IngestError(IngestCode.CORRUPT, "The PDF is truncated: its end is missing. Upload the whole file.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    label: str
+    level: int
+
+
+class _Reader:
+    def __init__(self, file: PdfFile, limits: ParseLimits) -> None:
+        self.file = file
+        self.limits = limits
+        self.builder = TextBuilder(limits)
+
+    def read(self) -> ParsedDocument:
+        count = len(self.file)
+        if count == 0:
+            raise IngestError(IngestCode.CORRUPT, "The PDF has no page.")
+        if count > self.limits.max_pages:
+            raise IngestError(IngestCode.TOO_LARGE, f"The PDF has more than {self.limits.max_pages:,} pages: split it.")
+        pages = self._pages(count)
+        style = usual_style(pages)
+        paragraphs = [group(lines, style) for lines in pages]
+        outline = self._outline()
+        levels = {} if outline else _heading_levels(paragraphs, style)
+        words = Counter(word.lower() for lines in pages for line in lines for word in _WORD.findall(line.text))
+        for index, page in enumerate(paragraphs):
+            texts = [_joined(paragraph.lines, words) for paragraph in page]
+            marks = _marked([mark for mark in outline if mark.page == index], texts)
+            for place, (paragraph, text) in enumerate(zip(page, texts, strict=True)):
+                heading = marks.get(place) if outline else _by_look(paragraph, text, levels)
+                self._write(text if heading is None else one_line(text), index + 1, heading)
+        text = self.builder.text()
+        if not any(char.isalnum() for char in text):
+            raise IngestError(
+                IngestCode.NO_TEXT, "The PDF holds no text, only images: run text recognition (OCR) on it first."
+            )
+        return ParsedDocument(
+            Format.PDF, "application/pdf", text, tuple(self.builder.blocks), title=self._title(), pages=count
+        )
+
+    def _pages(self, count: int) -> list[list[Line]]:
+        pages: list[list[Line]] = []
+        failed = 0
+        for index in range(count):
+            try:
+                page = self.file.page_text(index)
+            except PdfError:
+                failed += 1
+                pages.append([])
+                continue
+            try:
+                pages.append(read_lines(page))
+            finally:
+                page.close()
+        if failed:
+            raise IngestError(IngestCode.CORRUPT, f"{failed} of the PDF's {count} pages are damaged and can't be read.")
+        return pages
+
+    def _outline(self) -> list[Bookmark]:
+        """The outline, if it has enough entries to be one of sections."""
+        try:
+            entries = [
+                Bookmark(title, mark.level, mark.page)
+                for mark in self.file.outline(_MAX_BOOKMARKS)
+                if (title := normalise(mark.title))
+            ]
+        except PdfError:
+            return []
+        return entries if len(entries) >= 3 else []
+
+    def _write(self, text: str, page: int, heading: _Heading | None) -> None:
+        if not text:
+            return
+        start, end = self.builder.write(text)
+        if heading is None:
+            self.builder.add(Block(BlockKind.PARAGRAPH, start, end, page=page))
+        else:
+            self.builder.add(Block(BlockKind.HEADING, start, end, level=heading.level, label=heading.label, page=page))
+
+    def _title(self) -> str | None:
+        title = normalise(self.file.title())
+        if title and not _NO_TITLE.match(title) and any(char.isalpha() for char in title):
+            return title[:LABEL_LIMIT]
+        top = [block for block in self.builder.blocks if block.page == 1][:5]
+        headings = [block for block in top if block.kind is BlockKind.HEADING and not NUMBERED.match(block.label)]
+        if not headings:
+            return None
+        first = headings[0] if headings[0] is top[0] else min(headings, key=lambda block: block.level)
+        return first.label
+
+
+def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
+    """Finds a page's bookmarks again among its paragraphs, in order: the same words, else the same at a line's end."""
+    found: dict[int, _Heading] = {}
+    keys = [_key(text) for text in texts]
+    first = 0
+    for mark in marks:
+        wanted = _key(mark.title)
+        places = range(first, len(keys))
+        exact = (place for place in places if wanted and keys[place] == wanted)
+        close = (
+            place
+            for place in places
+            if wanted and keys[place].endswith(wanted) and len(keys[place]) <= len(wanted) + _MAX_NUMBERING
+        )
+        place = next(exact, next(close, None))
+        if place is not None:
+            found[place] = _Heading(one_line(texts[place])[:LABEL_LIMIT], min(mark.level + 1, 6))
+            first = place + 1
+    return found
+
+
+def _key(text: str) -> str:
+    return "".join(char for char in text.lower() if char.isalnum())
+
+
+def _heading_levels(pages: list[list[Paragraph]], style: Style) -> dict[tuple[float, bool], int]:
+    """Levels by look, the largest first. None if so much looks like headings that nothing is one (slides, posters)."""
+    looks: Counter[tuple[float, bool]] = Counter()
+    total = 0
+    for paragraphs in pages:
+        for paragraph in paragraphs:
+            total += len(paragraph.lines)
+            if paragraph.heading:
+                looks[_look(paragraph)] += len(paragraph.lines)
+    if looks.total() > _MAX_HEADING_SHARE * total:
+        return {}
+    ordered = sorted(looks, reverse=True)
+    return {look: min(index + 1, 6) for index, look in enumerate(ordered)}
+
+
+def _look(paragraph: Paragraph) -> tuple[float, bool]:
+    first = paragraph.lines[0]
+    return round(first.size * 2) / 2, first.bold
+
+
+def _by_look(paragraph: Paragraph, text: str, levels: dict[tuple[float, bool], int]) -> _Heading | None:
+    level = levels.get(_look(paragraph)) if paragraph.heading else None
+    return _Heading(one_line(text)[:LABEL_LIMIT], level) if level is not None else None
+
+
+def _joined(lines: tuple[Line, ...], words: Counter[str]) -> str:
+    """A paragraph's text. Full lines run on; short ones and rows of numbers keep their line end."""
+    text = ""
+    edges = _full_from(lines)
+    for index, line in enumerate(lines):
+        text += line.text
+        if index == len(lines) - 1:
+            break
+        following = lines[index + 1]
+        if line.text.endswith(HYPHEN) or (line.text[-1] == "-" and line.text[-2:-1].isalpha()):
+            text = _unhyphenated(text.rstrip(HYPHEN).rstrip("-"), following.text, words)
+        else:
+            runs_on = line.right >= edges[index] and not _is_numbers(line.text) and not _is_numbers(following.text)
+            text += " " if runs_on else "\n"
+    return text.rstrip(HYPHEN)
+
+
+def _full_from(lines: tuple[Line, ...]) -> list[float]:
+    """For each line, how far right it must reach to be full: 85 % of the widest in its column."""
+    edges: list[float] = []
+    column: list[Line] = []
+    for index, line in enumerate(lines):
+        column.append(line)
+        if index == len(lines) - 1 or lines[index + 1].top > line.top + line.size:
+            left, right = min(each.left for each in column), max(each.right for each in column)
+            edges += [right - 0.15 * (right - left)] * len(column)
+            column = []
+    return edges
+
+
+def _is_numbers(text: str) -> bool:
+    """Whether at least 30 % of a line's words are numbers, as in a table's row."""
+    words = text.split()
+    return sum(any(char.isdigit() for char in word) for word in words) >= 0.3 * len(words) and len(words) > 2
+
+
+def _unhyphenated(text: str, following: str, words: Counter[str]) -> str:
+    """The text up to a hyphen at a line's end, with the hyphen only if the word has one elsewhere in the document."""
+    before = _WORD.findall(text[-60:])
+    after = _WORD.match(following)
+    if not before or not after or len(before[-1]) == 1:
+        return f"{text}-"
+    joined = (before[-1] + after.group()).lower()
+    hyphenated = f"{before[-1]}-{after.group()}".lower()
+    if words[joined] >= words[hyphenated] and after.group()[0].islower():
+        return text
+    return f"{text}-"

@@ -1,0 +1,132 @@
+"""The few parts of pypdfium2 that are used, with types: it ships none, and calls a C library through ctypes."""
+
+import ctypes
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+_pdfium: Any = import_module("pypdfium2")
+_raw: Any = import_module("pypdfium2.raw")
+
+HYPHEN = "\x02"
+"""What pdfium gives for a hyphen at a line's end, in place of hyphen and line end."""
+
+
+class PdfError(Exception):
+    """A file, or a page of it, that pdfium can't read."""
+
+
+class PdfPasswordError(PdfError):
+    """A file that needs a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where a character is on its page, in points from the lower left corner."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """An entry of a file's outline.
+
+    Attributes:
+        title: Its text.
+        level: Its depth, from 0.
+        page: Index of the page that it leads to, from 0.
+    """
+
+    title: str
+    level: int
+    page: int
+
+
+class PageText:
+    """The characters of one page, in the order of its content. Indices count them from 0."""
+
+    def __init__(self, page: Any) -> None:  # noqa: ANN401 - pypdfium2 is untyped
+        self._page = page
+        self._text: Any = page.get_textpage()
+        self.characters = self._read()
+
+    def box(self, index: int) -> Box | None:
+        """A character's box over the height of its font; None where it has none."""
+        rect = _raw.FS_RECTF()
+        if not _raw.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(rect)):
+            return None
+        if rect.right <= rect.left and rect.top <= rect.bottom:
+            return None
+        return Box(float(rect.left), float(rect.bottom), float(rect.right), float(rect.top))
+
+    def font_size(self, index: int) -> float:
+        """The nominal size of a character's font; 1 where the page scales it, which many do."""
+        return float(_raw.FPDFText_GetFontSize(self._text, index))
+
+    def font_name(self, index: int) -> str:
+        """The name of a character's font; empty if it is unknown."""
+        buffer = ctypes.create_string_buffer(128)
+        flags = ctypes.c_int()
+        length = int(_raw.FPDFText_GetFontInfo(self._text, index, buffer, len(buffer), ctypes.byref(flags)))
+        return buffer.value.decode("utf-8", errors="replace") if 0 < length <= len(buffer) else ""
+
+    def close(self) -> None:
+        """Frees the page, and its text with it."""
+        self._page.close()
+
+    def _read(self) -> str:
+        """One code point a character, so that indices fit."""
+        get = _raw.FPDFText_GetUnicode
+        text = self._text
+        codes = [int(get(text, index)) for index in range(int(text.count_chars()))]
+        return "".join(chr(code) if 0 < code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffe" for code in codes)
+
+
+class PdfFile:
+    """An open PDF. Encryption with an empty user password is no hindrance."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._document: Any = _pdfium.PdfDocument(path)
+        except _pdfium.PdfiumError as error:
+            if getattr(error, "err_code", None) == _raw.FPDF_ERR_PASSWORD:
+                raise PdfPasswordError from error
+            raise PdfError from error
+
+    def __len__(self) -> int:
+        """The number of pages."""
+        return len(self._document)
+
+    def page_text(self, index: int) -> PageText:
+        """A page's characters.
+
+        Raises:
+            PdfError: The page can't be read.
+        """
+        try:
+            return PageText(self._document[index])
+        except _pdfium.PdfiumError as error:
+            raise PdfError from error
+
+    def title(self) -> str:
+        """The title in the file's metadata; empty if it has none."""
+        return str(self._document.get_metadata_value("Title"))
+
+    def outline(self, limit: int) -> Iterator[Bookmark]:
+        """The outline's entries that lead to a page, in order, at most limit."""
+        for count, entry in enumerate(self._document.get_toc(max_depth=8)):
+            if count >= limit:
+                return
+            target = entry.get_dest()
+            page = target.get_index() if target is not None else None
+            if isinstance(page, int) and page >= 0:
+                yield Bookmark(str(entry.get_title()), int(entry.level), page)
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._document.close()

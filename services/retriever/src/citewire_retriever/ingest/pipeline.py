@@ -1,0 +1,175 @@
+"""One attempt at one version: read, parse, chunk, embed, publish."""
+
+import time
+from collections.abc import Generator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from citewire_kit.errors import FailedPrecondition
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tracing import get_tracer
+from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import Chunk, embedding_input
+from citewire_retriever.ingest.document import ParsedDocument
+from citewire_retriever.ingest.ports import (
+    Embedder,
+    Job,
+    JobStore,
+    ModelWindow,
+    Publication,
+    Published,
+    StagedChunk,
+    VectorTable,
+    VersionToIngest,
+)
+from citewire_retriever.ingest.sandbox import Sandbox
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.spool import spooled
+
+log = get_logger(__name__)
+_tracer: Final = get_tracer(__name__)
+_MAX_TITLE: Final = 500
+_MAX_BATCH_BYTES: Final = 768 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an attempt gave.
+
+    Attributes:
+        published: What publishing did.
+        chunks: Chunks of the version.
+        resumed: How many of them an earlier attempt had stored.
+    """
+
+    published: Published
+    chunks: int
+    resumed: int
+
+
+class Pipeline:
+    """Ingests versions. Holds nothing between two of them."""
+
+    def __init__(
+        self, store: JobStore, embedder: Embedder, sandbox: Sandbox, folder: Path, settings: WorkerSettings
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._sandbox = sandbox
+        self._folder = folder
+        self._settings = settings
+
+    async def ingest(self, job: Job) -> Outcome:
+        """Makes an attempt. Whatever it raises, the live version goes on serving.
+
+        Raises:
+            IngestError: The version can't be ingested, now or later.
+            LeaseLostError: The job isn't ours any more.
+            CitewireError: Something that it needs can't be had now.
+        """
+        version = await self._store.begin(job)
+        document = await self._parse(job, version)
+        title = version.title if version.title_given else (document.title or version.title)[:_MAX_TITLE]
+        window = await self._window(version)
+        with _stage("chunk"):
+            await self._store.save_text(job, document.text)
+            chunks = await self._chunk(document, title, window)
+        table = await self._store.ensure_space(window.space)
+        with _stage("embed"):
+            resumed = await self._embed(job, window, table, chunks)
+        with _stage("publish"):
+            await self._store.progress(job, "publish", 0, 0)
+            published = await self._store.publish(
+                job,
+                Publication(
+                    title=None if version.title_given else title,
+                    media_type=document.media_type,
+                    pages=document.pages,
+                    chunks=len(chunks),
+                    tokens=sum(each.token_count for each in chunks),
+                    table=table,
+                    keep_seconds=self._settings.keep_seconds,
+                ),
+            )
+        if published is Published.OTHER_SPACE:
+            raise FailedPrecondition("the organisation's space became another one", reason="SPACE_MISMATCH")
+        return Outcome(published, len(chunks), resumed)
+
+    async def _parse(self, job: Job, version: VersionToIngest) -> ParsedDocument:
+        with _stage("read"):
+            original = self._store.read_original(job, version.size_bytes)
+            async with aclosing(original), spooled(self._folder, original, version.sha256) as path:
+                with _stage("parse"):
+                    return await self._sandbox.parse(path, version.file_name, version.media_type)
+
+    async def _window(self, version: VersionToIngest) -> ModelWindow:
+        """The model of the organisation's space, or the default one for its first document."""
+        window = await self._embedder.window(version.space.model if version.space else "")
+        if version.space is not None and window.space != version.space:
+            raise FailedPrecondition(
+                "the embedder serves another revision of the organisation's model", reason="SPACE_MISMATCH"
+            )
+        return window
+
+    async def _chunk(self, document: ParsedDocument, title: str, window: ModelWindow) -> list[Chunk]:
+        async def count(texts: Sequence[str]) -> list[int]:
+            return await self._embedder.count(window.space.model, texts)
+
+        return await chunk(document, title, self._settings.rules(window.max_tokens), count)
+
+    async def _embed(self, job: Job, window: ModelWindow, table: VectorTable, chunks: list[Chunk]) -> int:
+        """Embeds and stores what an earlier attempt hasn't; returns how many chunks it had."""
+        resumed = _same_so_far(await self._store.staged(job, table), chunks)
+        if resumed is None:
+            await self._store.clear(job)
+        first = resumed or 0
+        await self._store.progress(job, "embed", first, len(chunks))
+        batches = _batches(chunks[first:], self._settings.batch_chunks)
+        step = self._settings.stream_batches
+        for start in range(0, len(batches), step):
+            group = batches[start : start + step]
+            texts = [[embedding_input(each.header, each.text) for each in batch] for batch in group]
+            async with aclosing(self._embedder.embed(window.space, texts)) as answers:
+                done = 0
+                async for vectors in answers:
+                    await self._store.stage(job, table, group[done], vectors, len(chunks))
+                    metrics.CHUNKS.inc(len(group[done]))
+                    done += 1
+        return first
+
+
+def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:
+    """How many chunks are stored already; None if what is stored isn't the beginning of these chunks."""
+    if len(staged) > len(chunks):
+        return None
+    for before, now in zip(staged, chunks, strict=False):
+        same = (before.index, before.content_hash, before.char_start) == (now.index, now.content_hash, now.char_start)
+        if not same or not before.has_vector:
+            return None
+    return len(staged)
+
+
+def _batches(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:
+    """Chunks in groups that fit one request of the embedder."""
+    groups: list[list[Chunk]] = []
+    size = 0
+    for each in chunks:
+        length = len(embedding_input(each.header, each.text).encode("utf-8"))
+        if not groups or len(groups[-1]) == most or size + length > _MAX_BATCH_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(each)
+        size += length
+    return groups
+
+
+@contextmanager
+def _stage(name: str) -> Generator[None]:
+    """Measures a stage, as a metric and as a span."""
+    start = time.perf_counter()
+    with _tracer.start_as_current_span(f"ingest {name}"):
+        yield
+    metrics.STAGE_SECONDS.labels(name).observe(time.perf_counter() - start)

@@ -1,0 +1,255 @@
+"""What the worker works with, and what it asks of the store and of the embedder. No gRPC, no SQL."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.errors import IngestError
+from citewire_retriever.model import Space, Stage
+
+JobKind = Literal["ingest", "sweep"]
+Vectors = NDArray[np.float32]
+"""One row per text."""
+
+
+class LeaseLostError(Exception):
+    """The job isn't this worker's any more: its lease passed, it was queued anew, or its document was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job that this worker holds.
+
+    Attributes:
+        job_id: Its id, unique in the organisation.
+        document_id: Its document.
+        version: The document's version.
+        kind: What is to be done.
+        attempt: Claims so far, this one included.
+        fence: Grows with each claim; whoever holds an older one may write nothing.
+        tenant: On whose behalf.
+        trace_context: W3C trace context and request id of the upload.
+        age_seconds: Since it was queued first.
+    """
+
+    job_id: int
+    document_id: int
+    version: int
+    kind: JobKind
+    attempt: int
+    fence: int
+    tenant: Tenant
+    trace_context: Mapping[str, str]
+    age_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class VersionToIngest:
+    """What is known of a version before it is read.
+
+    Attributes:
+        file_name: Its file's name; empty if it wasn't a file.
+        media_type: As the client said.
+        size_bytes: Size of the original.
+        sha256: Of the original.
+        title: The document's title as it is now.
+        title_given: Whether a person chose it; if not, the one found in the text takes its place.
+        space: The organisation's live embedding space; None before its first document.
+    """
+
+    file_name: str
+    media_type: str
+    size_bytes: int
+    sha256: bytes
+    title: str
+    title_given: bool
+    space: Space | None
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTable:
+    """Where a space's vectors are kept."""
+
+    space_id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedChunk:
+    """A chunk that an earlier attempt has stored; whole if its vector is there too."""
+
+    index: int
+    content_hash: bytes
+    char_start: int
+    has_vector: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What becomes of a version when it goes live.
+
+    Attributes:
+        title: The title found in the text; None leaves the document's as it is.
+        media_type: By content.
+        pages: Number of pages; None if the format has none.
+        chunks: Number of chunks.
+        tokens: Tokens of all chunks.
+        table: Where the vectors are.
+        keep_seconds: How long superseded versions keep their text, chunks and bytes.
+    """
+
+    title: str | None
+    media_type: str
+    pages: int | None
+    chunks: int
+    tokens: int
+    table: VectorTable
+    keep_seconds: float
+
+
+class Published(StrEnum):
+    """What publishing did."""
+
+    LIVE = "live"
+    """The version is searched now."""
+    OVERTAKEN = "overtaken"
+    """A newer version was live already: this one is kept as superseded."""
+    OTHER_SPACE = "other_space"
+    """The organisation's space became another one meanwhile: nothing was changed, ingest must run again."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """The queue over all tenants: jobs that could run now, and the seconds that the oldest has waited."""
+
+    depth: int
+    oldest_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWindow:
+    """The model that a document is embedded with.
+
+    Attributes:
+        space: What its vectors belong to.
+        max_tokens: What it takes, special tokens excluded.
+    """
+
+    space: Space
+    max_tokens: int
+
+
+class JobStore(ABC):
+    """Jobs, and all that ingest reads and writes.
+
+    Methods that take a job work under its tenant. Those that write raise `LeaseLostError`, and write nothing, if the
+    worker holds it no longer. All raise `citewire_kit.errors.Unavailable` if the database can't be reached.
+    """
+
+    @abstractmethod
+    async def claim(self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]) -> Job | None:
+        """Takes the oldest job that may run, of the organisation whose turn it is.
+
+        It is the turn of the one with the fewest running jobs; among these, of the one that isn't in `served`, or
+        stands first there. Two workers never get the same job.
+        """
+
+    @abstractmethod
+    async def requeue_expired(self) -> int:
+        """Queues jobs again whose lease has passed; returns how many."""
+
+    @abstractmethod
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:
+        """Extends a lease; False if the job isn't held any more."""
+
+    @abstractmethod
+    async def begin(self, job: Job) -> VersionToIngest:
+        """Marks the version as processing, and reads what is known of it."""
+
+    @abstractmethod
+    def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:
+        """Reads the version's bytes, part by part."""
+
+    @abstractmethod
+    async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:
+        """Writes how far the version is; watchers are told."""
+
+    @abstractmethod
+    async def save_text(self, job: Job, text: str) -> None:
+        """Stores the text that chunks' spans point into, in place of what an earlier attempt stored."""
+
+    @abstractmethod
+    async def ensure_space(self, space: Space) -> VectorTable:
+        """Finds a space's table, or makes it."""
+
+    @abstractmethod
+    async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:
+        """Reads what an earlier attempt has stored of the version's chunks, in order."""
+
+    @abstractmethod
+    async def clear(self, job: Job) -> None:
+        """Removes the version's chunks, with their vectors."""
+
+    @abstractmethod
+    async def stage(self, job: Job, table: VectorTable, chunks: Sequence[Chunk], vectors: Vectors, total: int) -> None:
+        """Stores a batch of chunks with their vectors. No search sees them before the version is live."""
+
+    @abstractmethod
+    async def publish(self, job: Job, publication: Publication) -> Published:
+        """Makes the version the live one and ends the job, all in one transaction.
+
+        Older versions lose their vectors at once; a sweep is queued for the rest of them.
+        """
+
+    @abstractmethod
+    async def fail(self, job: Job, error: IngestError) -> None:
+        """Marks the version as failed for good, removes what was staged, and ends the job. The live version stays."""
+
+    @abstractmethod
+    async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
+        """Queues the job again.
+
+        Args:
+            job: The job.
+            delay_seconds: Not before.
+            uncount: Whether the attempt doesn't count: it was broken off by us.
+        """
+
+    @abstractmethod
+    async def sweep(self, job: Job) -> None:
+        """Forgets a superseded version: bytes, text, chunks. Does nothing to one that is live or may become so."""
+
+    @abstractmethod
+    async def queue_state(self) -> QueueState:
+        """Measures the queue of ingest jobs."""
+
+    @abstractmethod
+    def wake_ups(self) -> AsyncGenerator[None]:
+        """Yields whenever jobs were queued, until the connection is lost (`Unavailable`)."""
+
+
+class Embedder(ABC):
+    """The embedding model, wherever it runs. Raises `citewire_kit.errors.CitewireError`."""
+
+    @abstractmethod
+    async def window(self, model: str) -> ModelWindow:
+        """What a model takes; an empty name is the default model."""
+
+    @abstractmethod
+    async def count(self, model: str, texts: Sequence[str]) -> list[int]:
+        """Counts tokens, special ones excluded. Any number of texts."""
+
+    @abstractmethod
+    def embed(self, space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:
+        """Embeds batches of documents; yields the vectors of each, in order.
+
+        Raises:
+            CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).
+        """

@@ -1,0 +1,207 @@
+-- The ingest worker's queries. Locks are taken in one order everywhere, that of the foreign keys: document, version,
+-- job. A deletion cascades in that order too, so neither waits for the other in a circle.
+
+-- name: claim
+-- One job for one worker. `waiting` steps from organisation to organisation along the index, however many jobs each has
+-- queued; then it is the turn of the one with the fewest running jobs, and the longest unserved by this worker.
+WITH RECURSIVE waiting (org_id) AS (
+    (SELECT org_id FROM corpus.ingest_jobs
+     WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT next.org_id FROM corpus.ingest_jobs next
+            WHERE next.state = 'queued' AND next.kind = %(kind)s AND next.org_id > waiting.org_id
+            ORDER BY next.org_id LIMIT 1)
+    FROM waiting WHERE waiting.org_id IS NOT NULL
+),
+running AS (
+    SELECT org_id, count(*) AS jobs FROM corpus.ingest_jobs
+    WHERE state = 'running' GROUP BY org_id
+),
+turns AS (
+    SELECT waiting.org_id
+    FROM waiting
+    LEFT JOIN running USING (org_id)
+    LEFT JOIN unnest(%(served)s::text[]) WITH ORDINALITY AS served (org_id, place) USING (org_id)
+    WHERE waiting.org_id IS NOT NULL
+    ORDER BY coalesce(running.jobs, 0), served.place NULLS FIRST, waiting.org_id
+),
+chosen AS (
+    SELECT job.org_id, job.job_id
+    FROM turns
+    CROSS JOIN LATERAL (
+        SELECT queued.org_id, queued.job_id
+        FROM corpus.ingest_jobs queued
+        WHERE queued.state = 'queued' AND queued.kind = %(kind)s AND queued.org_id = turns.org_id
+          AND queued.next_run_at <= now()
+        ORDER BY queued.next_run_at, queued.job_id
+        LIMIT 1
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT 1
+)
+UPDATE corpus.ingest_jobs job
+SET state = 'running', attempts = job.attempts + 1, fence = job.fence + 1, worker = %(worker)s,
+    lease_until = now() + make_interval(secs => %(lease_seconds)s), updated_at = now()
+FROM chosen
+WHERE job.org_id = chosen.org_id AND job.job_id = chosen.job_id
+RETURNING job.org_id, job.job_id, job.document_id, job.version, job.attempts, job.fence, job.user_id, job.plan,
+          job.trace_context, extract(epoch FROM now() - job.created_at)::float8
+
+-- name: requeue_expired
+-- The workers that held these are gone, or cut off: whatever they still write is refused by state and fence.
+UPDATE corpus.ingest_jobs job
+SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now()
+FROM (SELECT org_id, job_id FROM corpus.ingest_jobs
+      WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) AS expired
+WHERE job.org_id = expired.org_id AND job.job_id = expired.job_id
+
+-- name: renew
+UPDATE corpus.ingest_jobs SET lease_until = now() + make_interval(secs => %(lease_seconds)s), updated_at = now()
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+
+-- name: hold_job
+-- No row: the job isn't this worker's any more. With one, nobody takes it before this transaction ends.
+SELECT 1 FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+FOR NO KEY UPDATE
+
+-- name: begin_version
+UPDATE corpus.versions
+SET status = 'processing', stage = 'parse', done = 0, total = 0, attempt = %(attempt)s,
+    started_at = coalesce(started_at, now()), finished_at = NULL, error_code = NULL, error_message = NULL
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: version_to_ingest
+SELECT v.file_name, v.media_type, v.size_bytes, v.sha256, d.title, d.title_given, s.model, s.revision, s.dimensions
+FROM corpus.versions v
+JOIN corpus.documents d ON d.org_id = v.org_id AND d.document_id = v.document_id
+LEFT JOIN corpus.org_spaces o ON o.org_id = v.org_id
+LEFT JOIN corpus.spaces s ON s.space_id = o.live_space_id
+WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = %(version)s
+
+-- name: read_parts
+SELECT bytes FROM corpus.originals
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+  AND part >= %(first)s AND part < %(end)s
+ORDER BY part
+
+-- name: progress
+UPDATE corpus.versions SET stage = %(stage)s, done = %(done)s, total = %(total)s
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: delete_text
+DELETE FROM corpus.texts
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: insert_text
+INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(char_start)s, %(body)s)
+
+-- name: ensure_space
+SELECT space_id, table_name FROM corpus.spaces
+WHERE space_id = corpus.ensure_space(%(model)s, %(revision)s, %(dimensions)s)
+
+-- name: staged
+SELECT c.chunk_index, c.content_hash, c.char_start, v.chunk_id IS NOT NULL
+FROM corpus.chunks c
+LEFT JOIN {vectors} v ON v.org_id = c.org_id AND v.chunk_id = c.chunk_id
+WHERE c.org_id = %(org_id)s AND c.document_id = %(document_id)s AND c.version = %(version)s
+ORDER BY c.chunk_index
+
+-- name: delete_chunks
+-- Their vectors go with them, in every space.
+DELETE FROM corpus.chunks
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: insert_chunks
+INSERT INTO corpus.chunks
+    (org_id, document_id, version, chunk_index, text, token_count, content_hash, section, page_number, row_number,
+     start_line, end_line, char_start, char_end)
+SELECT %(org_id)s, %(document_id)s, %(version)s, fresh.*
+FROM unnest(%(indices)s::int[], %(texts)s::text[], %(token_counts)s::int[], %(hashes)s::bytea[], %(sections)s::text[],
+            %(pages)s::int[], %(rows)s::int[], %(start_lines)s::int[], %(end_lines)s::int[], %(char_starts)s::int[],
+            %(char_ends)s::int[]) AS fresh
+RETURNING chunk_index, chunk_id
+
+-- name: insert_vector
+INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
+VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
+
+-- name: lock_document
+SELECT live_version FROM corpus.documents
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+FOR NO KEY UPDATE
+
+-- name: claim_space
+-- The first document of an organisation decides its space.
+INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES (%(org_id)s, %(space_id)s)
+ON CONFLICT (org_id) DO NOTHING
+
+-- name: live_space
+SELECT live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s
+
+-- name: version_ready
+UPDATE corpus.versions
+SET status = 'ready', stage = NULL, done = %(chunks)s, total = %(chunks)s, chunks = %(chunks)s, tokens = %(tokens)s,
+    pages = %(pages)s, media_type = %(media_type)s, finished_at = now(),
+    superseded_at = CASE WHEN %(overtaken)s THEN coalesce(superseded_at, now()) END
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: document_live
+UPDATE corpus.documents
+SET live_version = %(version)s, live_chunks = %(chunks)s, live_tokens = %(tokens)s,
+    title = CASE WHEN title_given THEN title ELSE coalesce(%(title)s, title) END, updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
+
+-- name: supersede
+-- Older versions of a document that went live: they stop being searched, and are forgotten later.
+UPDATE corpus.versions SET superseded_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version < %(version)s AND superseded_at IS NULL
+RETURNING version
+
+-- name: drop_vectors
+SELECT corpus.drop_vectors(%(org_id)s, %(document_id)s, %(version)s)
+
+-- name: queue_sweep
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, next_run_at, user_id, plan)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, 'sweep', now() + make_interval(secs => %(keep_seconds)s), %(user_id)s,
+        %(plan)s)
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+
+-- name: end_job
+UPDATE corpus.ingest_jobs
+SET state = %(state)s, worker = NULL, lease_until = NULL, updated_at = now()
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s
+
+-- name: version_failed
+UPDATE corpus.versions
+SET status = 'failed', stage = NULL, error_code = %(code)s, error_message = %(message)s, finished_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: version_pending
+UPDATE corpus.versions SET status = 'pending', stage = NULL, done = 0, total = 0
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+
+-- name: requeue
+UPDATE corpus.ingest_jobs
+SET state = 'queued', worker = NULL, lease_until = NULL, updated_at = now(),
+    attempts = attempts - CASE WHEN %(uncount)s THEN 1 ELSE 0 END,
+    next_run_at = now() + make_interval(secs => %(delay_seconds)s)
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s
+
+-- name: lock_version
+SELECT 1 FROM corpus.versions
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+FOR UPDATE
+
+-- name: forget_version
+-- Its bytes, text, chunks and jobs go with it; the job that asked for it too.
+DELETE FROM corpus.versions v USING corpus.documents d
+WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = %(version)s
+  AND d.org_id = v.org_id AND d.document_id = v.document_id
+  AND v.superseded_at IS NOT NULL AND d.live_version > v.version
+
+-- name: queue_state
+SELECT count(*), coalesce(extract(epoch FROM now() - min(next_run_at)), 0)::float8
+FROM corpus.ingest_jobs
+WHERE state = 'queued' AND kind = 'ingest' AND next_run_at <= now()

@@ -1,0 +1,67 @@
+"""Files on their way from the database to the parser, in a folder that is gone when the worker is."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+_PREFIX = "citewire-ingest-"
+_LOCK = "lock"
+
+
+@contextmanager
+def spool_folder(parent: Path | None) -> Generator[Path]:
+    """A new folder, readable by this user only; removed at the end.
+
+    What a killed worker has left beside it is removed first: a folder whose lock nobody holds.
+    """
+    base = Path(parent or tempfile.gettempdir())
+    _remove_left_over(base)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    with (folder / _LOCK).open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def spooled(folder: Path, parts: AsyncIterator[bytes], sha256: bytes) -> AsyncGenerator[Path]:
+    """Writes parts to a file of the folder, which is removed with the block.
+
+    Raises:
+        IngestError: INTERNAL if the bytes aren't those that were uploaded.
+    """
+    descriptor, name = tempfile.mkstemp(dir=folder)
+    path = Path(name)
+    digest = hashlib.sha256()
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            async for part in parts:
+                digest.update(part)
+                file.write(part)
+        if digest.digest() != sha256:
+            raise IngestError(IngestCode.INTERNAL, "The stored file is damaged: upload it again.")
+        yield path
+    finally:
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _remove_left_over(base: Path) -> None:
+    for folder in base.glob(f"{_PREFIX}*"):
+        # Another user's folder, or one that another worker removes just now: not ours to handle.
+        with contextlib.suppress(OSError), (folder / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)

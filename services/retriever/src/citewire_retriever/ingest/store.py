@@ -1,0 +1,284 @@
+"""Jobs and what ingest writes, in Postgres."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from citewire_kit.errors import NotFound, Unavailable
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.tenant import Plan, Tenant
+from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.errors import IngestError
+from citewire_retriever.ingest.ports import (
+    Job,
+    JobKind,
+    JobStore,
+    LeaseLostError,
+    Publication,
+    Published,
+    QueueState,
+    StagedChunk,
+    Vectors,
+    VectorTable,
+    VersionToIngest,
+)
+from citewire_retriever.model import Space, Stage
+from citewire_retriever.store.vectors import HalfVector
+
+_SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
+_CHANNEL: Final = "citewire_corpus_jobs"
+_PARTS_AT_ONCE: Final = 4
+_TEXT_PART: Final = 100_000
+_LONG_STATEMENT: Final = 300.0
+"""Seconds for statements whose work grows with the document: publishing and removing."""
+
+
+class PostgresJobStore(JobStore):
+    """See `JobStore`."""
+
+    def __init__(self, pool: Pool, dsn: str) -> None:
+        """Takes the pool of the worker's role, and its connection string for the connection that listens."""
+        self._pool = pool
+        self._dsn = dsn
+
+    async def claim(  # noqa: D102 - see the base
+        self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]
+    ) -> Job | None:
+        values = {"kind": kind, "worker": worker, "lease_seconds": lease_seconds, "served": list(served)}
+        async with transaction(self._pool) as connection:
+            cursor = await connection.execute(_SQL["claim"], values)
+            row = await cursor.fetchone()
+        if row is None:
+            return None
+        plan: Plan = row[7] if row[7] in ("free", "basic", "pro") else "free"
+        return Job(
+            job_id=row[1],
+            document_id=row[2],
+            version=row[3],
+            kind=kind,
+            attempt=row[4],
+            fence=row[5],
+            tenant=Tenant(row[0], row[6], plan),
+            trace_context={str(key): str(value) for key, value in row[8].items()},
+            age_seconds=row[9],
+        )
+
+    async def requeue_expired(self) -> int:  # noqa: D102 - see the base
+        async with transaction(self._pool) as connection:
+            return (await connection.execute(_SQL["requeue_expired"])).rowcount
+
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:  # noqa: D102 - see the base
+        async with transaction(self._pool) as connection:
+            cursor = await connection.execute(_SQL["renew"], {**_key(job), "lease_seconds": lease_seconds})
+            return cursor.rowcount == 1
+
+    async def begin(self, job: Job) -> VersionToIngest:  # noqa: D102 - see the base
+        async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
+            cursor = await connection.execute(_SQL["version_to_ingest"], _key(job))
+            row = await cursor.fetchone()
+        if row is None:
+            raise LeaseLostError
+        space = None if row[6] is None else Space(row[6], row[7], row[8])
+        return VersionToIngest(row[0], row[1], row[2], row[3], row[4], row[5], space)
+
+    async def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:  # noqa: D102 - see the base
+        position = first = 0
+        while position < size_bytes:
+            # A transaction for a few parts: parsing and spooling hold no connection.
+            async with tenant_transaction(self._pool, job.tenant) as connection:
+                values = {**_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
+                cursor = await connection.execute(_SQL["read_parts"], values, binary=True)
+                parts: list[bytes] = [row[0] for row in await cursor.fetchall()]
+            if not parts:
+                raise LeaseLostError  # deleted meanwhile
+            for part in parts:
+                position += len(part)
+                yield part
+            first += len(parts)
+
+    async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:  # noqa: D102 - see the base
+        async with self._holding(job, "progress", {"stage": stage, "done": done, "total": total}):
+            pass
+
+    async def save_text(self, job: Job, text: str) -> None:  # noqa: D102 - see the base
+        async with self._holding(job, "progress", {"stage": "chunk", "done": 0, "total": 0}) as connection:
+            await connection.execute(_SQL["delete_text"], _key(job))
+            parts = [
+                {**_key(job), "part": number, "char_start": start, "body": text[start : start + _TEXT_PART]}
+                for number, start in enumerate(range(0, len(text), _TEXT_PART))
+            ]
+            await connection.cursor().executemany(_SQL["insert_text"], parts)
+
+    async def ensure_space(self, space: Space) -> VectorTable:  # noqa: D102 - see the base
+        values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(_SQL["ensure_space"], values)).fetchone()
+        if row is None:
+            raise NotFound("the embedding space vanished", reason="SPACE_NOT_FOUND")
+        return VectorTable(*row)
+
+    async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:  # noqa: D102 - see the base
+        async with tenant_transaction(self._pool, job.tenant) as connection:
+            cursor = await connection.execute(_with_table(_SQL["staged"], table), _key(job), binary=True)
+            return [StagedChunk(*row) for row in await cursor.fetchall()]
+
+    async def clear(self, job: Job) -> None:  # noqa: D102 - see the base
+        values = {"stage": "embed", "done": 0, "total": 0}
+        async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
+            await connection.execute(_SQL["delete_chunks"], _key(job))
+
+    async def stage(  # noqa: D102 - see the base
+        self, job: Job, table: VectorTable, chunks: Sequence[Chunk], vectors: Vectors, total: int
+    ) -> None:
+        done = chunks[-1].index + 1
+        async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
+            cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **_columns(chunks)})
+            ids: dict[int, int] = dict(await cursor.fetchall())
+            rows = [
+                {**_key(job), "chunk_id": ids[chunk.index], "embedding": HalfVector(vector)}
+                for chunk, vector in zip(chunks, vectors, strict=True)
+            ]
+            await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
+
+    async def publish(self, job: Job, publication: Publication) -> Published:  # noqa: D102 - see the base
+        try:
+            async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
+                return await _publish(connection, job, publication)
+        except _OtherSpaceError:
+            return Published.OTHER_SPACE
+
+    async def fail(self, job: Job, error: IngestError) -> None:  # noqa: D102 - see the base
+        values = {"code": error.code.value, "message": error.message}
+        async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
+            await connection.execute(_SQL["delete_chunks"], _key(job))
+            await connection.execute(_SQL["delete_text"], _key(job))
+            await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
+
+    async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:  # noqa: D102 - see the base
+        async with self._holding(job, "version_pending", {}) as connection:
+            await connection.execute(_SQL["requeue"], {**_key(job), "delay_seconds": delay_seconds, "uncount": uncount})
+
+    async def sweep(self, job: Job) -> None:  # noqa: D102 - see the base
+        async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
+            forgotten = (await connection.execute(_SQL["forget_version"], _key(job))).rowcount
+            if not forgotten:  # it is live after all; else the job is gone with the version
+                await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
+
+    async def queue_state(self) -> QueueState:  # noqa: D102 - see the base
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(_SQL["queue_state"])).fetchone()
+        return QueueState(0, 0.0) if row is None else QueueState(row[0], max(0.0, row[1]))
+
+    async def wake_ups(self) -> AsyncGenerator[None]:  # noqa: D102 - see the base
+        try:
+            # A connection of its own: listening would keep one of the pool's for ever.
+            connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=5)
+            async with connection:
+                await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(_CHANNEL)))
+                yield
+                async for _ in connection.notifies():
+                    yield
+        except psycopg.OperationalError as exc:
+            raise Unavailable("the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=1.0) from exc
+
+    @asynccontextmanager
+    async def _holding(
+        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = 30.0
+    ) -> AsyncGenerator[Connection]:
+        """A transaction in which the job is surely this worker's: it begins with a statement on the version's row.
+
+        Raises:
+            LeaseLostError: It isn't any more, or the version was deleted; nothing is written.
+        """
+        async with tenant_transaction(self._pool, job.tenant, statement_seconds=statement_seconds) as connection:
+            await _written(connection, first, {**_key(job), **values})
+            await _held(connection, job)
+            yield connection
+
+
+class _OtherSpaceError(Exception):
+    """Rolls the publishing transaction back."""
+
+
+async def _publish(connection: Connection, job: Job, publication: Publication) -> Published:
+    row = await (await connection.execute(_SQL["lock_document"], _key(job))).fetchone()
+    if row is None:
+        raise LeaseLostError
+    overtaken = row[0] is not None and row[0] > job.version
+    values = {
+        **_key(job),
+        "title": publication.title,
+        "media_type": publication.media_type,
+        "pages": publication.pages,
+        "chunks": publication.chunks,
+        "tokens": publication.tokens,
+        "overtaken": overtaken,
+        "space_id": publication.table.space_id,
+    }
+    await _written(connection, "version_ready", values)
+    await _held(connection, job)
+    await connection.execute(_SQL["claim_space"], values)
+    live = await (await connection.execute(_SQL["live_space"], values)).fetchone()
+    if live is None or live[0] != publication.table.space_id:
+        raise _OtherSpaceError
+    if overtaken:
+        await connection.execute(_SQL["drop_vectors"], values)
+    else:
+        await connection.execute(_SQL["document_live"], values)
+        await _supersede(connection, job, publication.keep_seconds)
+    await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
+    return Published.OVERTAKEN if overtaken else Published.LIVE
+
+
+async def _written(connection: Connection, query: str, values: dict[str, Any]) -> None:
+    if (await connection.execute(_SQL[query], values)).rowcount != 1:
+        raise LeaseLostError
+
+
+async def _held(connection: Connection, job: Job) -> None:
+    if await (await connection.execute(_SQL["hold_job"], _key(job))).fetchone() is None:
+        raise LeaseLostError
+
+
+async def _supersede(connection: Connection, job: Job, keep_seconds: float) -> None:
+    """Takes all older versions out of the search, and queues their end."""
+    older = [row[0] for row in await (await connection.execute(_SQL["supersede"], _key(job))).fetchall()]
+    for version in older:
+        values = {**_key(job), "version": version, "keep_seconds": keep_seconds}
+        await connection.execute(_SQL["drop_vectors"], values)
+        await connection.execute(_SQL["queue_sweep"], values)
+
+
+def _key(job: Job) -> dict[str, Any]:
+    return {
+        "org_id": job.tenant.org_id,
+        "user_id": job.tenant.user_id,
+        "plan": job.tenant.plan,
+        "job_id": job.job_id,
+        "fence": job.fence,
+        "document_id": job.document_id,
+        "version": job.version,
+    }
+
+
+def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
+    return {
+        "indices": [chunk.index for chunk in chunks],
+        "texts": [chunk.text for chunk in chunks],
+        "token_counts": [chunk.token_count for chunk in chunks],
+        "hashes": [chunk.content_hash for chunk in chunks],
+        "sections": [chunk.section for chunk in chunks],
+        "pages": [chunk.page for chunk in chunks],
+        "rows": [chunk.row for chunk in chunks],
+        "start_lines": [chunk.start_line for chunk in chunks],
+        "end_lines": [chunk.end_line for chunk in chunks],
+        "char_starts": [chunk.char_start for chunk in chunks],
+        "char_ends": [chunk.char_end for chunk in chunks],
+    }
+
+
+def _with_table(query: LiteralString, table: VectorTable) -> sql.Composed:
+    return sql.SQL(query).format(vectors=sql.Identifier("corpus", table.name))

@@ -1,0 +1,270 @@
+"""The worker: takes jobs, keeps its leases alive, and decides what a failed attempt means."""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.trace import SpanKind
+
+from citewire_kit.errors import CitewireError, Code
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import REQUEST_ID_KEY, use_request_id, use_tenant
+from citewire_kit.tracing import extract, get_tracer
+from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.pipeline import Pipeline
+from citewire_retriever.ingest.ports import Job, JobKind, JobStore, LeaseLostError
+from citewire_retriever.ingest.settings import WorkerSettings
+
+log = get_logger(__name__)
+_tracer: Final = get_tracer(__name__)
+
+# What may pass by itself, however long it lasts. Everything else that an attempt raises is tried a few times only.
+_PASSING: Final = frozenset(
+    {
+        Code.UNAVAILABLE,
+        Code.RESOURCE_EXHAUSTED,
+        Code.DEADLINE_EXCEEDED,
+        Code.ABORTED,
+        Code.CANCELLED,
+        Code.NOT_FOUND,  # the embedder doesn't serve the model: someone must configure it
+        Code.FAILED_PRECONDITION,  # nor its revision
+        Code.UNAUTHENTICATED,
+    }
+)
+_KINDS: Final[tuple[JobKind, ...]] = ("ingest", "sweep")
+_SERVED: Final = 1000
+_RELEASE_SECONDS: Final = 5.0
+_GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
+
+
+@dataclass(slots=True)
+class _Work:
+    """A job that this worker is on."""
+
+    job: Job
+    task: asyncio.Task[str]
+
+
+class Worker:
+    """Works on jobs until it is told to stop."""
+
+    def __init__(self, store: JobStore, pipeline: Pipeline, settings: WorkerSettings) -> None:
+        """Takes what it works with; all of it stays open while `run` runs."""
+        self._store = store
+        self._pipeline = pipeline
+        self._settings = settings
+        # Unique also if containers of one name follow one another; nobody parses it.
+        self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._works: list[_Work] = []
+        self._served: OrderedDict[str, None] = OrderedDict()
+        self._wake = asyncio.Event()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Works until `stop` is set; then the jobs in work are given back at once, for others to take."""
+        metrics.init(tuple(code.value for code in IngestCode))
+        loops: list[Callable[[], Awaitable[None]]] = [self._listen, self._renew, self._expire, self._measure]
+        loops += [self._serve] * self._settings.concurrency
+        log.info("worker_started", worker=self._name, concurrency=self._settings.concurrency)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(_forever(loop)) for loop in loops]
+            await stop.wait()
+            log.info("worker_stopping", jobs=len(self._works))
+            for task in tasks:
+                task.cancel()
+        log.info("worker_stopped")
+
+    async def _serve(self) -> None:
+        """One of `concurrency` loops: a job after another."""
+        while True:
+            # Taken before asking: a job that is queued right after the answer isn't slept over.
+            wake = self._wake
+            job = await self._claim()
+            if job is not None:
+                await self._work_on(job)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.poll_seconds):
+                    await wake.wait()
+
+    async def _claim(self) -> Job | None:
+        for kind in _KINDS:
+            try:
+                job = await self._store.claim(
+                    kind, worker=self._name, lease_seconds=self._settings.lease_seconds, served=list(self._served)
+                )
+            except CitewireError as error:
+                log.warning("cannot_claim", error=str(error))
+                return None
+            if job is not None:
+                self._note_served(job.tenant.org_id)
+                return job
+        return None
+
+    def _note_served(self, org_id: str) -> None:
+        self._served[org_id] = None
+        self._served.move_to_end(org_id)
+        if len(self._served) > _SERVED:
+            self._served.popitem(last=False)
+
+    async def _work_on(self, job: Job) -> None:
+        """Works on a job as long as its lease holds."""
+        with _as_tenant(job):
+            work = _Work(job, asyncio.create_task(self._attempt(job), name=f"ingest-{job.job_id}"))
+            self._works.append(work)
+            metrics.RUNNING.labels(job.kind).inc()
+            outcome = "lost"
+            try:
+                await asyncio.wait({work.task})
+                if not work.task.cancelled():
+                    outcome = work.task.result()
+            except asyncio.CancelledError:
+                work.task.cancel()
+                await asyncio.wait({work.task})
+                outcome = "released"
+                await self._release(job)
+                raise
+            finally:
+                self._works.remove(work)
+                metrics.RUNNING.labels(job.kind).dec()
+                metrics.JOBS.labels(job.kind, outcome).inc()
+                if outcome == "lost":
+                    log.warning("lease_lost", **_names(job))
+
+    async def _attempt(self, job: Job) -> str:
+        """Makes an attempt and ends the job, or queues it again; returns how it ended."""
+        try:
+            await self._run(job)
+        except LeaseLostError:
+            return "lost"
+        except IngestError as error:
+            return await self._end(self._fail(job, error), "failed")
+        except CitewireError as error:
+            return await self._end(self._retry(job, error), "retried")
+        except Exception as error:
+            log.exception("attempt_failed", **_names(job))
+            return await self._end(self._retry(job, error), "retried")
+        return "done"
+
+    async def _run(self, job: Job) -> None:
+        if job.kind == "sweep":
+            await self._store.sweep(job)
+            return
+        if job.attempt > self._settings.max_claims:
+            raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
+        with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
+            log.info("ingest_started", attempt=job.attempt, **_names(job))
+            outcome = await self._pipeline.ingest(job)
+            log.info(
+                "ingest_done",
+                outcome=outcome.published.value,
+                chunks=outcome.chunks,
+                resumed=outcome.resumed,
+                **_names(job),
+            )
+
+    async def _end(self, ending: Awaitable[None], outcome: str) -> str:
+        """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again."""
+        try:
+            await ending
+        except (LeaseLostError, CitewireError):
+            return "lost"
+        return outcome
+
+    async def _fail(self, job: Job, error: IngestError) -> None:
+        await self._store.fail(job, error)
+        metrics.FAILURES.labels(error.code.value).inc()
+        log.info("ingest_failed", code=error.code.value, **_names(job))
+
+    async def _retry(self, job: Job, error: Exception) -> None:
+        passing = isinstance(error, CitewireError) and error.code in _PASSING
+        settings = self._settings
+        given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
+        if given_up and job.kind == "ingest":
+            await self._fail(job, IngestError(IngestCode.INTERNAL, _GIVEN_UP))
+            return
+        doublings = min(job.attempt - 1, 30)
+        delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)
+        if isinstance(error, CitewireError) and error.retry_after is not None:
+            delay = max(delay, error.retry_after)
+        # Spread by id, so that what failed together doesn't come back together.
+        delay *= 1 + (job.job_id % 16) / 64
+        log.warning("ingest_retried", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
+        await self._store.retry(job, delay_seconds=delay)
+
+    async def _release(self, job: Job) -> None:
+        """Gives a job back on the way out. If that fails, its lease passes soon enough."""
+        with suppress(LeaseLostError, CitewireError, TimeoutError):
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._store.retry(job, delay_seconds=0, uncount=True)
+
+    async def _listen(self) -> None:
+        """Wakes the serving loops when jobs are queued."""
+        try:
+            async with aclosing(self._store.wake_ups()) as wake_ups:
+                async for _ in wake_ups:
+                    self._wake.set()
+                    self._wake = asyncio.Event()
+        except CitewireError as error:
+            log.warning("cannot_listen", error=str(error))
+        await asyncio.sleep(self._settings.poll_seconds)
+
+    async def _renew(self) -> None:
+        """Keeps the leases alive; a job whose lease is gone is dropped at once."""
+        await asyncio.sleep(self._settings.lease_seconds / 3)
+        for work in list(self._works):
+            try:
+                held = await self._store.renew(work.job, lease_seconds=self._settings.lease_seconds)
+            except CitewireError as error:
+                log.warning("cannot_renew", error=str(error), **_names(work.job))
+                continue
+            if not held and not work.task.done():
+                work.task.cancel()
+
+    async def _expire(self) -> None:
+        """Takes jobs back from workers that went silent."""
+        try:
+            count = await self._store.requeue_expired()
+        except CitewireError as error:
+            log.warning("cannot_expire", error=str(error))
+        else:
+            if count:
+                metrics.EXPIRED.inc(count)
+                log.warning("leases_expired", jobs=count)
+        await asyncio.sleep(min(self._settings.poll_seconds, self._settings.lease_seconds / 3))
+
+    async def _measure(self) -> None:
+        """Measures the queue."""
+        with suppress(CitewireError):
+            state = await self._store.queue_state()
+            metrics.QUEUE_DEPTH.set(state.depth)
+            metrics.QUEUE_OLDEST.set(state.oldest_seconds)
+        await asyncio.sleep(self._settings.measure_seconds)
+
+
+async def _forever(loop: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await loop()
+
+
+@contextmanager
+def _as_tenant(job: Job) -> Generator[None]:
+    """Makes the job's tenant and the upload's request id the current ones."""
+    with use_tenant(job.tenant), use_request_id(job.trace_context.get(REQUEST_ID_KEY, "")):
+        yield
+
+
+def _names(job: Job) -> dict[str, str | int]:
+    return {
+        "org_id": job.tenant.org_id,
+        "document_id": job.document_id,
+        "version": job.version,
+        "job_id": job.job_id,
+        "kind": job.kind,
+    }
