@@ -1,0 +1,119 @@
+"""The data folder: its lock, its run file, and a socket whose path is short enough."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from citewire_cli.errors import CliError
+from citewire_cli.stack.layout import SOCKET_NAME, FolderLock, Layout, socket_folder
+
+ME = {os.getuid()}
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    layout = Layout(tmp_path / "data")
+    layout.create()
+    return layout
+
+
+def test_second_up_is_told_who_holds_the_folder(layout: Layout) -> None:
+    with FolderLock(layout):
+        layout.write_run({"pid": 4711, "url": "http://127.0.0.1:8080"})
+        with pytest.raises(CliError) as caught, FolderLock(layout):
+            pass
+    text = str(caught.value)
+    assert "already running on this folder" in text
+    assert f"{layout.data_dir} is used by process 4711, at http://127.0.0.1:8080" in text
+    assert "kill 4711" in text
+    assert "CITEWIRE_DATA_DIR" in text
+
+
+def test_lock_of_a_killed_process_is_gone(layout: Layout) -> None:
+    code = (
+        "import pathlib, sys, time\n"
+        "from citewire_cli.stack.layout import FolderLock, Layout\n"
+        "with FolderLock(Layout(pathlib.Path(sys.argv[1]))):\n"
+        "    print('held', flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", code, str(layout.data_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert layout.is_locked()
+        holder.kill()
+        holder.wait(10)
+    assert not layout.is_locked()
+    with FolderLock(layout):
+        assert layout.is_locked()
+
+
+def test_run_file_counts_only_while_the_folder_is_held(layout: Layout) -> None:
+    assert layout.read_run() is None
+    layout.write_run({"pid": 1})
+    assert layout.read_run() is None
+    with FolderLock(layout):
+        assert layout.read_run() == {"pid": 1}
+        layout.run_file.write_text(json.dumps([]))
+        assert layout.read_run() is None
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CliError, match="CITEWIRE_DATA_DIR"):
+        Layout(tmp_path / "file" / "data").create()
+
+
+def test_socket_lies_in_the_data_folder(layout: Layout) -> None:
+    folder = socket_folder(layout, ME)
+    assert folder == layout.data_dir / "run"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert list(folder.iterdir()) == []
+    assert socket_folder(layout, ME) == folder
+
+
+def test_deep_data_folder_gets_a_short_socket_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    folders: list[Path] = []
+    for name in ("a", "b"):
+        layout = Layout(tmp_path / ("x" * 60) / ("y" * 60) / name)
+        layout.create()
+        folders.append(socket_folder(layout, ME))
+        assert socket_folder(layout, ME) == folders[-1]
+    try:
+        assert len(set(folders)) == 2
+        for folder in folders:
+            assert len(os.fsencode(folder / SOCKET_NAME)) <= 107
+            assert folder.stat().st_mode & 0o777 == 0o700
+    finally:
+        for folder in folders:
+            folder.rmdir()
+
+
+def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = Layout(tmp_path / ("x" * 120))
+    layout.create()
+    runtime = tmp_path / "r"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    runtime.mkdir()
+    chosen = socket_folder(layout, ME)
+    assert chosen.parent == runtime
+    chosen.chmod(0o777)
+    fallback = socket_folder(layout, ME)
+    try:
+        assert fallback.parent == Path("/tmp")  # noqa: S108 # the place is what is tested
+        assert fallback.stat().st_uid == os.getuid()
+        chosen.chmod(0o700)
+        with pytest.raises(CliError, match="No place"):
+            socket_folder(layout, {os.getuid() + 1})
+    finally:
+        fallback.rmdir()

@@ -1,0 +1,99 @@
+"""Ports of the local stack: defaults, overrides, and plain words about what is taken."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.stack.ports import PORTS, choose_ports, is_taken
+
+ALL_FREE = {spec.variable: "0" for spec in PORTS}
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    assert {spec.variable: spec.default for spec in PORTS} == {
+        "CITEWIRE_GATEWAY_PORT": 8080,
+        "CITEWIRE_GATEWAY_METRICS_PORT": 9100,
+        "CITEWIRE_EMBEDDER_PORT": 50051,
+        "CITEWIRE_EMBEDDER_METRICS_PORT": 9101,
+        "CITEWIRE_RETRIEVER_PORT": 50052,
+        "CITEWIRE_RETRIEVER_METRICS_PORT": 9102,
+        "CITEWIRE_GENERATOR_PORT": 50053,
+        "CITEWIRE_GENERATOR_METRICS_PORT": 9103,
+        "CITEWIRE_WORKER_METRICS_PORT": 9104,
+    }
+
+
+def test_zero_becomes_a_free_port_of_its_own() -> None:
+    ports = choose_ports(ALL_FREE)
+    assert len(set(ports.values())) == len(PORTS)
+    assert not any(is_taken(port) for port in ports.values())
+
+
+@pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here
+def test_taken_port_is_said_with_process_and_variable(backlog_address: str) -> None:
+    with socket.socket() as holder:
+        holder.bind((backlog_address, 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        with pytest.raises(CliError) as caught:
+            choose_ports({**ALL_FREE, "CITEWIRE_RETRIEVER_METRICS_PORT": str(port)})
+    assert caught.value.detail == (
+        f"Port {port}, which retriever needs for metrics, is taken by another program: "
+        "set CITEWIRE_RETRIEVER_METRICS_PORT to a free one."
+    )
+    assert caught.value.code is ExitCode.FAILED
+
+
+def test_port_that_a_grpc_server_shares_counts_as_taken() -> None:
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        assert is_taken(holder.getsockname()[1])
+
+
+def test_port_of_a_server_that_has_just_ended_is_free() -> None:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as all our servers do
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as accepted:
+            accepted.close()  # the server's side closes first: its address stays in TIME_WAIT
+            assert client.recv(1) == b""
+    assert not is_taken(port)
+
+
+def test_every_taken_port_is_named_and_the_option_for_the_gateway() -> None:
+    with socket.socket() as first, socket.socket() as second:
+        for holder in (first, second):
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+        embedder, gateway = first.getsockname()[1], second.getsockname()[1]
+        with pytest.raises(CliError) as caught:
+            choose_ports({**ALL_FREE, "CITEWIRE_EMBEDDER_PORT": str(embedder)}, gateway_port=gateway)
+    lines = caught.value.detail.splitlines()
+    assert lines[0].startswith(f"Port {gateway}, which gateway needs for HTTP")
+    assert lines[0].endswith("set CITEWIRE_GATEWAY_PORT to a free one (or pass --port).")
+    assert lines[1].startswith(f"Port {embedder}, which embedder needs for gRPC")
+
+
+def test_port_given_twice() -> None:
+    with pytest.raises(CliError, match=r"given to both embedder \(gRPC\) and worker \(metrics\)"):
+        choose_ports({**ALL_FREE, "CITEWIRE_EMBEDDER_PORT": "45555", "CITEWIRE_WORKER_METRICS_PORT": "45555"})
+
+
+@pytest.mark.parametrize("value", ["http", "-1", "65536", "80 80", "٣"])
+def test_value_that_is_no_port_is_wrong_usage(value: str) -> None:
+    with pytest.raises(CliError) as caught:
+        choose_ports({**ALL_FREE, "CITEWIRE_GENERATOR_PORT": value})
+    assert caught.value.code is ExitCode.USAGE
+    assert "CITEWIRE_GENERATOR_PORT" in caught.value.title
+
+
+def test_option_wins() -> None:
+    free = choose_ports(ALL_FREE)["CITEWIRE_GATEWAY_PORT"]
+    assert choose_ports({**ALL_FREE, "CITEWIRE_GATEWAY_PORT": "1"}, gateway_port=free)["CITEWIRE_GATEWAY_PORT"] == free
