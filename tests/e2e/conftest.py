@@ -1,0 +1,28 @@
+"""One stack for all end-to-end tests, started as a user starts it; tests that kill things start their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from local_stack import LocalStack, local_stack
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """`citewire up` without the sample library, on free ports, in a temporary folder.
+
+    `stack.base_url`, `stack.pids()`, `stack.ports("metrics_port")`, `stack.logs`, `stack.metrics(name)`. Whoever
+    kills a process here waits until it is back (`wait_restarted`), or others fail.
+    """
+    with local_stack(tmp_path_factory.mktemp("stack")) as stack:
+        yield stack
+
+
+@pytest.fixture
+async def api(stack: LocalStack) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the stack's HTTP API."""
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as client:
+        yield client
