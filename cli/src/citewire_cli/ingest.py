@@ -28,6 +28,8 @@ SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packag
 
 UPLOADS_AT_ONCE = 4
 UPLOAD_TRIES = 5
+KEY_LEASE_SECONDS = 150.0
+"""How long an earlier try may still hold its key: the gateway's lease is 120 s for one that was killed meanwhile."""
 POLL_SECONDS = 0.25
 POLL_SECONDS_MAX = 2.0
 POLLED_AT_ONCE = 20
@@ -205,26 +207,24 @@ async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObjec
     boundary = hashlib.sha256(key.encode()).hexdigest()
     headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
     media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
-    delay = 0.5
-    for attempt in range(1, UPLOAD_TRIES + 1):
+    began, delay, failures = time.monotonic(), 0.5, 0
+    while True:
         with source.path.open("rb") as content:
             try:
-                return await api.call(
-                    "POST",
-                    "/v1/documents",
-                    files={"file": (source.name, content, media_type)},
-                    form=form,
-                    headers=headers,
-                )
+                files = {"file": (source.name, content, media_type)}
+                return await api.call("POST", "/v1/documents", files=files, form=form, headers=headers)
             except CliError as error:
-                # The key makes a repetition harmless, also when the answer to the first try was lost (409: that try
-                # is still being worked on).
-                if (error.code is not ExitCode.UNREACHABLE and error.status != 409) or attempt == UPLOAD_TRIES:
-                    raise
+                # The key makes a repetition harmless, also when the answer to the first try was lost.
+                if error.reason == "IDEMPOTENCY_IN_PROGRESS":
+                    if time.monotonic() - began > KEY_LEASE_SECONDS:
+                        raise
+                else:
+                    failures += 1
+                    if error.code is not ExitCode.UNREACHABLE or failures == UPLOAD_TRIES:
+                        raise
                 delay = max(delay, min(error.retry_after or 0.0, 30.0))
         await asyncio.sleep(delay)
         delay = min(delay * 2, 8.0)
-    raise AssertionError("unreachable: the last try returns or raises")
 
 
 async def _known(api: Api, answer: JsonObject) -> JsonObject | None:

@@ -118,13 +118,17 @@ def test_delete(gateway: FakeGateway, run: Run) -> None:
 
 def test_status(gateway: FakeGateway, run: Run) -> None:
     fill(gateway, 3)
-    checks = {"status": "ready", "checks": {"embedder": "ok", "database": "ok"}}
+    checks = {"status": "ready", "embedder": "ok", "database": "ok"}
     gateway.on("GET", "/readyz", reply_json(checks))
     gateway.on("GET", "/openapi.json", reply_json({"info": {"version": "1.2.3"}}))
     result = run("status")
     assert result.exit_code == 0, result.output
     assert "ready  version 1.2.3" in result.stdout
-    assert "embedder: ok, database: ok" in result.stdout
+    assert [line.split() for line in result.stdout.splitlines()[2:5]] == [
+        ["check", "result"],
+        ["embedder", "ok"],
+        ["database", "ok"],
+    ]
     assert "Documents: total 3, ready 2, failed 1, chunks 6" in result.stdout
     report = json.loads(run("status", "--json").stdout)
     assert report["documents"] == {"total": 3, "ready": 2, "failed": 1, "chunks": 6}
@@ -132,13 +136,14 @@ def test_status(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_status_of_a_stack_that_is_not_ready(gateway: FakeGateway, run: Run) -> None:
-    gateway.on("GET", "/readyz", reply_problem(503, "Not ready", detail="embedder: UNAVAILABLE"))
+    gateway.on("GET", "/readyz", reply_problem(503, "Not ready", detail="not ready: embedder", embedder="unavailable"))
     gateway.on("GET", "/openapi.json", reply_json({"info": {"version": "1"}}))
     gateway.on("GET", "/v1/documents", reply_problem(503, "The library is away"))
     result = run("status")
     assert result.exit_code == 3
     assert "NOT READY" in result.stdout
-    assert "embedder: UNAVAILABLE" in result.stdout
+    assert "not ready: embedder" in result.stdout
+    assert ["embedder", "unavailable"] in [line.split() for line in result.stdout.splitlines()]
     assert "The library is away" in result.stdout
 
 

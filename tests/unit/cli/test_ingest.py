@@ -13,7 +13,7 @@ from citewire_cli import ingest as engine
 from citewire_cli.errors import CliError
 from citewire_cli.ingest import Target, find_sources, idempotency_key
 from cli_types import Run
-from fake_gateway import FakeGateway, Reply, Request
+from fake_gateway import FakeGateway, Reply, Request, reply_problem
 from fake_library import FakeLibrary, tags_of
 
 
@@ -170,6 +170,22 @@ def test_lost_answer_does_not_double_the_document(
 
     gateway.on("POST", "/v1/documents", lossy)
     assert run("ingest", str(folder / "b.md")).exit_code == 0
+    assert len(library.documents) == 1
+
+
+def test_key_that_an_earlier_try_still_holds_is_waited_for(
+    library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "UPLOAD_TRIES", 1)
+    library_post = gateway.answer_of("POST", "/v1/documents")
+    busy = reply_problem(409, "Conflict", reason="IDEMPOTENCY_IN_PROGRESS")
+    answers = iter([busy, None])
+    gateway.on("POST", "/v1/documents", lambda request: next(answers) or library_post(request))
+    assert run("ingest", str(folder / "b.md")).exit_code == 0
+    gateway.on("POST", "/v1/documents", busy)
+    monkeypatch.setattr(engine, "KEY_LEASE_SECONDS", 0.1)
+    result = run("ingest", str(folder / "a.txt"))
+    assert result.exit_code == 1
     assert len(library.documents) == 1
 
 

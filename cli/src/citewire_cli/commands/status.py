@@ -13,6 +13,8 @@ from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, as_object, get_int, get_object, get_str
 from citewire_cli.settings import ClientSettings, load_client_settings
 
+_NOT_CHECKS = frozenset({"status", "type", "title", "detail", "reason", "errors", "request_id"})
+
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `app`."""
@@ -78,7 +80,9 @@ def _print(report: JsonObject) -> None:
     ready = "ready" if report["ready"] else "NOT READY"
     console.print(f"{report['url']}  {ready}  version {report['version'] or 'unknown'}")
     details = get_object(report, "health")
-    rows = [(name, _words(value)) for name, value in details.items() if name not in {"status", "type", "title"}]
+    rows = [(name, _words(value)) for name, value in details.items() if name not in _NOT_CHECKS]
+    if not report["ready"]:
+        console.print(output.clean(get_str(details, "detail")))
     if rows:
         console.print()
         output.print_table(("check", "result"), rows)
