@@ -22,7 +22,7 @@ def literals() -> dict[str, list[str]]:
 
 
 def test_every_reason_in_the_code_is_documented() -> None:
-    documented = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()}  # noqa: SIM118 - not a dict
+    documented = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()}  # noqa: SIM118 # not a dict
     found = literals()
     assert "TENANT_MISSING" in found, "the search itself is broken"
     unknown = {reason: files for reason, files in found.items() if reason not in documented}

@@ -391,12 +391,12 @@ async def _until_refused(stub: ShapesStub) -> None:
             try:
                 await stub.unary(text("x"), timeout=1)
             except grpc.aio.AioRpcError as exc:
-                assert exc.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 - the loop ends by it
+                assert exc.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 # the loop ends by it
                 return
             await asyncio.sleep(0.01)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(2):
-        while not condition():  # noqa: ASYNC110 - a metric can't wake anyone
+        while not condition():  # noqa: ASYNC110 # a metric can't wake anyone
             await asyncio.sleep(0.005)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import sys
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing
+from pathlib import Path
 
 import pytest
 from citewire.embedder.v1 import embedder_pb2
@@ -14,7 +18,8 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
-from citewire_kit import client
+import shapes
+from citewire_kit import client, server
 from citewire_kit.channel import IDEMPOTENT, open_channel, service_config
 from citewire_kit.errors import ResourceExhausted, Unavailable
 from citewire_kit.methods import methods_of
@@ -137,6 +142,62 @@ async def test_overload_is_not_retried() -> None:
             await ask(ShapesStub(channel))
         await channel.close()
     assert tries == 1
+
+
+async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "MAX_CONNECTION_AGE_MS", 300)
+
+    async def ticks(_request: StringValue) -> AsyncGenerator[StringValue]:
+        for number in range(30):
+            yield text(str(number))
+            await asyncio.sleep(0.05)
+
+    async with serve(Shapes(server_stream=ticks)) as running:
+
+        async def read() -> list[str]:
+            answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
+            return [answer.value async for answer in answers]
+
+        reading = asyncio.create_task(read())
+        asked = 0
+        while not reading.done():
+            assert await ask(running.stub) == "x"
+            asked += 1
+        assert await reading == [str(number) for number in range(30)]
+        assert asked > 10
+
+
+async def test_a_server_that_stands_still_is_given_up_by_keepalive() -> None:
+    """A stopped process keeps its connection open and says nothing: without pings, the call would wait 60 s."""
+    program = (
+        "import asyncio, sys; sys.path.insert(0, sys.argv[1]); from shapes import Shapes, serve\n"
+        "async def main():\n"
+        "    async with serve(Shapes()) as running:\n"
+        "        print('port', running.port, flush=True); await asyncio.sleep(120)\n"
+        "asyncio.run(main())"
+    )
+    folder = str(Path(shapes.__file__).parent)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, folder, stdout=PIPE)
+    assert process.stdout is not None
+    port = 0
+    while not port:
+        words = (await process.stdout.readline()).decode().split()
+        port = int(words[1]) if words[0] == "port" else 0
+    channel = open_channel(f"127.0.0.1:{port}")
+    stub = ShapesStub(channel)
+    assert await ask(stub) == "x"
+    process.send_signal(signal.SIGSTOP)
+    try:
+        started = asyncio.get_running_loop().time()
+        with pytest.raises(Unavailable):
+            await client.unary(stub.unary, text("x"), timeout=60)
+        assert asyncio.get_running_loop().time() - started < 20
+    finally:
+        await channel.close()
+        process.kill()
+        await process.communicate()
 
 
 async def test_large_messages_pass_up_to_the_limit() -> None:

@@ -144,7 +144,7 @@ async def test_stages_run_in_order_around_the_handler_of_each_shape(method: str)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        running = Running(None, ShapesStub(channel), port)  # pyright: ignore[reportArgumentType] - only the stub is used
+        running = Running(None, ShapesStub(channel), port)  # pyright: ignore[reportArgumentType] # only the stub is used
         assert await CALLERS[method](running) == "abc"
     await server.stop(None)
     assert seen == [f"{name} {method}" for name in INTERCEPTOR_ORDER] + [

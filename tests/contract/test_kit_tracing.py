@@ -32,7 +32,7 @@ async def collector() -> AsyncGenerator[tuple[str, list[Span]]]:
         return ExportTraceServiceResponse()
 
     handler: Any = grpc.unary_unary_rpc_method_handler(
-        export,  # pyright: ignore[reportArgumentType] - the stubs know only synchronous handlers
+        export,  # pyright: ignore[reportArgumentType] # the stubs know only synchronous handlers
         request_deserializer=ExportTraceServiceRequest.FromString,
         response_serializer=ExportTraceServiceResponse.SerializeToString,
     )

@@ -43,7 +43,7 @@ class Package:
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
-    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType] # untyped in pytest
     return Package(tmp_path, f"migrated_{tmp_path.name.replace('-', '_')}")
 
 
@@ -135,9 +135,12 @@ async def test_a_wait_for_another_process_has_an_end(empty_database: Database, p
     dsn = empty_database.owner_dsn
     package.write(m0001_slow="SELECT pg_sleep(3);")
     slow = asyncio.create_task(migrate(dsn, schema="corpus", package=package.name))
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(3)%' AND state = 'active' AND pid <> pg_backend_pid()"  # noqa: E501
+    query = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'active'"
+        " AND query LIKE '%pg_sleep(3)%' AND pid <> pg_backend_pid()"
+    )
     async with asyncio.timeout(5):
-        while await rows(dsn, query) == [(0,)]:  # noqa: ASYNC110 - another session's state can't wake anyone
+        while await rows(dsn, query) == [(0,)]:  # noqa: ASYNC110 # another session's state can't wake anyone
             await asyncio.sleep(0.02)
     with pytest.raises(MigrationError, match="another process has been migrating corpus"):
         await migrate(dsn, schema="corpus", package=package.name, lock_seconds=0.3)

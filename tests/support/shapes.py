@@ -69,7 +69,7 @@ class ShapesStub:
     """The client side."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        def make(factory: Callable[..., Any], name: str) -> Any:  # noqa: ANN401 - typed by the attributes below
+        def make(factory: Callable[..., Any], name: str) -> Any:  # noqa: ANN401 # typed by the attributes below
             return factory(
                 f"/{SERVICE}/{name}",
                 request_serializer=StringValue.SerializeToString,
@@ -104,7 +104,7 @@ def register(servicer: Shapes, server: grpc.aio.Server) -> None:
     def bidi(requests: AsyncIterator[StringValue], _context: Context) -> AsyncGenerator[StringValue]:
         return servicer.bidi(requests)
 
-    def handler(make: Callable[..., Any], behaviour: Callable[..., Any]) -> Any:  # noqa: ANN401
+    def handler(make: Callable[..., Any], behaviour: Callable[..., Any]) -> Any:  # noqa: ANN401 # grpc has no type for it
         return make(
             behaviour,
             request_deserializer=StringValue.FromString,
@@ -171,7 +171,7 @@ def _describe() -> None:
             client_streaming=shape in ("client_stream", "bidi_stream"),
             server_streaming=shape in ("server_stream", "bidi_stream"),
         )
-    descriptor_pool.Default().Add(file)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
+    descriptor_pool.Default().AddSerializedFile(file.SerializeToString())
 
 
 _describe()

@@ -63,7 +63,7 @@ def test_tests_may_build_settings_with_keywords() -> None:
 
 
 @pytest.mark.parametrize("field", ["host", "metrics_host"])
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.1", "example.org"])  # noqa: S104 - refused
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.168.1.1", "example.org"])  # noqa: S104 # refused by the code under test
 def test_without_auth_no_port_leaves_loopback(field: str, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CITEWIRE_AUTH", "off")
     monkeypatch.setenv(f"CITEWIRE_FAKE_{field.upper()}", address)
@@ -101,7 +101,7 @@ def test_a_refusal_of_several_fields_together_is_printed_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("CITEWIRE_AUTH", "off")
-    monkeypatch.setenv("CITEWIRE_FAKE_HOST", "0.0.0.0")  # noqa: S104 - refused
+    monkeypatch.setenv("CITEWIRE_FAKE_HOST", "0.0.0.0")  # noqa: S104 # refused by the code under test
     with pytest.raises(SystemExit):
         load_settings(FakeSettings)
     assert "CITEWIRE_FAKE_HOST must be a loopback address while CITEWIRE_AUTH is off" in capsys.readouterr().err

@@ -15,7 +15,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"queries_{tmp_path.name.replace('-', '_')}"
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType] # untyped in pytest
     return name
 
 

@@ -97,7 +97,7 @@ def test_a_traceback_stays_one_line_and_shows_no_local_variables(logged: io.Stri
     assert "who was fired and why" not in logged.getvalue()
 
 
-def test_the_console_format_shows_no_local_variables_either(_restore: None) -> None:  # noqa: PT019
+def test_the_console_format_shows_no_local_variables_either(_restore: None) -> None:  # noqa: PT019 # only its teardown is wanted
     stream = io.StringIO()
     configure_logging("embedder", level="INFO", log_format="console", stream=stream)
     try:

@@ -78,6 +78,8 @@ def _options(*, streams: bool, idempotent: Iterable[tuple[str, str]]) -> list[tu
         ("grpc.dns_min_time_between_resolutions_ms", 1000),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 3_000),
+        # A keepalive ping waits behind a ping of flow control that is still out, and that one's timeout is a minute.
+        ("grpc.http2.ping_timeout_ms", 5_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 100),

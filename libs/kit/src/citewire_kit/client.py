@@ -260,7 +260,7 @@ async def _send(call: _Writable[Req], requests: AsyncIterable[Req], calling: _Ca
                 await _write_all(call, closing)
         else:
             await _write_all(call, requests)
-    except Exception as exc:  # noqa: BLE001 - raised again by the call that this ends
+    except Exception as exc:  # noqa: BLE001 # raised again by the call that this ends
         calling.request_error = exc
         call.cancel()
 

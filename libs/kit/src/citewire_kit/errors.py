@@ -4,6 +4,8 @@ An error's `message` is shown to clients, so it must be safe: driver and provide
 Its `reason` is the name of a value of `citewire.common.v1.ErrorReason` without the prefix.
 """
 
+# ruff: noqa: N818 # errors are named after gRPC's codes, which have no suffix
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -76,79 +78,79 @@ class CitewireError(Exception):
         return f"{self.message} ({self.code.value}, {self.reason})"
 
 
-class InvalidArgument(CitewireError):  # noqa: N818 - errors are named after gRPC's codes
+class InvalidArgument(CitewireError):
     """The request is wrong whatever the state of the system is."""
 
     code = Code.INVALID_ARGUMENT
 
 
-class NotFound(CitewireError):  # noqa: N818
+class NotFound(CitewireError):
     """What the request names doesn't exist in the caller's scope."""
 
     code = Code.NOT_FOUND
 
 
-class AlreadyExists(CitewireError):  # noqa: N818
+class AlreadyExists(CitewireError):
     """What the request would make exists."""
 
     code = Code.ALREADY_EXISTS
 
 
-class FailedPrecondition(CitewireError):  # noqa: N818
+class FailedPrecondition(CitewireError):
     """The system isn't in a state that allows the request; repeating it won't help."""
 
     code = Code.FAILED_PRECONDITION
 
 
-class Unauthenticated(CitewireError):  # noqa: N818
+class Unauthenticated(CitewireError):
     """It isn't known who calls."""
 
     code = Code.UNAUTHENTICATED
 
 
-class PermissionDenied(CitewireError):  # noqa: N818
+class PermissionDenied(CitewireError):
     """It is known who calls, and they may not do this."""
 
     code = Code.PERMISSION_DENIED
 
 
-class ResourceExhausted(CitewireError):  # noqa: N818
+class ResourceExhausted(CitewireError):
     """A limit, quota or budget is reached."""
 
     code = Code.RESOURCE_EXHAUSTED
 
 
-class Unavailable(CitewireError):  # noqa: N818
+class Unavailable(CitewireError):
     """Something that the call needs can't be reached now; a retry may work."""
 
     code = Code.UNAVAILABLE
 
 
-class DeadlineExceeded(CitewireError):  # noqa: N818
+class DeadlineExceeded(CitewireError):
     """The time budget ran out."""
 
     code = Code.DEADLINE_EXCEEDED
 
 
-class Unimplemented(CitewireError):  # noqa: N818
+class Unimplemented(CitewireError):
     """This version doesn't offer it."""
 
     code = Code.UNIMPLEMENTED
 
 
-class Internal(CitewireError):  # noqa: N818
+class Internal(CitewireError):
     """A defect on our side; the log has the details under the request id."""
 
     code = Code.INTERNAL
 
 
-class Aborted(CitewireError):  # noqa: N818
+class Aborted(CitewireError):
     """Another call got in the way; repeating the whole request may work."""
 
     code = Code.ABORTED
 
 
-class DataLoss(CitewireError):  # noqa: N818
+class DataLoss(CitewireError):
     """Stored data is lost or damaged."""
 
     code = Code.DATA_LOSS

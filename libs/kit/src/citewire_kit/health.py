@@ -48,14 +48,14 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._ended = True
         self._wake()
 
-    async def Check(  # noqa: N802, D102 - grpc's interface
+    async def Check(  # noqa: N802, D102 # grpc's interface
         self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> health_pb2.HealthCheckResponse:
         if request.service not in self._names:
             await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
         return _Response(status=self._state(request.service))
 
-    async def Watch(  # noqa: N802, D102 - grpc's interface
+    async def Watch(  # noqa: N802, D102 # grpc's interface
         self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncGenerator[health_pb2.HealthCheckResponse, None]:
         last: int | None = None
@@ -84,6 +84,6 @@ def register(servicer: HealthServicer, server: grpc.aio.Server) -> None:
     """Adds the service to a server."""
     add = cast(
         "Callable[[HealthServicer, grpc.aio.Server], None]",
-        health_pb2_grpc.add_HealthServicer_to_server,  # pyright: ignore[reportUnknownMemberType] - has no types
+        health_pb2_grpc.add_HealthServicer_to_server,  # pyright: ignore[reportUnknownMemberType] # has no types
     )
     add(servicer, server)

@@ -65,7 +65,7 @@ class Call:
 Stage = Callable[[Call], AbstractAsyncContextManager[None]]
 
 
-class RpcFailure(Exception):  # noqa: N818 - not an error of ours: a call's end on its way to the client
+class RpcFailure(Exception):  # noqa: N818 # not an error of ours: a call's end on its way to the client
     """The status that a call ends with. Raised by the errors stage, sent when all stages have ended."""
 
     def __init__(self, code: Code, status: Status) -> None:
@@ -85,7 +85,7 @@ class StagesInterceptor(grpc.aio.ServerInterceptor):
         self._stages = tuple(stage for _, stage in stages)
         self._wrapped: dict[str, Handler] = {}
 
-    async def intercept_service(  # noqa: D102 - grpc's interface
+    async def intercept_service(  # noqa: D102 # grpc's interface
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
@@ -121,7 +121,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
     # A single request is parsed inside the stages: a refused call isn't parsed, and a malformed one gets our error.
     parse = None if streams_in else handler.request_deserializer
 
-    async def run(request: Any, context: Context) -> Any:  # noqa: ANN401 - any message
+    async def run(request: Any, context: Context) -> Any:  # noqa: ANN401 # any message
         raw = tuple(cast("Sequence[tuple[str, str | bytes]]", context.invocation_metadata() or ()))
         call = Call(
             path,
@@ -150,7 +150,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
     )
 
 
-def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 - any message
+def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 # any message
     try:
         return parse(raw)
     except Exception as exc:
@@ -177,7 +177,7 @@ def _whole_requests(behave: Behaviour) -> Behaviour:
         except grpc.aio.BaseError as exc:
             raise ClientGone from exc
 
-    async def run(requests: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 - any message
+    async def run(requests: AsyncIterator[Any], context: Context) -> Any:  # noqa: ANN401 # any message
         async with aclosing(checked(requests, context)) as complete:
             return await behave(complete, context)
 
@@ -187,7 +187,7 @@ def _whole_requests(behave: Behaviour) -> Behaviour:
 def _streaming(inner: Callable[..., Any]) -> Behaviour:
     """Runs a handler that answers with a stream: an async generator, or a coroutine that writes by itself."""
 
-    async def run(request: Any, context: Context) -> None:  # noqa: ANN401 - any message
+    async def run(request: Any, context: Context) -> None:  # noqa: ANN401 # any message
         answer = inner(request, context)
         if not isinstance(answer, AsyncGenerator):
             await answer

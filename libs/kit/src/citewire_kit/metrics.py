@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Literal
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 from citewire_kit.errors import Code
 
@@ -18,6 +18,10 @@ CancelCause = Literal["client", "deadline", "drain", "upstream"]
 CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+
+
+# Every counter's time of creation as a series of its own would double what is scraped.
+disable_created_metrics()
 
 
 class LabelGuard:

@@ -213,7 +213,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(main)
     except StartupError as exc:
-        log.error("cannot_start", error=str(exc))  # noqa: TRY400 - the message says it all, a traceback would hide it
+        log.error("cannot_start", error=str(exc))  # noqa: TRY400 # the message says it all, a traceback would hide it
         raise SystemExit(1) from None
 
 
@@ -236,6 +236,7 @@ def _options(*, stream_window: bool) -> list[tuple[str, int]]:
         ("grpc.max_connection_age_grace_ms", MAX_CONNECTION_AGE_GRACE_MS),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.ping_timeout_ms", 15_000),  # as in channel.py
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_ping_strikes", 0),

@@ -139,7 +139,9 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
         if exc.code in (Code.INTERNAL, Code.DATA_LOSS, Code.UNKNOWN):
             log.exception("rpc_failed", rpc=call.path, code=exc.code.value, reason=exc.reason)
         else:
-            log.info("rpc_refused", rpc=call.path, code=exc.code.value, reason=exc.reason, message=exc.message)
+            # Not the message: it may quote what the caller sent.
+            fields = [violation.field for violation in exc.violations[:8]]
+            log.info("rpc_refused", rpc=call.path, code=exc.code.value, reason=exc.reason, fields=fields)
         raise _failure(exc) from exc
     except NotImplementedError as exc:  # what generated servicers raise for a method that isn't overridden
         raise _failure(Unimplemented("this call is not available yet", reason="NOT_IMPLEMENTED")) from exc

@@ -152,7 +152,7 @@ def _from_status(raw: bytes) -> CitewireError | None:
     status = Status()
     try:
         status.ParseFromString(raw)
-    except Exception:  # noqa: BLE001 - protobuf's DecodeError has no stable import; what can't be read isn't ours
+    except Exception:  # noqa: BLE001 # protobuf's DecodeError has no stable import; what can't be read isn't ours
         return None
     info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     retry_after: float | None = None

@@ -137,7 +137,7 @@ def start_metrics_server(settings: ProcessSettings) -> MetricsServer:
 
 
 def _add_context(service: str) -> Processor:
-    def add(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 - structlog's signature
+    def add(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 # structlog's signature
         event["service"] = service
         request_id = current_request_id()
         if request_id:
@@ -164,6 +164,6 @@ def _renderers(log_format: str) -> list[Processor]:
     return [structlog.processors.format_exc_info, _order_keys, structlog.processors.JSONRenderer(default=str)]
 
 
-def _order_keys(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 - structlog's signature
+def _order_keys(_logger: Any, _method: str, event: Event) -> Event:  # noqa: ANN401 # structlog's signature
     first = {key: event[key] for key in ("ts", "level", "event", "service") if key in event}
     return first | {key: value for key, value in event.items() if key not in first}
