@@ -8,7 +8,7 @@ from citewire_gateway.domain import Message, Scope
 from citewire_gateway.profiles import Profile
 from citewire_kit.tenant import Tenant
 
-CancelCause = Literal["client", "drain"]
+CancelCause = Literal["client", "drain", "deadline"]
 
 
 @dataclass(frozen=True, slots=True)

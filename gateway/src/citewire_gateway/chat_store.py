@@ -150,10 +150,10 @@ class ChatStore(Records):
             row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
         return (int(row[0]), int(row[1])) if row else (0, 0)
 
-    async def ping(self) -> None:
+    async def ping(self) -> bool:
         """Asks the database for a sign of life."""
         async with transaction(self._pool) as connection:
-            await connection.execute("SELECT 1")
+            return await (await connection.execute("SELECT 1")).fetchone() is not None
 
 
 async def _write_answer(connection: Connection, exchange: Exchange, closing: Closing) -> None:

@@ -94,7 +94,6 @@ class Outcome:
     not_found: bool = False
     cited: tuple[int, ...] = ()
     steps: tuple[Step, ...] = ()
-    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

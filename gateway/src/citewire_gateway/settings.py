@@ -94,12 +94,20 @@ class GatewaySettings(ProcessSettings):
 
 
 class DatabaseSettings(BaseSettings):
-    """What `keys` can be told: the application role is enough, each command works inside one organisation."""
+    """What `keys` can be told; one of the two is needed."""
 
     model_config = settings_config(PREFIX)
 
-    dsn: str
-    """Connection string of the application role `citewire_chat`."""
+    dsn: str | None = None
+    """Connection string of the application role `citewire_chat`: keys of one organisation at a time."""
+
+    migrate_dsn: str | None = None
+    """Connection string of the role that owns the schema `chat`: keys of all organisations."""
+
+    @classmethod
+    def env_name(cls, field: str) -> str:
+        """Returns the environment variable that sets `field`."""
+        return f"{PREFIX}{field}".upper()
 
 
 class MigrateSettings(BaseSettings):

@@ -29,19 +29,20 @@ VALUES (%(org)s, %(key_id)s, %(user)s, %(name)s, %(hash)s, %(prefix)s)
 RETURNING created_at
 
 -- name: list_keys
-SELECT key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
+-- Of one organisation; of all, for the schema's owner only.
+SELECT org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
 FROM chat.api_keys
-WHERE org_id = %(org)s AND (%(user)s::text IS NULL OR user_id = %(user)s)
-ORDER BY created_at, key_id
+WHERE (%(org)s::text IS NULL OR org_id = %(org)s)
+ORDER BY org_id, created_at, key_id
 
 -- name: find_keys
 -- Keys that a person may mean: by id, or by the characters that `keys list` shows.
-SELECT key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
+SELECT org_id, key_id
 FROM chat.api_keys
-WHERE org_id = %(org)s AND (key_id = %(wanted)s OR prefix = %(wanted)s)
+WHERE (%(org)s::text IS NULL OR org_id = %(org)s) AND (key_id = %(wanted)s OR prefix = %(wanted)s)
 
 -- name: revoke_key
 -- A second revocation keeps the first one's time.
 UPDATE chat.api_keys SET revoked_at = coalesce(revoked_at, now())
 WHERE org_id = %(org)s AND key_id = %(key_id)s
-RETURNING key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
+RETURNING org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at

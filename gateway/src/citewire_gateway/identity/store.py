@@ -1,13 +1,13 @@
 """Organisations, users and API keys in Postgres."""
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from citewire_gateway.identity.keys import NewKey
 from citewire_kit.errors import FailedPrecondition, NotFound
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.tenant import Plan, Tenant
 
 _SQL = load_queries("citewire_gateway.identity", "identity.sql")
@@ -25,6 +25,7 @@ class Found:
 class KeyInfo:
     """A key as its owner may see it."""
 
+    org_id: str
     key_id: str
     user_id: str
     name: str
@@ -84,32 +85,39 @@ class IdentityStore:
             row = await (await connection.execute(_SQL["add_key"], values)).fetchone()
         if row is None:
             raise RuntimeError("INSERT … RETURNING returned nothing")
-        return KeyInfo(key.key_id, user_id, name, key.prefix, row[0], None, None)
+        return KeyInfo(org_id, key.key_id, user_id, name, key.prefix, row[0], None, None)
 
-    async def list_keys(self, org_id: str, user_id: str | None) -> list[KeyInfo]:
-        """Lists an organisation's keys, or one user's, oldest first."""
-        async with tenant_transaction(self._pool, _inside(org_id, user_id or "-")) as connection:
-            rows = await connection.execute(_SQL["list_keys"], {"org": org_id, "user": user_id})
+    async def list_keys(self, org_id: str | None) -> list[KeyInfo]:
+        """Lists an organisation's keys, oldest first; with None all organisations', which only the owner can see."""
+        async with self._within(org_id) as connection:
+            rows = await connection.execute(_SQL["list_keys"], {"org": org_id})
             return [KeyInfo(*row) for row in await rows.fetchall()]
 
-    async def revoke_key(self, org_id: str, wanted: str) -> KeyInfo:
+    async def revoke_key(self, org_id: str | None, wanted: str) -> KeyInfo:
         """Revokes a key, named by its id or its prefix. It stops working with the next request.
 
+        Args:
+            org_id: Its organisation; None looks in all, which only the owner can.
+            wanted: Id or prefix.
+
         Raises:
-            NotFound: There is no such key in the organisation.
+            NotFound: There is no such key.
             FailedPrecondition: The prefix fits several keys.
         """
-        async with tenant_transaction(self._pool, _inside(org_id, "-")) as connection:
+        async with self._within(org_id) as connection:
             rows = await (await connection.execute(_SQL["find_keys"], {"org": org_id, "wanted": wanted})).fetchall()
             if not rows:
-                raise NotFound(f"organisation {org_id} has no key {wanted!r}", reason="API_KEY_NOT_FOUND")
+                raise NotFound(f"there is no API key {wanted!r}", reason="API_KEY_NOT_FOUND")
             if len(rows) > 1:
                 raise FailedPrecondition(f"{wanted!r} fits several keys: name one by its id", reason="WRONG_STATE")
-            values: dict[str, Any] = {"org": org_id, "key_id": rows[0][0]}
-            row = await (await connection.execute(_SQL["revoke_key"], values)).fetchone()
+            found, key_id = rows[0]
+            row = await (await connection.execute(_SQL["revoke_key"], {"org": found, "key_id": key_id})).fetchone()
         if row is None:
             raise RuntimeError("the key vanished inside its own transaction")
         return KeyInfo(*row)
+
+    def _within(self, org_id: str | None) -> AbstractAsyncContextManager[Connection]:
+        return transaction(self._pool) if org_id is None else tenant_transaction(self._pool, _inside(org_id, "-"))
 
 
 def _inside(org_id: str, user_id: str) -> Tenant:

@@ -1,0 +1,6 @@
+"""The gateway's processes: `python -m citewire_gateway [serve | migrate | keys …]`."""
+
+from citewire_gateway.commands import main
+
+if __name__ == "__main__":
+    main()

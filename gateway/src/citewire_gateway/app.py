@@ -1,0 +1,156 @@
+"""The composition root: builds everything that `serve` needs, and closes it in reverse."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from starlette.types import ASGIApp
+
+from citewire_gateway.chat_store import ChatStore
+from citewire_gateway.dialects.answer import JsonAnswer
+from citewire_gateway.dialects.native import NativeDialect
+from citewire_gateway.dialects.simple import SimpleDialect
+from citewire_gateway.drain import Drain
+from citewire_gateway.grpc_clients.corpus import CorpusClient
+from citewire_gateway.grpc_clients.health import ServiceHealth
+from citewire_gateway.grpc_clients.services import GrpcEmbedder, GrpcGenerator, GrpcRetriever, Timeouts
+from citewire_gateway.health import Health
+from citewire_gateway.housekeeping import keep_house
+from citewire_gateway.idempotency import IdempotencyStore
+from citewire_gateway.identity.authenticator import Authenticator
+from citewire_gateway.identity.store import IdentityStore
+from citewire_gateway.pipeline import ChatPipeline
+from citewire_gateway.profiles import find_profile
+from citewire_gateway.routes import chat, collections, conversations, documents, search, system
+from citewire_gateway.services import Services
+from citewire_gateway.settings import GatewaySettings
+from citewire_gateway.web import middleware, openapi, problems
+from citewire_gateway.web.limits import body_limit, time_budget
+from citewire_gateway.web.local_only import LocalOnly
+from citewire_gateway.web.progress import ProgressFrames
+from citewire_gateway.web.streams import StreamRules
+from citewire_gateway.web.uploads import UploadSlots
+from citewire_kit import metrics
+from citewire_kit.channel import open_channel
+from citewire_kit.client import init_client
+from citewire_kit.postgres import open_pool
+from citewire_kit.telemetry import get_logger
+
+SERVICES = (
+    "citewire.embedder.v1.EmbedderService",
+    "citewire.retriever.v1.RetrieverService",
+    "citewire.retriever.v1.CorpusService",
+    "citewire.generator.v1.GeneratorService",
+)
+ROUTES = (chat, search, documents, collections, conversations, system)
+_DESCRIPTION = "Cited answers over your own documents."
+
+log = get_logger(__name__)
+
+
+async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain: Drain) -> Services:
+    """Opens pool and channels and puts everything together; the stack closes it.
+
+    Raises:
+        StartupError: The connection string is malformed.
+    """
+    find_profile(settings.default_profile)
+    pool = await open_pool(settings.dsn, max_size=settings.pool_max, name="citewire-gateway")
+    stack.push_async_callback(pool.close)
+    embedding = open_channel(settings.embedder_target)
+    retrieving = open_channel(settings.retriever_target)
+    generating = open_channel(settings.generator_target)
+    streaming = open_channel(settings.generator_target, streams=True)
+    for channel in (embedding, retrieving, generating, streaming):
+        stack.push_async_callback(channel.close, None)
+    timeouts = Timeouts(
+        embed=settings.embed_seconds,
+        plan=settings.plan_seconds,
+        search=settings.search_seconds,
+        rerank=settings.rerank_seconds,
+        suggest=settings.suggest_seconds,
+        chat=settings.chat_seconds,
+        request=settings.request_seconds,
+    )
+    embedder, retriever = GrpcEmbedder(embedding, timeouts), GrpcRetriever(retrieving, timeouts)
+    chats = ChatStore(pool)
+    pipeline = ChatPipeline(
+        embedder=embedder,
+        retriever=retriever,
+        generator=GrpcGenerator(generating, streaming, timeouts),
+        records=chats,
+        lease_seconds=settings.chat_seconds + settings.orphan_seconds,
+    )
+    stack.push_async_callback(pipeline.settled)  # before the pool: what ended is still being written
+    identity, off = IdentityStore(pool), settings.auth == "off"
+    authenticator = Authenticator(identity, off=off)
+    stack.push_async_callback(authenticator.flush)
+    _keep_house(stack, keep_house(chats, authenticator, identity, seconds=settings.housekeeping_seconds, local=off))
+    return Services(
+        settings=settings,
+        authenticator=authenticator,
+        chats=chats,
+        idempotency=IdempotencyStore(pool, keep_seconds=settings.idempotency_hours * 3600),
+        pipeline=pipeline,
+        embedder=embedder,
+        retriever=retriever,
+        corpus=CorpusClient(retrieving, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds),
+        health=Health(
+            {
+                "database": chats.ping,
+                "embedder": ServiceHealth(embedding).serving,
+                "retriever": ServiceHealth(retrieving).serving,
+                "generator": ServiceHealth(generating).serving,
+            }
+        ),
+        drain=drain,
+        stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
+        uploads=UploadSlots(settings.max_uploads),
+    )
+
+
+def build_app(services: Services) -> ASGIApp:
+    """Builds the application: routes, errors, API document, and the middleware around them."""
+    settings = services.settings
+    app = FastAPI(
+        title="Citewire",
+        version=version("citewire-gateway"),
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for module in ROUTES:
+        app.include_router(module.router)
+    problems.install(app)
+    openapi.install(app)
+    _init_metrics()
+    inner = LocalOnly(app) if settings.auth == "off" else app
+    return middleware.wrap(inner, seconds=time_budget(settings), body_limit=body_limit(settings))
+
+
+def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
+    task = asyncio.create_task(work)
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.wait((task,))
+
+    stack.push_async_callback(stop)
+
+
+def _init_metrics() -> None:
+    """Makes all series exist before the first request."""
+    init_client(SERVICES)
+    metrics.init_streams((NativeDialect.name, SimpleDialect.name, JsonAnswer.name, ProgressFrames.name))
+    metrics.init_http(
+        (method, route.path, (200, 401, 404, 422, 500, 503))
+        for module in ROUTES
+        for route in module.router.routes
+        if isinstance(route, APIRoute)
+        for method in route.methods or ()
+    )

@@ -1,0 +1,172 @@
+"""The command line: settings, signals and exit codes of each sub-command."""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from citewire_gateway.app import build_app, build_services
+from citewire_gateway.drain import Drain
+from citewire_gateway.identity.keys import make_key
+from citewire_gateway.identity.store import IdentityStore, KeyInfo
+from citewire_gateway.server import GatewayServer
+from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings
+from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
+from citewire_kit.migrate import migrate
+from citewire_kit.postgres import open_pool
+from citewire_kit.server import run
+from citewire_kit.settings import load_settings
+from citewire_kit.telemetry import configure_logging, setup, start_metrics_server
+from citewire_kit.tenant import is_token
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_NOT_FOUND = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs a sub-command."""
+    options = _parser().parse_args(arguments)
+    match options.command:
+        case "migrate":
+            run(_migrate(options.phase))
+        case "keys":
+            raise SystemExit(run(_keys(options)))
+        case _:
+            settings = load_settings(GatewaySettings)
+            telemetry = setup("gateway", settings)
+            try:
+                run(serve(settings))
+            finally:
+                telemetry.shutdown()
+
+
+async def serve(settings: GatewaySettings) -> None:
+    """Serves until a signal, then drains and closes everything in reverse."""
+    async with AsyncExitStack() as stack:
+        metrics = start_metrics_server(settings)
+        stack.callback(metrics.close)
+        drain = Drain()
+        services = await build_services(settings, stack, drain)
+        await GatewayServer(build_app(services), settings, drain).serve()
+
+
+async def _migrate(phase: str) -> None:
+    settings = load_settings(MigrateSettings)
+    configure_logging("gateway", level="INFO", log_format="console")
+    match phase:
+        case "pre" | "post":
+            applied = await migrate(settings.migrate_dsn, schema="chat", package="citewire_gateway", phase=phase)
+        case _:
+            applied = await migrate(settings.migrate_dsn, schema="chat", package="citewire_gateway")
+    _say("\n".join(applied) if applied else "nothing to do")
+
+
+async def _keys(options: argparse.Namespace) -> int:
+    configure_logging("gateway", level="ERROR", log_format="console")
+    settings = load_settings(DatabaseSettings)
+    dsn = settings.migrate_dsn or settings.dsn
+    if dsn is None:
+        raise StartupError(
+            f"set {DatabaseSettings.env_name('migrate_dsn')} or {DatabaseSettings.env_name('dsn')} to the database"
+        )
+    async with AsyncExitStack() as stack:
+        pool = await open_pool(dsn, max_size=1, name="citewire-keys")
+        stack.push_async_callback(pool.close)
+        try:
+            return await _act(options, IdentityStore(pool), owner=settings.migrate_dsn is not None)
+        except CitewireError as exc:
+            sys.stderr.write(f"{exc.message}\n")
+            return EXIT_NOT_FOUND if isinstance(exc, NotFound) else EXIT_FAILED
+
+
+async def _act(options: argparse.Namespace, store: IdentityStore, *, owner: bool) -> int:
+    org: str | None = options.org
+    if org is None and not owner and options.action != "create":
+        sys.stderr.write(
+            "name the organisation with --org: all of them can be seen only by the schema's owner "
+            f"({DatabaseSettings.env_name('migrate_dsn')})\n"
+        )
+        return EXIT_USAGE
+    match options.action:
+        case "create":
+            await _create(options, store)
+        case "list":
+            found = [_shown(key) for key in await store.list_keys(org)]
+            _print(found, found, as_json=options.json)
+        case _:
+            key = _shown(await store.revoke_key(org, options.key))
+            _print(key, [key], as_json=options.json)
+    return 0
+
+
+async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
+    wrong = Violations()
+    for name in ("org", "user"):
+        wrong.require(
+            is_token(getattr(options, name) or "local"), f"--{name}", "must be 1-128 of A-Z a-z 0-9 _ . : @ -"
+        )
+    wrong.require(1 <= len(options.name) <= 100, "--name", "must be 1-100 characters long")
+    wrong.raise_if_any()
+    org, user = options.org or "local", options.user or "local"
+    plan = await store.ensure_user(org, user, options.plan)
+    key = make_key()
+    info = await store.add_key(org, user, options.name, key)
+    if options.json:
+        _say(json.dumps({"key": key.text, "plan": plan, **_shown(info)}))
+    else:
+        _say(key.text)
+        sys.stderr.write(f"{info.key_id} of {user} in {org} (plan {plan}). The key is shown only now: keep it.\n")
+
+
+def _print(value: object, rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        _say(json.dumps({"keys": value} if isinstance(value, list) else value))
+        return
+    for row in rows:
+        state = f"revoked {row['revoked_at']}" if row["revoked_at"] else f"last used {row['last_used_at'] or 'never'}"
+        _say(f"{row['id']}  {row['prefix']}…  {row['org']}/{row['user']}  {row['name']}  {state}")
+
+
+def _shown(key: KeyInfo) -> dict[str, Any]:
+    values = asdict(key)
+    return {
+        "id": values.pop("key_id"),
+        "org": values.pop("org_id"),
+        "user": values.pop("user_id"),
+        **{name: _time(value) if isinstance(value, datetime) else value for name, value in values.items()},
+    }
+
+
+def _time(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m citewire_gateway", description="Citewire's HTTP gateway.")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    commands.add_parser("serve", help="serve HTTP until a signal (the default)")
+    migrating = commands.add_parser("migrate", help="bring the schema chat up to date")
+    migrating.add_argument("--phase", choices=("pre", "post", "all"), default="all", help="which migrations")
+    keys = commands.add_parser("keys", help="create, list and revoke API keys")
+    actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)
+    creating = actions.add_parser("create", help="make a key and print it, this once; org and user are made if new")
+    creating.add_argument("--user", help="the user (default: local)")
+    creating.add_argument("--plan", choices=("free", "basic", "pro"), help="the organisation's plan (new ones: pro)")
+    creating.add_argument("--name", default="key", help="what the key is for")
+    listing = actions.add_parser("list", help="list keys, without the secrets")
+    revoking = actions.add_parser("revoke", help="revoke a key; it stops working at once")
+    revoking.add_argument("key", metavar="ID", help="the key's id or prefix")
+    for action in (creating, listing, revoking):
+        action.add_argument("--org", help="the organisation")
+        action.add_argument("--json", action="store_true", help="print JSON")
+    return parser

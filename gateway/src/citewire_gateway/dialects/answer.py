@@ -1,0 +1,49 @@
+"""`"stream": false` on `POST /v1/chat`: the whole chat as one JSON body."""
+
+from typing import Any
+
+from citewire_gateway.dialects.base import AnswerDialect
+from citewire_gateway.events import Citations, Done, Event, Outcome, Tokens, Usage
+from citewire_gateway.wire import citation_json, step_json, usage_json
+
+
+class JsonAnswer(AnswerDialect):
+    """Answer, citations, usage, and how it came about."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._body: dict[str, Any] = {}
+        self._outcome: Outcome | None = None
+
+    def add(self, event: Event) -> None:
+        """See `AnswerDialect.add`."""
+        match event:
+            case Tokens(texts=texts):
+                self._texts.extend(texts)
+            case Citations(citations=citations):
+                self._body["citations"] = [citation_json(citation) for citation in citations]
+            case Usage():
+                self._body["usage"] = usage_json(event)
+            case Done(outcome=outcome):
+                self._outcome = outcome
+            case _:
+                pass  # the conversation and the steps are in the outcome
+
+    def body(self) -> dict[str, Any]:
+        """See `AnswerDialect.body`."""
+        outcome = self._outcome
+        if outcome is None:
+            raise RuntimeError("the chat isn't done")
+        head = {"conversation_id": outcome.conversation_id} if outcome.conversation_id else {}
+        return {
+            **head,
+            "exchange_id": outcome.exchange_id,
+            "profile": outcome.profile,
+            "answer": "".join(self._texts),
+            **self._body,
+            "not_found": outcome.not_found,
+            "finish_reason": outcome.finish_reason,
+            "provider": outcome.provider or None,
+            "model": outcome.model or None,
+            "steps": [step_json(step) for step in outcome.steps],
+        }

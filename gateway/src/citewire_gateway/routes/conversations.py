@@ -1,0 +1,117 @@
+"""`/v1/conversations`: what was asked and answered, each user's own; and `/v1/profiles`."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
+
+from citewire_gateway.chat_store import Conversation, StoredMessage
+from citewire_gateway.profiles import PROFILES, describe
+from citewire_gateway.web.bodies import invalid, json_body
+from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
+from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, profiles_docs, rename_docs
+from citewire_gateway.web.queries import PageSize, PageToken
+from citewire_gateway.web.schemas import ConversationPatch
+from citewire_kit.errors import NotFound
+
+router = APIRouter(tags=["conversations"], dependencies=[Depends(authenticate)])
+
+
+@router.get("/v1/conversations", summary="List conversations", **conversations_docs())
+async def list_conversations(
+    tenant: TenantDep, services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
+) -> Response:
+    """Returns the caller's conversations, latest first."""
+    page, next_token = await services.chats.list_conversations(
+        tenant, page_size=_page_size(page_size), page_token=page_token or ""
+    )
+    return JSONResponse({"conversations": [_conversation(one) for one in page], "next_page_token": next_token})
+
+
+@router.get("/v1/conversations/{conversation_id}", summary="Read a conversation", **conversation_docs())
+async def get_conversation(
+    conversation_id: str,
+    tenant: TenantDep,
+    services: ServicesDep,
+    page_size: PageSize = None,
+    page_token: PageToken = None,
+) -> Response:
+    """Returns a conversation with its messages, oldest first; long ones come in pages."""
+    after = _ordinal(page_token or "")
+    found, messages, more = await services.chats.get_conversation(
+        tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
+    )
+    body = _conversation(found) | {
+        "messages": [_message(one) for one in messages],
+        "next_page_token": str(messages[-1].ordinal) if more else "",
+    }
+    return JSONResponse(body)
+
+
+@router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", **rename_docs())
+async def rename_conversation(
+    conversation_id: str,
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[ConversationPatch, Depends(json_body(ConversationPatch))],
+) -> Response:
+    """Changes a conversation's title."""
+    title = " ".join(body.title.split())
+    if not title:
+        raise invalid("title", "must not be empty")
+    return JSONResponse(_conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title)))
+
+
+@router.delete(
+    "/v1/conversations/{conversation_id}", summary="Delete a conversation", status_code=204, **deleted_docs()
+)
+async def delete_conversation(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
+    """Deletes a conversation with its messages."""
+    await services.chats.delete_conversation(tenant, _id(conversation_id))
+    return Response(status_code=204)
+
+
+@router.get("/v1/profiles", tags=["chat"], summary="List profiles", **profiles_docs())
+async def list_profiles(_tenant: TenantDep) -> Response:
+    """Returns the profiles that a chat may name."""
+    return JSONResponse({"profiles": [describe(profile) for profile in PROFILES.values()]})
+
+
+def _conversation(one: Conversation) -> dict[str, Any]:
+    return {
+        "id": str(one.conversation_id),
+        "title": one.title,
+        "profile": one.profile,
+        "created_at": _time(one.created_at),
+        "updated_at": _time(one.updated_at),
+    }
+
+
+def _message(one: StoredMessage) -> dict[str, Any]:
+    head = {"role": one.role, "content": one.content, "created_at": _time(one.created_at)}
+    return head if one.role == "user" else head | {"state": one.state} | one.details
+
+
+def _time(value: datetime) -> str:
+    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as exc:
+        raise NotFound(f"there is no conversation {text[:64]}", reason="CONVERSATION_NOT_FOUND") from exc
+
+
+def _ordinal(token: str) -> int:
+    if not token:
+        return 0
+    if not token.isdecimal() or len(token) > 9:
+        raise invalid("page_token", "must be the next_page_token of the page before")
+    return int(token)
+
+
+def _page_size(given: int | None, *, default: int = 50) -> int:
+    return given or default

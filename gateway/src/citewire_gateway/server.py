@@ -1,0 +1,85 @@
+"""uvicorn, made to leave in order: running streams may finish within a grace, and are told when it is over."""
+
+import asyncio
+import socket
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from citewire_gateway.drain import Drain
+from citewire_gateway.settings import GatewaySettings
+from citewire_kit.errors import StartupError
+
+_FINAL_SECONDS = 10
+"""What a stream has for its last frame, and its records, after the grace."""
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves until the first signal, then drains; a second signal ends the grace."""
+
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, drain: Drain) -> None:
+        """Made inside the event loop that will run it."""
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,  # kit has set up logging
+                access_log=False,  # the middleware writes one line, with more in it
+                server_header=False,
+                backlog=1024,
+                h11_max_incomplete_event_size=64 * 1024,
+            )
+        )
+        self._settings = settings
+        self._drain = drain
+        self._loop = asyncio.get_running_loop()
+        self._signals = 0
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once started."""
+        return self.servers[0].sockets[0].getsockname()[1]
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by uvicorn in the signal's handler. It isn't raised again after the shutdown, as uvicorn would."""
+        del sig, frame
+        self._signals += 1
+        self._loop.call_soon_threadsafe(self.leave if self._signals == 1 else self._drain.expire)
+
+    def leave(self) -> None:
+        """Says that it isn't ready; a little later takes no more connections; at the end of the grace, ends streams."""
+        self._drain.begin(self._settings.leave_seconds + self._settings.drain_seconds)
+        self._drain.expired.add_done_callback(lambda _: self._hurry())
+        self._loop.call_later(self._settings.leave_seconds, self._close)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens.
+
+        Raises:
+            StartupError: The address can't be had.
+        """
+        del sockets
+        try:
+            await super().startup()
+        except SystemExit:
+            host, port = self._settings.host, self._settings.port
+            raise StartupError(
+                f"cannot listen on {host}:{port}: the address is taken or not this machine's. Stop what uses it, or "
+                f"set {self._settings.env_name('port')} to another port."
+            ) from None
+
+    def _close(self) -> None:
+        self.should_exit = True
+
+    def _hurry(self) -> None:
+        """After the grace, whoever doesn't even read their last frame is cut."""
+        self.should_exit = True
+        self._loop.call_later(_FINAL_SECONDS, self._force)
+
+    def _force(self) -> None:
+        self.force_exit = True

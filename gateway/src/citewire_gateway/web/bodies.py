@@ -1,0 +1,167 @@
+"""JSON bodies: read under a limit, checked as text, then validated; each error names its field."""
+
+import json
+import math
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar, cast
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from citewire_kit.errors import FieldViolation, InvalidArgument, ResourceExhausted
+
+M = TypeVar("M", bound=BaseModel)
+
+_MAX_VIOLATIONS = 20
+_MAX_DIGITS = 300
+
+
+def json_body(model: type[M]) -> Callable[[Request], Coroutine[Any, Any, M]]:
+    """Returns a dependency that gives the request's body as a `model`.
+
+    FastAPI's own body parameters are read before any dependency runs, so that a caller without a key would hear about
+    the body first; this one is read where it stands, after authentication.
+
+    Raises (the dependency):
+        InvalidArgument: It isn't JSON (reason `INVALID_JSON`, HTTP 400), or a field is wrong (`INVALID_FIELD`, 422).
+        ResourceExhausted: It is larger than the limit (`TOO_LARGE`, 413).
+    """
+
+    async def read(request: Request) -> M:
+        require_json(request)
+        return validate(model, parse_json(await request.body()))
+
+    return read
+
+
+def require_json(request: Request) -> None:
+    """Refuses a body of another media type (reason `UNSUPPORTED_MEDIA_TYPE`, HTTP 415)."""
+    media_type = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media_type != "application/json" and not media_type.endswith("+json"):
+        raise unsupported_media_type(media_type, "application/json")
+
+
+def unsupported_media_type(given: str, wanted: str) -> InvalidArgument:
+    """Returns the error for a body of the wrong media type."""
+    return InvalidArgument(
+        f"the body is {given[:100] or 'of no media type'}; this takes {wanted} (say so in Content-Type)",
+        reason="UNSUPPORTED_MEDIA_TYPE",
+    )
+
+
+def parse_json(raw: bytes) -> object:
+    """Parses a body as JSON: UTF-8, one value, no NaN or infinity."""
+    if not raw:
+        raise _invalid_json("the body is empty; it must be JSON")
+    try:
+        return json.loads(raw.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite, parse_int=_exact)
+    except json.JSONDecodeError as exc:
+        raise _invalid_json(f"the body isn't JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}") from exc
+    except UnicodeDecodeError as exc:
+        raise _invalid_json(f"the body isn't UTF-8, at byte {exc.start}") from exc
+    except RecursionError as exc:
+        raise _invalid_json("the body is nested too deeply") from exc
+    except ValueError as exc:  # NaN, or a number beyond a double's range
+        raise _invalid_json("the body holds a number that JSON or this server doesn't take") from exc
+
+
+def validate(model: type[M], value: object) -> M:
+    """Validates a parsed body.
+
+    Raises:
+        InvalidArgument: With one violation per wrong field.
+    """
+    _check_text(value)
+    try:
+        return model.model_validate(value)
+    except ValidationError as exc:
+        found = exc.errors(include_url=False, include_context=False, include_input=False)[:_MAX_VIOLATIONS]
+        raise_violations([_violation(error) for error in found])
+
+
+def raise_violations(violations: Sequence[FieldViolation]) -> NoReturn:
+    """Raises what is wrong with a request; the detail says the first of it."""
+    first = violations[0]
+    more = f", and {len(violations) - 1} more" if len(violations) > 1 else ""
+    raise InvalidArgument(f"{first.field}: {first.message}{more}", reason="INVALID_FIELD", violations=violations)
+
+
+def invalid(field: str, message: str) -> InvalidArgument:
+    """Returns the error for one wrong field."""
+    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])
+
+
+def too_large(limit: int, what: str = "the body") -> ResourceExhausted:
+    """Returns the error for a body beyond `limit` bytes."""
+    return ResourceExhausted(
+        f"{what} is larger than {_size(limit)}", reason="TOO_LARGE", metadata={"limit_bytes": str(limit)}
+    )
+
+
+def unstorable(text: str) -> str | None:
+    """Says what makes a text unusable; None if nothing does. Databases, models and UTF-8 take no such characters."""
+    if "\x00" in text:
+        return "must not hold a NUL character"
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "must not hold half of a surrogate pair"
+    return None
+
+
+def _check_text(value: object) -> None:
+    """Looks at every text of a body, wherever it stands."""
+    violations: list[FieldViolation] = []
+    rest: list[tuple[str, object]] = [("", value)]
+    while rest and len(violations) < _MAX_VIOLATIONS:
+        at, one = rest.pop()
+        if isinstance(one, str):
+            if (wrong := unstorable(one)) is not None:
+                violations.append(FieldViolation(at or "body", wrong))
+        elif isinstance(one, Mapping):
+            for key, member in cast("Mapping[str, object]", one).items():
+                if unstorable(key) is not None:
+                    violations.append(FieldViolation(at or "body", "has a name with a character that isn't allowed"))
+                else:
+                    rest.append((f"{at}.{key[:64]}" if at else key[:64], member))
+        elif isinstance(one, Sequence):
+            members = cast("Sequence[object]", one)
+            rest.extend((f"{at}.{number}" if at else str(number), member) for number, member in enumerate(members))
+    if violations:
+        raise_violations(violations)
+
+
+def _violation(error: ErrorDetails) -> FieldViolation:
+    field = ".".join(str(part) for part in error["loc"]) or "body"
+    if error["type"] == "missing":
+        return FieldViolation(field, "is required")
+    if error["type"] == "extra_forbidden":
+        return FieldViolation(field, "is not a field of this request")
+    return FieldViolation(field, error["msg"].removeprefix("Value error, "))
+
+
+def _invalid_json(message: str) -> InvalidArgument:
+    return InvalidArgument(message, reason="INVALID_JSON")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(digits)
+    return number
+
+
+def _exact(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(digits)
+    return int(digits)
+
+
+def _size(limit: int) -> str:
+    mib = 1024 * 1024
+    return f"{limit // mib} MiB" if limit % mib == 0 else f"{limit} bytes"

@@ -1,0 +1,53 @@
+"""Dependencies of the routes: the services, and who calls."""
+
+from collections.abc import AsyncGenerator
+from typing import Annotated, Any
+
+from fastapi import Depends, Request
+
+from citewire_gateway.services import Services
+from citewire_gateway.web.bodies import invalid
+from citewire_kit.tenant import Tenant, use_tenant
+
+_MAX_KEY = 255
+
+
+def get_services(request: Request) -> Services:
+    """Returns what `app` built."""
+    state: Any = request.app.state
+    found = state.services
+    if not isinstance(found, Services):
+        raise TypeError("the application has no services")
+    return found
+
+
+ServicesDep = Annotated[Services, Depends(get_services)]
+
+
+async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerator[Tenant, None]:
+    """Finds the caller, and makes it the tenant of every call until the response is sent.
+
+    Raises:
+        Unauthenticated: There is no valid key.
+    """
+    tenant = await services.authenticator.tenant_of(request.headers.get("authorization"))
+    with use_tenant(tenant):
+        yield tenant
+
+
+TenantDep = Annotated[Tenant, Depends(authenticate)]
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Returns the request's Idempotency-Key, or None.
+
+    Raises:
+        InvalidArgument: It isn't 1-255 printable characters.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
+        raise invalid("Idempotency-Key", f"must be 1-{_MAX_KEY} printable ASCII characters")
+    return key
+
+
+IdempotencyDep = Annotated[str | None, Depends(idempotency_key)]

@@ -1,0 +1,289 @@
+"""What the OpenAPI document says beyond what FastAPI finds out: bodies, streams, errors, the key."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from citewire_gateway.web import examples
+from citewire_gateway.web.schemas import (
+    ChatRequest,
+    CollectionBody,
+    ConversationPatch,
+    DocumentBody,
+    DocumentPatch,
+    SearchBody,
+    SimpleRequest,
+)
+
+Docs = dict[str, Any]
+
+_REF = "#/components/schemas/"
+_BODIES: tuple[type[BaseModel], ...] = (
+    ChatRequest,
+    SimpleRequest,
+    SearchBody,
+    DocumentBody,
+    DocumentPatch,
+    CollectionBody,
+    ConversationPatch,
+)
+_OPEN_PATHS = frozenset({"/livez", "/readyz"})
+_KEY_PARAMETER: Docs = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "The same key with the same request is done once and answered the same, for 24 hours; with another "
+    "request it is a 409.",
+}
+
+
+def install(app: FastAPI) -> None:
+    """Makes `app.openapi()` give the whole document."""
+
+    def openapi() -> Docs:
+        if app.openapi_schema is None:
+            app.openapi_schema = _build(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign] # FastAPI's documented way
+
+
+def chat_docs() -> Docs:
+    """`POST /v1/chat`."""
+    stream = _stream(
+        "The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`, and `done` last. Which events "
+        "are shown is the profile's; ignore those that you don't know. A fault is `error`, then `done`. Lines that "
+        "begin with a colon are heartbeats.",
+        "ChatEvent",
+        examples.CHAT_STREAM,
+    )
+    answer = {"application/json": {"schema": {"$ref": f"{_REF}ChatAnswer"}, "example": examples.CHAT_ANSWER}}
+    return _docs(
+        {"description": "A stream, or with `stream: false` one JSON body.", "content": {**stream, **answer}},
+        body=ChatRequest,
+        key=True,
+        missing=True,
+        conflicts=True,
+        unavailable=True,
+    )
+
+
+def simple_stream_docs() -> Docs:
+    """`POST /api/chat/`."""
+    stream = _stream(
+        "Frames of data only: `token` many, then `done` with the sources. A fault is `error`, and no `done`.",
+        "SimpleFrame",
+        examples.SIMPLE_STREAM,
+    )
+    return _docs({"description": "A stream.", "content": stream}, body=SimpleRequest, missing=True, unavailable=True)
+
+
+def simple_query_docs() -> Docs:
+    """`POST /api/chat/query`."""
+    content = {"application/json": {"schema": {"$ref": f"{_REF}SimpleAnswer"}, "example": examples.SIMPLE_ANSWER}}
+    return _docs({"description": "The answer.", "content": content}, body=SimpleRequest, missing=True, unavailable=True)
+
+
+def search_docs() -> Docs:
+    """`POST /v1/search`."""
+    content = {"application/json": {"schema": {"$ref": f"{_REF}SearchResults"}, "example": examples.SEARCH}}
+    return _docs(
+        {"description": "The best matches, best first.", "content": content},
+        body=SearchBody,
+        missing=True,
+        unavailable=True,
+    )
+
+
+def chunk_docs() -> Docs:
+    """`GET /v1/chunks/{id}`."""
+    return json_docs("The chunk, with its place in its document.", examples.CHUNK, missing=True)
+
+
+def upload_docs() -> Docs:
+    """`POST /v1/documents` and `PUT /v1/documents/{id}`."""
+    docs = _docs(
+        {"description": "Stored; processing has begun.", **_json(examples.DOCUMENT, "Document")},
+        status=202,
+        key=True,
+        missing=True,
+        conflicts=True,
+        unavailable=True,
+        more=(413, 415),
+    )
+    docs["openapi_extra"]["requestBody"] = {
+        "required": True,
+        "content": {
+            "multipart/form-data": {"schema": {"$ref": f"{_REF}DocumentForm"}},
+            "application/json": {"schema": {"$ref": f"{_REF}{DocumentBody.__name__}"}},
+        },
+    }
+    return docs
+
+
+def document_docs(status: int = 200) -> Docs:
+    """One document."""
+    return _docs(
+        {"description": "The document.", **_json(examples.DOCUMENT, "Document")},
+        status=status,
+        missing=True,
+        conflicts=status == 202,
+    )
+
+
+def documents_docs() -> Docs:
+    """The list of documents."""
+    return json_docs("Documents, newest first.", {"documents": [examples.DOCUMENT], "next_page_token": ""})
+
+
+def patch_docs() -> Docs:
+    """`PATCH /v1/documents/{id}`."""
+    return _docs(
+        {"description": "The document.", **_json(examples.DOCUMENT, "Document")}, body=DocumentPatch, missing=True
+    )
+
+
+def content_docs() -> Docs:
+    """A version's original."""
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return _docs({"description": "The original bytes.", "content": content}, missing=True)
+
+
+def events_docs() -> Docs:
+    """A document's progress."""
+    stream = _stream(
+        "`progress` many, the present state first; `done` last.", "ProgressEvent", examples.PROGRESS_STREAM
+    )
+    return _docs({"description": "A stream.", "content": stream}, missing=True)
+
+
+def collections_docs() -> Docs:
+    """The list of collections."""
+    return json_docs("Collections by name.", {"collections": [examples.COLLECTION], "next_page_token": ""})
+
+
+def collection_body_docs(status: int) -> Docs:
+    """Creating and renaming a collection."""
+    return _docs(
+        {"description": "The collection.", **_json(examples.COLLECTION)},
+        body=CollectionBody,
+        status=status,
+        conflicts=True,
+        missing=status == 200,
+    )
+
+
+def conversations_docs() -> Docs:
+    """The list of conversations."""
+    body = {"conversations": [examples.CONVERSATION], "next_page_token": ""}
+    return json_docs("The caller's conversations, latest first.", body)
+
+
+def conversation_docs() -> Docs:
+    """A conversation with its messages."""
+    body = {**examples.CONVERSATION, "messages": examples.MESSAGES, "next_page_token": ""}
+    return json_docs("The conversation.", body, missing=True)
+
+
+def rename_docs() -> Docs:
+    """`PATCH /v1/conversations/{id}`."""
+    return _docs(
+        {"description": "The conversation.", **_json(examples.CONVERSATION)}, body=ConversationPatch, missing=True
+    )
+
+
+def profiles_docs() -> Docs:
+    """The list of profiles."""
+    return json_docs("The profiles that a chat may name.", examples.PROFILES)
+
+
+def deleted_docs() -> Docs:
+    """An answer without a body."""
+    return _docs({"description": "It is gone."}, status=204, missing=True)
+
+
+def json_docs(
+    description: str,
+    example: Docs,
+    *,
+    missing: bool = False,
+    conflicts: bool = False,
+    unavailable: bool = False,
+) -> Docs:
+    """An answer in JSON, shown by example."""
+    return _docs(
+        {"description": description, **_json(example)}, missing=missing, conflicts=conflicts, unavailable=unavailable
+    )
+
+
+def _docs(
+    response: Docs,
+    *,
+    body: type[BaseModel] | None = None,
+    status: int = 200,
+    key: bool = False,
+    missing: bool = False,
+    conflicts: bool = False,
+    unavailable: bool = False,
+    more: tuple[int, ...] = (),
+) -> Docs:
+    """Arguments of a route decorator."""
+    statuses = {401, 422, *more}
+    statuses |= {400, 413, 415} if body is not None else set()
+    statuses |= {404} if missing else set()
+    statuses |= {409} if conflicts else set()
+    statuses |= {503} if unavailable else set()
+    responses: dict[int, Docs] = {status: response} | {code: _problem(code) for code in sorted(statuses)}
+    extra: Docs = {}
+    if body is not None:
+        schema = {"$ref": f"{_REF}{body.__name__}"}
+        extra["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    if key:
+        extra["parameters"] = [_KEY_PARAMETER]
+    return {"responses": responses, "openapi_extra": extra}
+
+
+def _json(example: Docs, schema: str | None = None) -> Docs:
+    shape: Docs = {"$ref": f"{_REF}{schema}"} if schema else {"type": "object"}
+    return {"content": {"application/json": {"schema": shape, "example": example}}}
+
+
+def _stream(description: str, schema: str, example: str) -> Docs:
+    # OpenAPI 3.1 has no word for a stream's items: the schema is that of each frame's data.
+    return {
+        "text/event-stream": {
+            "schema": {"type": "string", "description": description, "x-event-schema": {"$ref": f"{_REF}{schema}"}},
+            "example": example,
+        }
+    }
+
+
+def _problem(status: int) -> Docs:
+    schema = {"$ref": f"{_REF}Problem"}
+    return {"description": examples.PROBLEM_TITLES[status], "content": {"application/problem+json": {"schema": schema}}}
+
+
+def _build(app: FastAPI) -> Docs:
+    schema = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=app.routes,
+        tags=examples.TAGS,
+    )
+    _, definitions = models_json_schema([(model, "validation") for model in _BODIES], ref_template=f"{_REF}{{model}}")
+    components: Docs = schema.setdefault("components", {})
+    found: Docs = components.setdefault("schemas", {})
+    for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which nobody gets here
+        found.pop(name, None)
+    found.update(definitions["$defs"])
+    found.update(examples.SCHEMAS)
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "`cw_…`"}}
+    for path, operations in schema["paths"].items():
+        for operation in operations.values():
+            operation["security"] = [] if path in _OPEN_PATHS else [{"key": []}]
+    return schema

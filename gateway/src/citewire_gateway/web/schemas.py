@@ -1,0 +1,126 @@
+"""Bodies of requests: which fields there are, and what they may hold."""
+
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from citewire_gateway.domain import MAX_ID
+
+DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
+CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
+Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+Tag = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+DocumentType = Literal["file", "article", "repository", "capture"]
+
+MAX_DOCUMENT_IDS = 10_000
+MAX_MESSAGES = 200
+
+_FILTER = Field(
+    default=None,
+    description='A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.',
+    examples=[{"all": [{"field": "tags", "op": "contains", "value": "2025"}]}],
+)
+
+
+class Strict(BaseModel):
+    """A body without fields that nobody reads: a misspelt option is an error, not a silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ChatMessage(Strict):
+    """A message of the conversation that a request brings."""
+
+    role: Literal["user", "assistant"]
+    content: StrictStr
+
+
+class ChatRequest(Strict):
+    """A question, as `question` or as the last of `messages`."""
+
+    question: StrictStr | None = Field(
+        default=None, description="Required unless `messages` is given. 1 byte to 32 KiB."
+    )
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES)] | None = Field(
+        default=None, description="The conversation, oldest first; the last one is the user's question."
+    )
+    profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
+    conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
+    document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = Field(
+        default=None, description="The selected documents; absent means all in scope."
+    )
+    collection: CollectionName | None = None
+    filter: Any = _FILTER
+    top_k: StrictInt | None = Field(default=None, description="How many chunks, within the profile's limits.")
+    min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
+    model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
+    stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
+    include: tuple[Literal["step"], ...] = Field(
+        default=(), description="Events to show beyond those that the profile shows."
+    )
+
+    @model_validator(mode="after")
+    def _one_question(self) -> Self:
+        if self.messages is not None and self.messages[-1].role != "user":
+            raise ValueError("messages: the last one must be the user's")
+        return self
+
+
+class SimpleRequest(BaseModel):
+    """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
+
+    question: StrictStr
+    document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = Field(
+        default=None, description="Only these documents; absent or empty means all."
+    )
+
+
+class SearchBody(Strict):
+    """A search."""
+
+    query: StrictStr
+    top_k: Annotated[StrictInt, Field(ge=1, le=200)] = 10
+    mode: Literal["dense", "lexical", "hybrid"] = "dense"
+    group_by: Literal["document"] | None = Field(
+        default=None, description="`document`: the best chunk of each document; `top_k` counts documents."
+    )
+    rerank: StrictBool = Field(default=False, description="Puts the results into the order of a rerank model.")
+    min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a result.")
+    document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = None
+    collection: CollectionName | None = None
+    filter: Any = _FILTER
+
+
+class DocumentBody(Strict):
+    """A document as text."""
+
+    type: DocumentType
+    title: Annotated[StrictStr, Field(min_length=1, max_length=500)]
+    content: Annotated[StrictStr, Field(min_length=1, description="Markdown.")]
+    url: Annotated[StrictStr, Field(max_length=2048)] | None = None
+    metadata: dict[str, Any] | None = None
+    tags: Annotated[list[Tag], Field(max_length=50)] = Field(default_factory=list)
+    collection: CollectionName | None = None
+
+
+class DocumentPatch(Strict):
+    """What may be changed of a document without a new version; a field that is absent stays as it is."""
+
+    title: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = None
+    url: Annotated[StrictStr, Field(max_length=2048)] | None = None
+    metadata: dict[str, Any] | None = None
+    tags: Annotated[list[Tag], Field(max_length=50)] | None = None
+    collection: CollectionName | None = Field(default=None, description="null takes it out of its collection.")
+
+
+class CollectionBody(Strict):
+    """A collection's name."""
+
+    name: CollectionName
+
+
+class ConversationPatch(Strict):
+    """A conversation's new title."""
+
+    title: Annotated[StrictStr, Field(min_length=1, max_length=200)]
