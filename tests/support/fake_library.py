@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.parser
 import email.policy
+import hashlib
 import json
 import threading
 from collections.abc import Callable
@@ -31,10 +32,13 @@ class Stored:
             "type": "file",
             "file_name": self.file_name,
             "title": self.file_name,
+            "sha256": hashlib.sha256(self.content).hexdigest(),
+            "metadata": json.loads(self.form.get("metadata", "{}")),
+            "collection": self.form.get("collection"),
             "chunks": 3 if status == "ready" else 0,
         }
         if status == "failed":
-            document["error"] = {"reason": "DOCUMENT_EMPTY", "message": "The file is empty."}
+            document["error"] = {"code": "DOCUMENT_EMPTY", "message": "The file is empty."}
         return document
 
 
@@ -53,7 +57,9 @@ class FakeLibrary:
         self._keys: dict[str, int] = {}
         self.documents: dict[int, Stored] = {}
         self.retried: list[int] = []
+        self.versions = 0
         gateway.on("POST", "/v1/documents", self._post)
+        gateway.on("PUT", r"/v1/documents/\d+", self._put)
         gateway.on("GET", "/v1/documents", self._list)
         gateway.on("GET", r"/v1/documents/\d+", self._get)
         gateway.on("DELETE", r"/v1/documents/\d+", self._delete)
@@ -77,6 +83,14 @@ class FakeLibrary:
             self.documents[document.id] = document
             return reply_json(document.as_json("pending"), 202)
 
+    def _put(self, request: Request) -> Reply:
+        with self._lock:
+            document = self.documents[int(request.path.rpartition("/")[2])]
+            _read_form(request, document)
+            document.steps = self._states(document.file_name)
+            self.versions += 1
+            return reply_json(document.as_json("pending"), 202)
+
     def _get(self, request: Request) -> Reply:
         with self._lock:
             document = self.documents.get(int(request.path.rpartition("/")[2]))
@@ -92,6 +106,7 @@ class FakeLibrary:
                 document.as_json(document.steps[-1])
                 for document in self.documents.values()
                 if request.query.get("status") in {None, document.steps[-1]}
+                and request.query.get("collection") in {None, document.form.get("collection")}
             ]
             token = str(offset + size) if offset + size < len(wanted) else ""
             return reply_json({"documents": wanted[offset : offset + size], "next_page_token": token})
@@ -123,7 +138,8 @@ def _read_form(request: Request, document: Stored) -> None:
         assert isinstance(content, bytes)
         name = part.get_param("name", header="content-disposition")
         if name == "file":
-            document.file_name, document.content = part.get_filename() or "", content
+            # As the gateway does, which keeps a name without its folders.
+            document.file_name, document.content = (part.get_filename() or "").rpartition("/")[2], content
         else:
             document.form[str(name)] = content.decode()
 

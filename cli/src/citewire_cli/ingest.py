@@ -14,6 +14,7 @@ from typing import Protocol, cast
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
+from citewire_cli.library import Library, read_library
 from citewire_cli.output import checked_text
 
 _TEXT = ".md .markdown .txt .text .rst .log .html .htm .xhtml .pdf .csv .tsv"
@@ -69,10 +70,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How documents are filed."""
+    """How documents are filed.
+
+    `update`: a changed file becomes a new version of the document of its name, instead of another document.
+    """
 
     collection: str | None = None
     tags: tuple[str, ...] = ()
+    update: bool = False
 
 
 class Observer(Protocol):
@@ -123,8 +128,9 @@ async def ingest(
 ) -> list[Outcome]:
     """Uploads `sources`, a few at a time, and waits until each is ready or failed.
 
-    The `Idempotency-Key` is made of what is sent, so that a run after an interrupted one sends nothing twice: the
-    gateway answers with the document it has.
+    Nothing is stored twice: a file that the library has (the same bytes under the same name in the same collection)
+    isn't sent, and the `Idempotency-Key` is made of what is sent, so that an upload whose answer was lost is found
+    again.
 
     Args:
         api: the gateway.
@@ -138,13 +144,14 @@ async def ingest(
         CliError: the gateway cannot be reached or doesn't let us in; what a single file met is in its outcome.
     """
     outcomes = [Outcome(source) for source in sources]
+    library = await read_library(api, target.collection)
     todo = deque(outcomes)
     waiting: asyncio.Queue[Outcome | None] = asyncio.Queue()
 
     async def uploader() -> None:
         while todo:
             outcome = todo.popleft()
-            await _upload(api, outcome, target)
+            await _upload(api, outcome, target, library)
             observer.uploaded(outcome)
             if outcome.error is None and wait:
                 waiting.put_nowait(outcome)
@@ -164,25 +171,21 @@ async def ingest(
     return outcomes
 
 
-def idempotency_key(content_sha256: str, name: str, target: Target) -> str:
+def idempotency_key(content_sha256: str, name: str, target: Target, replaces: int | None = None) -> str:
     """The key of an upload: the same for the same bytes under the same name in the same place."""
-    parts = json.dumps([content_sha256, name, target.collection, sorted(target.tags)], ensure_ascii=True)
+    parts = json.dumps([content_sha256, name, target.collection, sorted(target.tags), replaces], ensure_ascii=True)
     return f"citewire-ingest-{hashlib.sha256(parts.encode()).hexdigest()}"
 
 
-async def _upload(api: Api, outcome: Outcome, target: Target) -> None:
+async def _upload(api: Api, outcome: Outcome, target: Target, library: Library) -> None:
     """Uploads one file; a refusal is the outcome's error, a gateway that is away or refuses us is raised."""
     source = outcome.source
     try:
         digest = await asyncio.to_thread(_sha256, source.path)
-        key = idempotency_key(digest, source.name, target)
-        answer = await _post(api, source, target, key)
-        document = await _known(api, answer)
+        document = library.find(source.name, digest)
         if document is None:
-            # The key is remembered, its document has been deleted since: the person wants it back.
-            answer = await _post(api, source, target, f"{key}-{time.time_ns():x}")
-            document = answer
-        elif get_str(document, "status") == "failed":
+            document = await _send(api, source, target, digest, library.named(source.name) if target.update else None)
+        if get_str(document, "status") == "failed":
             document = await _retry(api, document)
     except OSError as error:
         outcome.status, outcome.error = "failed", CliError("The file cannot be read", error.strerror or str(error))
@@ -193,26 +196,43 @@ async def _upload(api: Api, outcome: Outcome, target: Target) -> None:
         outcome.status, outcome.error = "failed", error
         return
     outcome.document = document
-    outcome.document_id = get_int(answer, "id")
+    outcome.document_id = get_int(document, "id")
     outcome.status = get_str(document, "status") or "pending"
 
 
-async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObject:
+async def _send(api: Api, source: Source, target: Target, digest: str, replaces: int | None) -> JsonObject:
+    """Sends a file; the document as it stands now."""
+    path = "/v1/documents" if replaces is None else f"/v1/documents/{replaces}"
+    key = idempotency_key(digest, source.name, target, replaces)
+    answer = await _request(api, path, source, target, key)
+    try:
+        return await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
+    except CliError as error:
+        if error.code is not ExitCode.NOT_FOUND:
+            raise
+    # The key is remembered, its document has been deleted since: the person wants it back.
+    return await _request(api, "/v1/documents", source, target, f"{key}-{time.time_ns():x}")
+
+
+async def _request(api: Api, path: str, source: Source, target: Target, key: str) -> JsonObject:
     form: dict[str, str] = {}
     if target.collection is not None:
         form["collection"] = target.collection
     if target.tags:
         form["tags"] = json.dumps(list(target.tags))
+    if "/" in source.name:
+        form["metadata"] = json.dumps({"path": source.name})  # a file's name is kept without its folders
     # The same boundary for the same key: a repetition is the same request, byte for byte.
     boundary = hashlib.sha256(key.encode()).hexdigest()
     headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
+    method = "POST" if path == "/v1/documents" else "PUT"
     media_type = mimetypes.guess_type(source.name)[0] or "application/octet-stream"
     began, delay, failures = time.monotonic(), 0.5, 0
     while True:
         with source.path.open("rb") as content:
             try:
                 files = {"file": (source.name, content, media_type)}
-                return await api.call("POST", "/v1/documents", files=files, form=form, headers=headers)
+                return await api.call(method, path, files=files, form=form, headers=headers)
             except CliError as error:
                 # The key makes a repetition harmless, also when the answer to the first try was lost.
                 if error.reason == "IDEMPOTENCY_IN_PROGRESS":
@@ -225,16 +245,6 @@ async def _post(api: Api, source: Source, target: Target, key: str) -> JsonObjec
                 delay = max(delay, min(error.retry_after or 0.0, 30.0))
         await asyncio.sleep(delay)
         delay = min(delay * 2, 8.0)
-
-
-async def _known(api: Api, answer: JsonObject) -> JsonObject | None:
-    """The document behind an accepted upload; None if it is gone."""
-    try:
-        return await api.call("GET", f"/v1/documents/{get_int(answer, 'id')}")
-    except CliError as error:
-        if error.code is ExitCode.NOT_FOUND:
-            return None
-        raise
 
 
 async def _retry(api: Api, document: JsonObject) -> JsonObject:
@@ -300,10 +310,9 @@ async def _poll(api: Api, outcome: Outcome) -> bool:
 
 
 def _document_error(document: JsonObject) -> CliError:
-    """Why a document failed: `error` is a text, or an object with `message` (or `detail`) and `reason`."""
-    detail = get_object(document, "error")
-    text = get_str(detail, "message") or get_str(detail, "detail") or get_str(document, "error")
-    return CliError("The document cannot be read", text, reason=get_str(detail, "reason"))
+    """Why a document failed."""
+    error = get_object(document, "error")
+    return CliError("The document cannot be read", get_str(error, "message"), reason=get_str(error, "code"))
 
 
 def _walk(folder: Path) -> Iterable[Path]:

@@ -67,21 +67,21 @@ def test_search_usage(run: Run, arguments: tuple[str, ...]) -> None:
 
 
 def test_documents_are_listed_over_all_pages(gateway: FakeGateway, run: Run) -> None:
-    fill(gateway, 250)
+    fill(gateway, 1250)
     result = run("documents")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].split() == ["id", "status", "type", "chunks", "name", "collection"]
-    assert len(lines) == 251
+    assert len(lines) == 1001
     assert lines[1].split() == ["1", "ready", "file", "3", "d1.md"]
-    assert len(gateway.requests) == 3
+    assert len(gateway.requests) == 2  # no more pages than its limit of 1000 needs
 
 
 def test_documents_filter_limit_and_json(gateway: FakeGateway, run: Run) -> None:
     fill(gateway, 10)
     result = run("documents", "list", "--status", "ready", "--limit", "2", "--json")
     assert [document["id"] for document in json.loads(result.stdout)["documents"]] == [1, 3]
-    assert gateway.requests[0].query == {"status": "ready", "page_size": "100"}
+    assert gateway.requests[0].query == {"status": "ready", "page_size": "500"}
 
 
 def test_empty_library_says_what_to_do(gateway: FakeGateway, run: Run) -> None:

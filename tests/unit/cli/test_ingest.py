@@ -71,17 +71,50 @@ def test_upload_and_wait(library: FakeLibrary, run: Run, folder: Path) -> None:
     result = run("ingest", str(folder), "--collection", "hr", "--tag", "x", "--tag", "y, z")
     assert result.exit_code == 0, result.output
     assert result.stdout == "3 files: 3 ready (9 chunks), 1 files of other types left out.\n"
-    assert library.names() == ["a.txt", "b.md", "deep/er/c.CSV"]
+    assert library.names() == ["a.txt", "b.md", "c.CSV"]
     for document in library.documents.values():
         assert document.form["collection"] == "hr"
         assert tags_of(document) == ["x", "y, z"]
-        assert document.content == (folder / document.file_name).read_bytes()
+    assert {document.content.decode() for document in library.documents.values()} == {
+        "content of a.txt",
+        "content of b.md",
+        "content of deep/er/c.CSV",
+    }
+    paths = {document.file_name: document.form.get("metadata") for document in library.documents.values()}
+    assert paths == {"a.txt": None, "b.md": None, "c.CSV": '{"path": "deep/er/c.CSV"}'}
 
 
-def test_second_run_sends_nothing_twice(library: FakeLibrary, run: Run, folder: Path) -> None:
+def test_second_run_sends_nothing_twice(library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path) -> None:
     assert run("ingest", str(folder)).exit_code == 0
-    assert run("ingest", str(folder)).exit_code == 0
+    posts = len(gateway.received("POST", "/v1/documents"))
+    assert posts == 3
+    result = run("ingest", str(folder))
+    assert result.exit_code == 0
+    assert "3 ready" in result.stdout
+    assert len(gateway.received("POST", "/v1/documents")) == posts
     assert len(library.documents) == 3
+
+
+def test_same_file_in_another_collection_is_another_document(library: FakeLibrary, run: Run, folder: Path) -> None:
+    for collection in ([], ["-c", "one"], ["-c", "two"], ["-c", "two"]):
+        assert run("ingest", str(folder / "b.md"), *collection).exit_code == 0
+    assert [document.form.get("collection") for document in library.documents.values()] == [None, "one", "two"]
+
+
+def test_changed_file_is_another_document_unless_it_is_an_update(library: FakeLibrary, run: Run, folder: Path) -> None:
+    assert run("ingest", str(folder)).exit_code == 0
+    (folder / "b.md").write_text("changed")
+    (folder / "deep/er/c.CSV").write_text("changed,too")
+    assert run("ingest", str(folder), "--update").exit_code == 0
+    assert (len(library.documents), library.versions) == (3, 2)
+    assert {document.content for document in library.documents.values()} == {
+        b"content of a.txt",
+        b"changed",
+        b"changed,too",
+    }
+    (folder / "b.md").write_text("changed again")
+    assert run("ingest", str(folder)).exit_code == 0
+    assert library.names() == ["a.txt", "b.md", "b.md", "c.CSV"]
 
 
 def test_document_that_was_deleted_comes_back(library: FakeLibrary, run: Run, folder: Path) -> None:
@@ -107,7 +140,7 @@ def test_failures_are_named_and_the_rest_is_done(gateway: FakeGateway, run: Run,
     assert "b.md: The document cannot be read: The file is empty." in result.stderr
     assert "empty.md: The file is empty" in result.stderr
     assert "4 files: 2 ready (6 chunks), 2 failed" in result.stdout
-    assert library.names() == ["a.txt", "b.md", "deep/er/c.CSV"]
+    assert library.names() == ["a.txt", "b.md", "c.CSV"]
 
 
 def test_json(gateway: FakeGateway, run: Run, folder: Path) -> None:
@@ -189,9 +222,13 @@ def test_key_that_an_earlier_try_still_holds_is_waited_for(
     assert len(library.documents) == 1
 
 
-def test_not_authorised_ends_at_once(gateway: FakeGateway, run: Run, folder: Path) -> None:
-    gateway.on("POST", "/v1/documents", Reply(401))
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_not_authorised_ends_at_once(
+    library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path, method: str
+) -> None:
+    gateway.on(method, "/v1/documents", Reply(401))
     assert run("ingest", str(folder)).exit_code == 4
+    assert library.documents == {}
 
 
 def test_unreachable(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 import json as jsonlib
 import sys
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated
 
@@ -12,7 +11,8 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import CollectionOption, JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.jsonio import JsonObject, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_str
+from citewire_cli.library import every_document
 from citewire_cli.settings import load_client_settings
 
 documents_app = typer.Typer(help="List, show and delete documents.", invoke_without_command=True, no_args_is_help=False)
@@ -117,19 +117,6 @@ def delete(
         return ExitCode.NOT_FOUND if missing else ExitCode.OK
 
     output.run(work, as_json=json)
-
-
-async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[JsonObject]:
-    """All documents that fit `filters` (query parameters), page after page."""
-    params: dict[str, str | int] = {**filters, "page_size": 100}
-    while True:
-        page = await api.call("GET", "/v1/documents", params=params)
-        for document in get_objects(page, "documents"):
-            yield document
-        token = get_str(page, "next_page_token")
-        if not token:
-            return
-        params["page_token"] = token
 
 
 def document_path(document_id: int) -> str:

@@ -27,6 +27,12 @@ def ingest_command(
     ],
     collection: Annotated[str | None, typer.Option("--collection", "-c", help="Put them in this collection.")] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", "-t", help="Give them this tag; may be repeated.")] = None,
+    update: Annotated[
+        bool,
+        typer.Option(
+            "--update", help="A changed file becomes a new version of the document of its name in this collection."
+        ),
+    ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they can be asked about.")] = False,
     patience: Annotated[
         float, typer.Option("--patience", min=1, help="Seconds without progress before waiting ends.")
@@ -34,7 +40,7 @@ def ingest_command(
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Upload documents and wait until they are ready. Run it again after an interruption: nothing is sent twice.
+    """Upload documents and wait until they are ready. Run it again at any time: nothing is stored twice.
 
     Exits with 1 if a document failed or isn't ready in time; the others are in the library all the same.
     """
@@ -43,7 +49,7 @@ def ingest_command(
         sources, skipped = find_sources(paths)
         if not sources:
             raise CliError("Nothing to upload", "No file of a known type was found.", ExitCode.USAGE)
-        target = Target(collection, tuple(tag or ()))
+        target = Target(collection, tuple(tag or ()), update)
         with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
             async with Api(load_client_settings(url=url)) as api:
                 outcomes = await ingest(api, sources, target, progress, wait=not no_wait, patience=patience)

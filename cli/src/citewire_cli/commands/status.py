@@ -7,10 +7,10 @@ import typer
 
 from citewire_cli import output
 from citewire_cli.api import Api
-from citewire_cli.commands.documents import every_document
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, as_object, get_int, get_object, get_str
+from citewire_cli.library import every_document
 from citewire_cli.settings import ClientSettings, load_client_settings
 
 _NOT_CHECKS = frozenset({"status", "type", "title", "detail", "reason", "errors", "request_id"})
