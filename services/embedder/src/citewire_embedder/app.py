@@ -38,7 +38,11 @@ async def start(stack: AsyncExitStack, settings: EmbedderSettings, model: Embedd
     server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
     server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder), SERVICE_NAME)
     await server.start()
-    await stack.enter_async_context(embedder.running())
+    try:
+        await stack.enter_async_context(embedder.running())
+    except BaseException:
+        await server.drain_and_stop()
+        raise
     log.info("model_ready", **_described(model))
     server.set_serving(True)
     follower = asyncio.create_task(_follow_health(embedder, server), name="embedder-health")

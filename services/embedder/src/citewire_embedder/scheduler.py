@@ -43,7 +43,8 @@ class Job:
 
     def __init__(self, texts: Sequence[TokenisedText], purpose: Purpose) -> None:
         self.purpose = purpose
-        self.tokens_computed = 0
+        self.tokens_read = 0
+        """Tokens that the model has been given so far."""
         self._texts = texts
         # Longest first: the last, smallest batches leave the least of the cores idle.
         self._waiting = deque(sorted(range(len(texts)), key=lambda index: -len(texts[index].ids)))
@@ -63,6 +64,7 @@ class Job:
     def take(self) -> tuple["Job", int, TokenisedText]:
         """Takes the next text out, with its place."""
         index = self._waiting.popleft()
+        self.tokens_read += len(self._texts[index].ids)
         return self, index, self._texts[index]
 
     async def result(self) -> Vectors:
@@ -71,7 +73,6 @@ class Job:
 
     def deliver(self, index: int, vector: Vectors) -> None:
         """Puts one vector (one dimension) in its place."""
-        self.tokens_computed += len(self._texts[index].ids)
         if self._rows is None:
             self._rows = np.empty((len(self._texts), len(vector)), np.float32)
         self._rows[index] = vector

@@ -258,13 +258,13 @@ class Embedder:
             kit_metrics.record_operation(
                 provider=PROVIDER, model=model, operation=_OPERATION, seconds=seconds, error_type=error
             )
-            if job.tokens_computed:
+            if job.tokens_read:
                 kit_metrics.record_tokens(
                     provider=PROVIDER,
                     model=model,
                     operation=_OPERATION,
                     token_type="input",  # noqa: S106 - not a secret
-                    count=job.tokens_computed,
+                    count=job.tokens_read,
                 )
 
     async def _probe(self) -> None:

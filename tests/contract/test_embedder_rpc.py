@@ -1,0 +1,424 @@
+"""EmbedderService over a real gRPC server, with a deterministic model: every RPC, errors and their reasons."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import numpy as np
+import pytest
+from citewire.common.v1.common_pb2 import EmbeddingSpace, ProviderRef
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
+from grpc_health.v1 import health_pb2
+from numpy.typing import NDArray
+
+from citewire_embedder.app import start
+from citewire_embedder.servicer import SERVICE_NAME
+from citewire_embedder.settings import EmbedderSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError, Code, StartupError
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import Auth
+from citewire_kit.tenant import Tenant, use_tenant
+from fake_embedding import DIMENSIONS, FakeModel, expected, words
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server, its model, and a client of it."""
+
+    model: FakeModel
+    server: GrpcServer
+    stub: EmbedderServiceStub
+
+    async def embed(self, request: pb.EmbedRequest, timeout: float = 10) -> pb.EmbedResponse:
+        return await client.unary(self.stub.Embed, request, timeout=timeout)
+
+
+@asynccontextmanager
+async def serve(model: FakeModel, *, auth: Auth = "off", **options: int) -> AsyncGenerator[Running]:
+    settings = make_settings(auth=auth, **options)
+    async with AsyncExitStack() as stack:
+        server = await start(stack, settings, model)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}")
+        stack.push_async_callback(channel.close)
+        yield Running(model, server, EmbedderServiceStub(channel))
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Running]:
+    async with serve(FakeModel()) as found:
+        yield found
+
+
+async def refusal(running: Running, request: pb.EmbedRequest) -> CitewireError:
+    with pytest.raises(CitewireError) as caught:
+        await running.embed(request)
+    return caught.value
+
+
+def vectors_of(response: pb.EmbedResponse) -> NDArray[np.float32]:
+    return np.frombuffer(response.vectors, "<f4").reshape(-1, response.space.dimensions)
+
+
+def expected_of(texts: Sequence[str]) -> NDArray[np.float32]:
+    return np.stack([expected(text) for text in texts])
+
+
+async def test_embed(running: Running) -> None:
+    texts = [words(4), "one", words(20)]
+    response = await running.embed(pb.EmbedRequest(inputs=texts, overflow=pb.OVERFLOW_TRUNCATE))
+    assert np.array_equal(vectors_of(response), expected_of(texts))
+    assert response.space == SPACE
+    assert response.usage.input_tokens == 6 + 3 + 16
+    assert list(response.token_counts) == [6, 3, 22]
+    assert list(response.truncated) == [2]
+
+
+async def test_embed_answers_a_query_from_the_cache_the_second_time(running: Running) -> None:
+    request = pb.EmbedRequest(inputs=["what is this"], purpose=pb.PURPOSE_QUERY)
+    first, second = await running.embed(request), await running.embed(request)
+    assert (first.usage.input_tokens, second.usage.input_tokens) == (5, 0)
+    assert first.vectors == second.vectors
+
+
+async def test_embed_takes_256_inputs(running: Running) -> None:
+    texts = [words(1, f"n{number}") for number in range(256)]
+    response = await running.embed(pb.EmbedRequest(inputs=texts, model="fake", dimensions=DIMENSIONS))
+    assert np.array_equal(vectors_of(response), expected_of(texts))
+
+
+@pytest.mark.parametrize(
+    ("request_", "fields"),
+    [
+        (pb.EmbedRequest(), ["inputs"]),
+        (pb.EmbedRequest(inputs=["a"] * 257), ["inputs"]),
+        (pb.EmbedRequest(inputs=["a", "", "b", ""]), ["inputs[1]", "inputs[3]"]),
+        (pb.EmbedRequest(inputs=["é" * (1 << 19), "a"]), ["inputs"]),
+        (pb.EmbedRequest(inputs=["a"], dimensions=0), ["dimensions"]),
+        (pb.EmbedRequest(inputs=["a"], dimensions=4), ["dimensions"]),
+        (pb.EmbedRequest(inputs=["a"], purpose=99, overflow=98), ["purpose", "overflow"]),  # type: ignore[arg-type] # unknown on purpose
+    ],
+)
+async def test_embed_names_every_field_that_is_wrong(
+    running: Running, request_: pb.EmbedRequest, fields: list[str]
+) -> None:
+    error = await refusal(running, request_)
+    assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "INVALID_FIELD")
+    assert [violation.field for violation in error.violations] == fields
+    assert running.model.batches == []
+
+
+async def test_embed_refuses_a_text_over_the_window_by_its_index(running: Running) -> None:
+    error = await refusal(running, pb.EmbedRequest(inputs=["fine", words(20)]))
+    assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "INPUT_TOO_LONG")
+    assert error.metadata == {"input": "1", "tokens": "22", "max_input_tokens": "16"}
+    assert [violation.field for violation in error.violations] == ["inputs[1]"]
+
+
+async def test_embed_refuses_256_texts_over_the_window_within_the_limit_of_details(running: Running) -> None:
+    error = await refusal(running, pb.EmbedRequest(inputs=[words(40)] * 256))
+    assert (error.reason, error.metadata["input"]) == ("INPUT_TOO_LONG", "0")
+    assert 1 <= len(error.violations) <= 16
+
+
+async def test_embed_refuses_a_model_that_is_not_there(running: Running) -> None:
+    error = await refusal(running, pb.EmbedRequest(inputs=["a"], model="other"))
+    assert (error.code, error.reason) == (Code.NOT_FOUND, "MODEL_NOT_FOUND")
+    assert error.metadata == {"models": "fake"}
+
+
+async def test_embed_says_that_a_tenants_own_provider_is_not_available(running: Running) -> None:
+    request = pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", sealed_key=b"x"))
+    error = await refusal(running, request)
+    assert (error.code, error.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
+
+
+async def test_embed_refuses_at_once_when_it_is_full() -> None:
+    model = FakeModel()
+    async with serve(model, document_tokens=10) as running:
+        model.gate.clear()
+        held = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(8)])))
+        await model.computing.wait()
+        error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
+        assert (error.code, error.reason) == (Code.RESOURCE_EXHAUSTED, "OVERLOADED")
+        assert error.retry_after is not None
+        assert error.retry_after > 0
+        model.gate.set()
+        await held
+
+
+async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
+    model = FakeModel()
+    async with serve(model, batch_texts=1) as running:
+        model.gate.clear()
+        leaving = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(2), words(3), words(4)])))
+        await model.computing.wait()
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await until(lambda: running.server.in_flight == 0)
+        model.gate.set()
+        await running.embed(pb.EmbedRequest(inputs=["after"]))
+        assert model.texts_computed == 2, "the text that was inside, and the one after"
+
+
+async def test_a_deadline_takes_the_queued_work_along() -> None:
+    model = FakeModel()
+    async with serve(model, batch_texts=1) as running:
+        model.gate.clear()
+        with pytest.raises(CitewireError) as caught:
+            await running.embed(pb.EmbedRequest(inputs=[words(2), words(3)]), timeout=0.3)
+        assert caught.value.code is Code.DEADLINE_EXCEEDED
+        await until(lambda: running.server.in_flight == 0)
+        model.gate.set()
+        await running.embed(pb.EmbedRequest(inputs=["after"]))
+        assert model.texts_computed == 2
+
+
+async def requests(*batches: pb.EmbedRequest) -> AsyncGenerator[pb.EmbedStreamRequest]:
+    for number, batch in enumerate(batches):
+        yield pb.EmbedStreamRequest(batch_id=100 - number, batch=batch)
+
+
+async def test_embed_stream_answers_in_order_with_the_callers_numbers(running: Running) -> None:
+    texts = [[words(count), "x"] for count in (9, 1, 5, 3)]
+    batches = [pb.EmbedRequest(inputs=inputs) for inputs in texts]
+    async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
+        found = [answer async for answer in answers]
+    assert [answer.batch_id for answer in found] == [100, 99, 98, 97]
+    for answer, inputs in zip(found, texts, strict=True):
+        assert np.array_equal(vectors_of(answer.batch), expected_of(inputs))
+
+
+async def test_embed_stream_answers_before_the_client_has_sent_everything(running: Running) -> None:
+    sent: asyncio.Queue[pb.EmbedStreamRequest | None] = asyncio.Queue()
+
+    async def lockstep() -> AsyncGenerator[pb.EmbedStreamRequest]:
+        while (request := await sent.get()) is not None:
+            yield request
+
+    async with aclosing(client.bidi(running.stub.EmbedStream, lockstep(), timeout=10)) as answers:
+        for number in (1, 2):
+            sent.put_nowait(pb.EmbedStreamRequest(batch_id=number, batch=pb.EmbedRequest(inputs=["a"])))
+            assert (await anext(answers)).batch_id == number
+        sent.put_nowait(None)
+        assert [answer async for answer in answers] == []
+
+
+async def test_embed_stream_waits_where_embed_would_be_refused() -> None:
+    async with serve(FakeModel(), document_tokens=10) as running:
+        batches = [pb.EmbedRequest(inputs=[words(8)])] * 5
+        async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
+            assert len([answer async for answer in answers]) == 5
+
+
+async def test_embed_stream_reads_no_further_than_it_works() -> None:
+    model = FakeModel()
+    async with serve(model, stream_ahead=2, batch_texts=1) as running:
+        model.gate.clear()
+        big = "x" * 100_000  # one word: one token, but many bytes
+        sent = 0
+
+        async def flood() -> AsyncGenerator[pb.EmbedStreamRequest]:
+            nonlocal sent
+            for number in range(1000):
+                sent = number
+                yield pb.EmbedStreamRequest(batch_id=number, batch=pb.EmbedRequest(inputs=[big]))
+
+        async with aclosing(client.bidi(running.stub.EmbedStream, flood(), timeout=30)) as answers:
+            first = asyncio.ensure_future(anext(answers))
+            await model.computing.wait()
+            for _ in range(20):  # until the sender is stuck: 100 MB are to be sent, gRPC buffers some
+                before = sent
+                await asyncio.sleep(0.05)
+                if before == sent:
+                    break
+            assert sent < 500
+            model.gate.set()
+            assert (await first).batch_id == 0
+
+
+async def test_embed_stream_ends_with_the_error_of_a_bad_batch(running: Running) -> None:
+    batches = [pb.EmbedRequest(inputs=["fine"]), pb.EmbedRequest(inputs=["a", ""])]
+    async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
+        assert (await anext(answers)).batch_id == 100
+        with pytest.raises(CitewireError) as caught:
+            await anext(answers)
+    assert caught.value.reason == "INVALID_FIELD"
+    assert [violation.field for violation in caught.value.violations] == ["batch.inputs[1]"]
+
+
+async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> None:
+    model = FakeModel()
+    async with serve(model, batch_texts=1) as running:
+        model.gate.clear()
+        batches = [pb.EmbedRequest(inputs=[words(2), words(3), words(4)])] * 5
+        answers = client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)
+        first = asyncio.ensure_future(anext(answers))
+        await model.computing.wait()
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        await answers.aclose()
+        await until(lambda: running.server.in_flight == 0)
+        model.gate.set()
+        await running.embed(pb.EmbedRequest(inputs=["after"]))
+        assert model.texts_computed == 2
+
+
+async def test_rerank_says_that_it_is_not_available(running: Running) -> None:
+    with pytest.raises(CitewireError) as caught:
+        await client.unary(running.stub.Rerank, pb.RerankRequest(query="q", documents=["d"]), timeout=5)
+    assert (caught.value.code, caught.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
+
+
+async def test_count_tokens(running: Running) -> None:
+    request = pb.CountTokensRequest(inputs=["", "one two", words(40)])
+    response = await client.unary(running.stub.CountTokens, request, timeout=5)
+    assert list(response.counts) == [0, 2, 40]
+    assert (response.special_tokens, response.max_input_tokens) == (2, 16)
+    assert response.space == SPACE
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (pb.CountTokensRequest(), "INVALID_FIELD"),
+        (pb.CountTokensRequest(inputs=["a"] * 257), "INVALID_FIELD"),
+        (pb.CountTokensRequest(inputs=["a" * ((1 << 20) + 1)]), "INVALID_FIELD"),
+        (pb.CountTokensRequest(inputs=["a"], model="other"), "MODEL_NOT_FOUND"),
+    ],
+)
+async def test_count_tokens_refuses(running: Running, request_: pb.CountTokensRequest, reason: str) -> None:
+    with pytest.raises(CitewireError) as caught:
+        await client.unary(running.stub.CountTokens, request_, timeout=5)
+    assert caught.value.reason == reason
+
+
+async def test_list_models(running: Running) -> None:
+    response = await client.unary(running.stub.ListModels, pb.ListModelsRequest(), timeout=5)
+    (model,) = response.models
+    assert model == pb.Model(
+        space=SPACE,
+        max_input_tokens=16,
+        is_default=True,
+        provider="local",
+        capability=pb.CAPABILITY_EMBED,
+        precision="fp32",
+    )
+
+
+async def test_calls_need_a_tenant_where_auth_is_on() -> None:
+    async with serve(FakeModel(), auth="keys") as running:
+        error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
+        assert (error.code, error.reason) == (Code.UNAUTHENTICATED, "TENANT_MISSING")
+        with use_tenant(Tenant("org", "user", "free")):
+            assert (await running.embed(pb.EmbedRequest(inputs=["a"]))).space == SPACE
+
+
+@asynccontextmanager
+async def health_states(port: int | None) -> AsyncGenerator[Callable[[], Awaitable[int]]]:
+    """Watches a server's health; each call of what is given waits for the next state."""
+    # A channel of its own, without health checking: ours takes no calls to a server that isn't serving.
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        watch: grpc.aio.UnaryStreamMultiCallable[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
+        watch = channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        call = watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
+
+        async def following() -> int:
+            message = await call.read()
+            assert isinstance(message, health_pb2.HealthCheckResponse)
+            return message.status
+
+        try:
+            yield following
+        finally:
+            call.cancel()
+
+
+async def test_health_follows_the_model(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_embedder.service._PROBE_SECONDS", 0.01)
+    async with health_states(running.server.port) as following:
+        assert await following() == SERVING
+        running.model.error = RuntimeError("broken")
+        error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
+        assert (error.code, error.reason) == (Code.INTERNAL, "INTERNAL")
+        assert "broken" not in error.message
+        assert await following() == NOT_SERVING
+        running.model.error = None
+        assert await following() == SERVING
+    assert (await running.embed(pb.EmbedRequest(inputs=["a"]))).space == SPACE
+
+
+class SlowModel(FakeModel):
+    """A model that is loaded when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_load = asyncio.Event()
+        self.loading = asyncio.Event()
+        self.problem: StartupError | None = None
+
+    async def load(self) -> None:
+        self.loading.set()
+        await self.may_load.wait()
+        if self.problem is not None:
+            raise self.problem
+
+
+async def test_the_server_is_not_serving_while_the_model_is_being_loaded() -> None:
+    model = SlowModel()
+    settings = make_settings(port=free_port())
+    async with AsyncExitStack() as stack:
+        starting = asyncio.create_task(start(stack, settings, model))
+        await model.loading.wait()
+        following = await stack.enter_async_context(health_states(settings.port))
+        assert await following() == NOT_SERVING
+        model.may_load.set()
+        server = await starting
+        stack.push_async_callback(server.drain_and_stop)
+        assert await following() == SERVING
+
+
+async def test_a_model_that_cannot_be_loaded_ends_the_start_and_frees_the_port() -> None:
+    model = SlowModel()
+    model.problem = StartupError("the model has no tensor 'x'")
+    model.may_load.set()
+    settings = make_settings(port=free_port())
+    async with AsyncExitStack() as stack:
+        with pytest.raises(StartupError, match="no tensor 'x'"):
+            await start(stack, settings, model)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", settings.port))
+
+
+def make_settings(**options: object) -> EmbedderSettings:
+    defaults = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 2}
+    return EmbedderSettings.model_validate({**defaults, **options})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits for a state of the server that nothing announces."""
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 # there is no event to wait for
+            await asyncio.sleep(0.01)
