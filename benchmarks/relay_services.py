@@ -23,10 +23,12 @@ from citewire.retriever.v1.retriever_pb2 import (
     SearchResponse,
     SearchResult,
 )
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 SPACE = EmbeddingSpace(model="all-MiniLM-L6-v2", revision="benchmark", dimensions=4)
 VECTOR = struct.pack("<4f", 0.5, 0.5, 0.5, 0.5)
 PASSAGES = 5
+EMBEDDER, RETRIEVER = "citewire.embedder.v1.EmbedderService", "citewire.retriever.v1.RetrieverService"
 TEXT = "The paced upstream says at which time it wrote each token, and nothing else. " * 10
 
 
@@ -49,6 +51,10 @@ async def _search(_: SearchRequest, __: object) -> SearchResponse:
     return SearchResponse(results=results, exact=True, space=SPACE)
 
 
+async def _check(_: HealthCheckRequest, __: object) -> HealthCheckResponse:
+    return HealthCheckResponse(status=HealthCheckResponse.SERVING)
+
+
 def _chunk(index: int) -> Chunk:
     chunk = Chunk(chunk_id=index + 1, document_id=1, version=1, chunk_index=index, text=TEXT, token_count=150)
     chunk.title, chunk.file_name, chunk.type, chunk.live = "Paced", "paced.md", "file", True
@@ -58,7 +64,15 @@ def _chunk(index: int) -> Chunk:
 def _handlers() -> list[grpc.GenericRpcHandler]:
     return [
         grpc.method_handlers_generic_handler(
-            "citewire.embedder.v1.EmbedderService",
+            "grpc.health.v1.Health",
+            {
+                "Check": grpc.unary_unary_rpc_method_handler(
+                    _check, HealthCheckRequest.FromString, HealthCheckResponse.SerializeToString
+                )
+            },
+        ),
+        grpc.method_handlers_generic_handler(
+            EMBEDDER,
             {
                 "Embed": grpc.unary_unary_rpc_method_handler(
                     _embed, EmbedRequest.FromString, EmbedResponse.SerializeToString
@@ -66,7 +80,7 @@ def _handlers() -> list[grpc.GenericRpcHandler]:
             },
         ),
         grpc.method_handlers_generic_handler(
-            "citewire.retriever.v1.RetrieverService",
+            RETRIEVER,
             {
                 "Plan": grpc.unary_unary_rpc_method_handler(
                     _plan, PlanRequest.FromString, PlanResponse.SerializeToString

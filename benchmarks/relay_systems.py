@@ -27,18 +27,22 @@ _PINNED = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv
 
 
 class Process:
-    """A child on one core, with its CPU time."""
+    """A child on one core, with its CPU time. Made by `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
         self._process = process
         self._log = log
         self._seen = psutil.Process(process.pid)
 
-    @property
-    def stdout(self) -> asyncio.StreamReader:
-        """What the child prints."""
+    async def announced_port(self) -> int:
+        """The port that the child announces in the first line that it prints, as JSON."""
         assert self._process.stdout is not None
-        return self._process.stdout
+        async with asyncio.timeout(START_SECONDS):
+            line = await self._process.stdout.readline()
+        if not line:
+            await self._process.wait()
+            self.check_running()
+        return int(json.loads(line)["port"])
 
     def cpu_seconds(self) -> float:
         """User and system time of the process and of its children, now."""
@@ -50,6 +54,11 @@ class Process:
         if self._process.returncode is not None:
             msg = f"ended with {self._process.returncode}:\n{self._log.read_text(errors='replace')[-3000:]}"
             raise RuntimeError(msg)
+
+    async def finished(self) -> None:
+        """Waits for the end of a command; raises with its log if it failed."""
+        if await self._process.wait() != 0:
+            self.check_running()
 
     async def stop(self) -> None:
         """SIGTERM, and SIGKILL after a while."""
@@ -65,14 +74,27 @@ class Process:
 
 @contextlib.asynccontextmanager
 async def start(
-    command: Sequence[str | Path], *, core: int, log: Path, environment: Mapping[str, str] | None = None
+    command: Sequence[str | Path],
+    *,
+    core: int,
+    log: Path,
+    environment: Mapping[str, str] | None = None,
+    announces: bool = False,
 ) -> AsyncGenerator[Process]:
-    """Runs a command on one core while the block runs; its standard error goes to the log."""
+    """Runs a command on one core while the block runs; what it prints goes to the log.
+
+    Args:
+        command: the program and its arguments.
+        core: the core that all its threads stay on.
+        log: the file that its output is appended to.
+        environment: further variables.
+        announces: its standard output is read with `announced_port` instead.
+    """
     with log.open("ab") as errors:
         child = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-c", _PINNED, str(core), *map(str, command)),
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE if "benchmarks.upstream" in command else errors,
+            stdout=asyncio.subprocess.PIPE if announces else errors,
             stderr=errors,
             env={**_plain_environment(), **(environment or {})},
             cwd=ROOT,
@@ -88,11 +110,8 @@ async def start(
 async def upstream(*, core: int, rate: float, logs: Path) -> AsyncGenerator[str]:
     """The paced upstream in a process of its own; gives its root URL."""
     command = [sys.executable, "-m", "benchmarks.upstream", "--rate", str(rate)]
-    async with start(command, core=core, log=logs / "upstream.log") as process:
-        async with asyncio.timeout(START_SECONDS):
-            line = await process.stdout.readline()
-        process.check_running()
-        yield f"http://127.0.0.1:{json.loads(line)['port']}"
+    async with start(command, core=core, log=logs / "upstream.log", announces=True) as process:
+        yield f"http://127.0.0.1:{await process.announced_port()}"
 
 
 @contextlib.asynccontextmanager
