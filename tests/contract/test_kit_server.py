@@ -387,6 +387,26 @@ async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> 
             assert raised.value.reason == "TOO_LARGE"
 
 
+async def test_a_server_that_answers_before_it_has_read_everything_is_heard_to_the_end() -> None:
+    async def endless() -> AsyncGenerator[StringValue]:
+        while True:
+            yield text("x" * 10_000)
+
+    async def early(_requests: AsyncIterator[StringValue]) -> AsyncGenerator[StringValue]:
+        for number in range(20):
+            yield text(str(number))
+
+    async def stored(_requests: AsyncIterator[StringValue]) -> StringValue:
+        return text("stored")
+
+    async with serve(Shapes(bidi=early, client_stream=stored)) as running:
+        for _ in range(30):
+            async with aclosing(client.bidi(running.stub.bidi, endless(), timeout=5)) as answers:
+                assert [answer.value async for answer in answers] == [str(number) for number in range(20)]
+            answer = await client.client_stream(running.stub.client_stream, endless(), timeout=5)
+            assert answer.value == "stored"
+
+
 async def test_errors_of_a_chain_keep_their_reason() -> None:
     """What B answers to A reaches A's caller with B's reason, when A lets it pass."""
     async with serve(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:

@@ -120,10 +120,14 @@ async def bidi(
         outcome = _Outcome(call)
         sender = asyncio.create_task(_send(call, requests, calling))
         try:
-            while (message := await call.read()) is not grpc.aio.EOF:
-                yield cast("Res", message)
+            # Not call.read(): that gives up unread messages once a status is there, even one that hides the real one.
+            async with aclosing(cast("AsyncGenerator[Res, None]", aiter(call))) as messages:
+                async for message in messages:
+                    yield message
         except grpc.aio.AioRpcError as exc:
-            raise await outcome.of(exc) from None
+            sent = await outcome.of(exc)
+            if sent.code() is not grpc.StatusCode.OK:
+                raise sent from None
         finally:
             call.cancel()
             await _stop(sender)
