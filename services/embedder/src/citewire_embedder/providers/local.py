@@ -29,7 +29,8 @@ _INLINE_CHARACTERS = 2048
 """Texts up to this length are tokenised on the event loop: about 0.3 ms, a thread's round trip costs as much."""
 
 _PROTOBUF_LIMIT = 2_000_000_000
-_WARM_TOKENS = 256
+_WARM_TOKENS = 64
+"""Up to this length shapes are prepared by `load`: queries. For a longer text the preparation is lost in its time."""
 
 
 class LocalModel(EmbeddingModel):
@@ -80,7 +81,7 @@ class LocalModel(EmbeddingModel):
         )
 
     async def load(self) -> None:
-        """Builds and compiles the graph, and computes each shape that a single text can have once."""
+        """Builds and compiles the graph, and computes each shape that a single query can have once."""
         await self._run(self._compute_thread, self._load)
 
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
