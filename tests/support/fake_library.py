@@ -15,7 +15,7 @@ from fake_gateway import FakeGateway, Reply, Request, reply_json, reply_problem
 
 @dataclass(slots=True)
 class Stored:
-    """One document; `steps` are the states that it goes through, one per look at it."""
+    """One document; `steps` are the states that it goes through, one per look at what is being processed."""
 
     id: int
     file_name: str
@@ -96,18 +96,20 @@ class FakeLibrary:
             document = self.documents.get(int(request.path.rpartition("/")[2]))
             if document is None:
                 return reply_problem(404, "No such document", reason="DOCUMENT_NOT_FOUND")
-            status = document.steps.pop(0) if len(document.steps) > 1 else document.steps[0]
-            return reply_json(document.as_json(status))
+            return reply_json(document.as_json(document.steps[0]))
 
     def _list(self, request: Request) -> Reply:
         with self._lock:
             size, offset = int(request.query["page_size"]), int(request.query.get("page_token", "0"))
             wanted = [
-                document.as_json(document.steps[-1])
+                document.as_json(document.steps[0])
                 for document in self.documents.values()
-                if request.query.get("status") in {None, document.steps[-1]}
+                if request.query.get("status") in {None, document.steps[0]}
                 and request.query.get("collection") in {None, document.form.get("collection")}
             ]
+            for document in self.documents.values():
+                if request.query.get("status") == "processing" and len(document.steps) > 1:
+                    document.steps.pop(0)  # time passes for who waits
             token = str(offset + size) if offset + size < len(wanted) else ""
             return reply_json({"documents": wanted[offset : offset + size], "next_page_token": token})
 

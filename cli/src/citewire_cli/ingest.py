@@ -7,6 +7,7 @@ import mimetypes
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
@@ -14,7 +15,7 @@ from typing import Protocol, cast
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
-from citewire_cli.library import Library, read_library
+from citewire_cli.library import Library, every_document, read_library
 from citewire_cli.output import checked_text
 
 _TEXT = ".md .markdown .txt .text .rst .log .html .htm .xhtml .pdf .csv .tsv"
@@ -31,9 +32,8 @@ UPLOADS_AT_ONCE = 4
 UPLOAD_TRIES = 5
 KEY_LEASE_SECONDS = 150.0
 """How long an earlier try may still hold its key: the gateway's lease is 120 s for one that was killed meanwhile."""
-POLL_SECONDS = 0.25
+POLL_SECONDS = 0.3
 POLL_SECONDS_MAX = 2.0
-POLLED_AT_ONCE = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,53 +258,77 @@ async def _retry(api: Api, document: JsonObject) -> JsonObject:
 
 
 async def _wait_for_all(api: Api, arriving: asyncio.Queue[Outcome | None], observer: Observer, patience: float) -> None:
-    """Polls what has been uploaded until nothing is left; gives up after `patience` seconds without progress."""
-    open_outcomes: deque[Outcome] = deque()
+    """Looks again and again until nothing is left; gives up after `patience` seconds without progress."""
+    waiting: list[Outcome] = []
     uploading = True
-    progress_at = time.monotonic()
-    pause = POLL_SECONDS
-    while uploading or open_outcomes:
-        while uploading and (not open_outcomes or not arriving.empty()):
+    progress_at, pause = time.monotonic(), POLL_SECONDS
+    while uploading or waiting:
+        while uploading and (not waiting or not arriving.empty()):
             outcome = await arriving.get()
             progress_at = time.monotonic()
             if outcome is None:
                 uploading = False
             else:
-                open_outcomes.append(outcome)
-        moved = False
-        for _ in range(min(POLLED_AT_ONCE, len(open_outcomes))):
-            outcome = open_outcomes.popleft()
-            before = outcome.status
-            if await _poll(api, outcome):
-                observer.settled(outcome)
-                moved = True
-            else:
-                open_outcomes.append(outcome)
-                moved = moved or outcome.status != before
+                waiting.append(outcome)
+        left = await _look(api, waiting, observer)
         now = time.monotonic()
-        if moved:
+        if len(left) < len(waiting):
             progress_at, pause = now, POLL_SECONDS
         elif now - progress_at > patience:
             return
-        if open_outcomes:
+        waiting = left
+        if waiting:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, POLL_SECONDS_MAX)
 
 
-async def _poll(api: Api, outcome: Outcome) -> bool:
-    """Looks at one document; whether it is ready or failed. A gateway that is away is asked again later."""
-    if outcome.status not in {"ready", "failed"}:
-        try:
-            outcome.document = await api.call("GET", f"/v1/documents/{outcome.document_id}")
-        except CliError as error:
-            if error.code is ExitCode.UNREACHABLE:
-                return False
-            if error.code is ExitCode.UNAUTHORISED:
-                raise
-            outcome.status, outcome.error = "failed", error
-            return True
-        outcome.status = get_str(outcome.document, "status")
-    if outcome.status == "failed" and outcome.error is None:
+async def _look(api: Api, waiting: list[Outcome], observer: Observer) -> list[Outcome]:
+    """Finds out which are ready or failed, and returns the others.
+
+    What is being worked on is listed, so that one look costs two requests however many wait. A gateway that is away is
+    asked again later.
+    """
+    if not waiting:
+        return []
+    left: list[Outcome] = []
+    try:
+        active = await _active(api)
+        for outcome in waiting:
+            if outcome.document_id in active:
+                outcome.status = active[outcome.document_id]
+                left.append(outcome)
+            elif await _settled(api, outcome):
+                observer.settled(outcome)
+            else:
+                left.append(outcome)
+    except CliError as error:
+        if error.code is not ExitCode.UNREACHABLE:
+            raise
+        return [outcome for outcome in waiting if outcome.error is None and outcome.status != "ready"]
+    return left
+
+
+async def _active(api: Api) -> dict[int | None, str]:
+    """Documents that wait or are being processed, by id. Asked in the order in which they change."""
+    active: dict[int | None, str] = {}
+    for status in ("pending", "processing"):
+        async with aclosing(every_document(api, {"status": status})) as documents:
+            async for document in documents:
+                active[get_int(document, "id")] = status
+    return active
+
+
+async def _settled(api: Api, outcome: Outcome) -> bool:
+    """Looks at one document; whether it is ready, has failed, or is gone."""
+    try:
+        outcome.document = await api.call("GET", f"/v1/documents/{outcome.document_id}")
+    except CliError as error:
+        if error.code in {ExitCode.UNREACHABLE, ExitCode.UNAUTHORISED}:
+            raise
+        outcome.status, outcome.error = "failed", error
+        return True
+    outcome.status = get_str(outcome.document, "status")
+    if outcome.status == "failed":
         outcome.error = _document_error(outcome.document)
     return outcome.status in {"ready", "failed"}
 

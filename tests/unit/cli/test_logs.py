@@ -67,8 +67,15 @@ def test_json_log_becomes_readable() -> None:
         "exception": "Traceback…\nValueError: x",
     }
     assert read_line(json.dumps(record).encode()) == LogLine(
-        30, "chat_ended", 'request_id=r1 seconds=0.5 reason="client left"', "Traceback…\nValueError: x"
+        30, "chat_ended", 'seconds=0.5 reason="client left"', "Traceback…\nValueError: x"
     )
+
+
+def test_successful_reads_are_for_the_curious() -> None:
+    request = {"level": "info", "event": "http_request", "method": "GET", "status": 200}
+    assert read_line(json.dumps(request).encode()).level == 10
+    assert read_line(json.dumps(request | {"status": 503}).encode()).level == 20
+    assert read_line(json.dumps(request | {"method": "POST"}).encode()).level == 20
 
 
 def test_other_text_stays_as_it_is() -> None:

@@ -15,8 +15,22 @@ SHOWN_CHARACTERS = 2000
 LEVELS = {"debug": 10, "info": 20, "notice": 20, "log": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
 _POSTGRES_LEVELS = {"FATAL": 40, "PANIC": 50, "ERROR": 40, "WARNING": 30}
 _LEFT_OUT = frozenset(
-    {"ts", "timestamp", "level", "event", "service", "logger", "trace_id", "span_id", "exception", "exc_info"}
+    [
+        "ts",
+        "timestamp",
+        "level",
+        "event",
+        "service",
+        "logger",
+        "request_id",
+        "trace_id",
+        "span_id",
+        "exception",
+        "exc_info",
+        "color_message",
+    ]
 )
+"""Shown elsewhere on the line, or of use only to who follows one request through the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,8 @@ def read_line(raw: bytes) -> LogLine:
         if record is not None and "event" in record:
             details = " ".join(f"{key}={_value(value)}" for key, value in record.items() if key not in _LEFT_OUT)
             level = LEVELS.get(get_str(record, "level", "info").lower(), 20)
+            if record.get("event") == "http_request" and record.get("method") == "GET" and record.get("status") == 200:
+                level = min(level, 10)  # what waits for an upload, or watches health, would drown the rest
             event, exception = get_str(record, "event"), get_str(record, "exception")
             return LogLine(level, _shown(event), _shown(details), clean(exception))
     level = next((level for word, level in _POSTGRES_LEVELS.items() if f"{word}:  " in text), 20)

@@ -71,7 +71,7 @@ class Plan:
 
     def migration(self, package: str) -> ChildSpec:
         """Brings an owner's schema up to date."""
-        return self._python(f"migrate-{package.removeprefix('citewire_')}", package, "migrate", ready=_never)
+        return self._python("migrate", package, "migrate", ready=_never)
 
     def service(self, name: str) -> ChildSpec:
         """One of our processes."""
@@ -87,6 +87,8 @@ class Plan:
         return {
             "CITEWIRE_AUTH": "off",
             "CITEWIRE_LOG_LEVEL": "INFO",
+            # Nobody balances load here, so leaving takes no longer than our own channels need to notice.
+            **{f"CITEWIRE_{name}_LEAVE_SECONDS": "0.3" for name in ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR")},
             **self.environ,
             **self.addresses(),
             "CITEWIRE_LOG_FORMAT": "json",

@@ -77,7 +77,8 @@ class Postgres:
 
     def ready_command(self) -> list[str]:
         """Exits with 0 once the server accepts connections."""
-        return [os.fspath(self.binaries / "pg_isready"), "-q", "-h", os.fspath(self.sockets), "-t", "2"]
+        options = ["--quiet", "--timeout=2", f"--host={self.sockets}", f"--username={SUPERUSER}", "--dbname=postgres"]
+        return [os.fspath(self.binaries / "pg_isready"), *options]
 
     def initdb_command(self) -> list[str]:
         """Makes a new cluster in `unfinished`; checksums on, text in UTF-8, ordered the same on every machine."""

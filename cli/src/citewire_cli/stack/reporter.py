@@ -68,12 +68,12 @@ class Reporter:
     def ready(self, name: str, seconds: float, restarts: int) -> None:
         """A child can be used."""
         again = " again" if restarts else ""
-        text = f"{name} is ready{again} ({seconds:.1f} s)"
+        text = f"ready{again} ({seconds:.1f} s)"
         self._status(name, text, event="process_ready", seconds=round(seconds, 3), restarts=restarts)
 
     def ended(self, name: str, how: str, tail: Sequence[str], pause: float) -> None:
         """A child has died and will be started again."""
-        text = f"{name} {how}; starting it again in {pause:g} s"
+        text = f"{how}; starting it again in {pause:g} s"
         self._status(name, text, event="process_ended", style="bold red", how=how, pause=pause)
         if "SIGKILL" not in how and not self._json:
             self.tail(tail)

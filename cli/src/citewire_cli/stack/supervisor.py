@@ -152,7 +152,7 @@ class Supervisor:
                 await child.stop(spec.stop_signals, patience=5)
                 raise
             if code != 0:
-                raise StartError(what, f"`{spec.name}` {how_it_ended(code)}. Its last lines:", child.tail)
+                raise StartError(what, f"It {how_it_ended(code)}. Its last lines:", child.tail)
         finally:
             log.close()
 

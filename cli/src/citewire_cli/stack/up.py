@@ -178,7 +178,7 @@ class _Run:
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
+            if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # nohup means it
                 loop.add_signal_handler(number, self._on_signal)
 
     def _on_signal(self) -> None:
