@@ -31,8 +31,9 @@ MAX_UNIT = 700
 _ABBREVIATION_LIST = """
     mr mrs ms dr prof sr jr st rev hon gen col capt lt sgt maj gov sen rep pres messrs mt ft vs etc fig figs no nos nr
     vol vols pp p ch sec art par ed eds al approx appr dept est inc ltd co corp bros cf ca viz resp incl excl max min
-    avg jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun e.g i.e a.m p.m u.s u.k u.n d.c ph.d
-    b.c a.d bzw usw z.b d.h u.a ggf evtl abs str tel sra srta ud uds av avda num núm pág tel mme mlle env chap
+    avg jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun e.g i.e a.m p.m u.s u.k u.n d.c
+    ph.d b.c a.d bzw usw z.b d.h u.a ggf evtl abs str tel sra srta ud uds av avda num núm pág tel mme mlle env
+    chap
 """
 _ABBREVIATIONS = frozenset(_ABBREVIATION_LIST.split())
 _STARTER_LIST = """

@@ -45,7 +45,10 @@ naar niet nog of om onder ons ook op over te tot uit van voor waar waarom wannee
 zich zij zijn zo zou
 """
 
-STOP_WORDS = frozenset(
-    " ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH)).split()
-)  # fmt: skip
-ENGLISH_STOP_WORDS = frozenset(_ENGLISH.split())
+
+def words_of(text: str) -> frozenset[str]:
+    """Makes a set of a list of words."""
+    return frozenset(text.split())
+
+
+STOP_WORDS = words_of(" ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH)))
