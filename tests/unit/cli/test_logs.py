@@ -89,3 +89,4 @@ def test_levels_of_postgres() -> None:
     assert read_line(b"2026-11-21 00:00:00.000 UTC [7] PANIC:  no").level == 50
     assert read_line(b"2026-11-21 00:00:00.000 UTC [7] WARNING:  no").level == 30
     assert read_line(b"2026-11-21 00:00:00.000 UTC [7] LOG:  ERROR was here").level == 20
+    assert read_line(b"2026-11-21 00:00:00.000 UTC [7] FATAL:  the database system is starting up").level == 20

@@ -43,6 +43,16 @@ class LogLine:
     exception: str = ""
 
 
+_EXPECTED = (
+    "the database system is starting up",
+    "the database system is shutting down",
+    "the database system is in recovery mode",
+    "the database system is not yet accepting connections",
+    "terminating connection due to administrator command",
+)
+"""What Postgres calls FATAL and everybody meets at its start and end: its clients try again."""
+
+
 class RotatingFile:
     """Appends bytes to a file; at FILE_BYTES it becomes `NAME.1`, that one `NAME.2`, and the oldest goes."""
 
@@ -131,6 +141,8 @@ def read_line(raw: bytes) -> LogLine:
                 level = min(level, 10)  # what waits for an upload, or watches health, would drown the rest
             event, exception = get_str(record, "event"), get_str(record, "exception")
             return LogLine(level, _shown(event), _shown(details), clean(exception))
+    if any(words in text for words in _EXPECTED):
+        return LogLine(20, _shown(text))
     level = next((level for word, level in _POSTGRES_LEVELS.items() if f"{word}:  " in text), 20)
     return LogLine(level, _shown(text))
 
