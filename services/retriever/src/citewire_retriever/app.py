@@ -3,10 +3,12 @@
 import asyncio
 from contextlib import AsyncExitStack
 from functools import partial
+from typing import Final
 
 from citewire.retriever.v1.corpus_pb2_grpc import add_CorpusServiceServicer_to_server
 from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceServicer_to_server
 
+from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import GrpcServer, run_until_signal
@@ -23,6 +25,9 @@ from citewire_retriever.store.watch import PostgresProgressFeed
 from citewire_retriever.tuning import SearchTuning
 
 log = get_logger(__name__)
+
+_PING_SECONDS: Final = 1.0
+"""A database that doesn't answer within this is away."""
 
 
 async def serve(settings: RetrieverSettings) -> None:
@@ -65,7 +70,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     server.set_serving(False)
     await server.start()
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
-    stack.callback(follower.cancel)
+    stack.push_async_callback(_stop, follower)
     return server
 
 
@@ -74,7 +79,8 @@ async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: floa
     serving: bool | None = None
     while True:
         try:
-            await retrieval.ping()
+            with budget(_PING_SECONDS):
+                await retrieval.ping()
             now, why = True, ""
         except CitewireError as exc:
             now, why = False, exc.message
@@ -83,6 +89,11 @@ async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: floa
             server.set_serving(now)
             log.info("serving") if now else log.warning("not_serving", error=why)
         await asyncio.sleep(seconds)
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
 
 
 def _tuning(settings: RetrieverSettings) -> SearchTuning:

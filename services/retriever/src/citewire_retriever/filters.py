@@ -22,7 +22,7 @@ MAX_LIST: Final = 1000
 MAX_KEY: Final = 128
 
 Operator = Literal["eq", "ne", "in", "lt", "le", "gt", "ge", "contains", "exists"]
-Scalar: TypeAlias = "str | float | bool"
+Scalar: TypeAlias = str | float | bool
 TextField = Literal["title", "file_name", "type", "url", "collection", "owner"]
 TimeField = Literal["created_at", "updated_at"]
 

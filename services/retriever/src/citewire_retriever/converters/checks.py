@@ -116,11 +116,6 @@ def check_space(violations: Violations, field: str, space: Space) -> Space:
     return space
 
 
-def to_json(value: Value) -> JsonValue:
-    """Reads a value as JSON has it; whole numbers are integers."""
-    return _from_value("value", value)
-
-
 def to_struct(metadata: JsonObject) -> Struct:
     """Writes metadata as a Struct."""
     struct = Struct()

@@ -100,6 +100,7 @@ async def _make_version(connection: Connection, tenant: Tenant, content: NewCont
     }
     if content.document_id is None:
         values["user_id"] = tenant.user_id
+        values["type"] = content.type or "file"
         values["title"] = content.title or content.file_name
         values["title_given"] = bool(content.title)
         values["metadata"] = json_text(content.metadata or {})

@@ -1,0 +1,179 @@
+"""Published documents, put into schema corpus directly: what tests and benchmarks of search need, without an ingest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Self
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+Vectors = NDArray[np.float32]
+MODEL, REVISION = "test-model", "r1"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A document to be put; `vectors` has a row per chunk."""
+
+    org: str
+    vectors: Vectors
+    title: str = "Title"
+    owner: str = "user"
+    type: str = "file"
+    file_name: str = "file.txt"
+    url: str = ""
+    tags: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    collection: str = ""
+    live: bool = True
+    tokens: int = 10
+    """Tokens of each chunk."""
+    created_at: datetime | None = None
+
+
+class CorpusRows:
+    """Writes as the owner of the database, whom row-level security doesn't bind (a superuser)."""
+
+    def __init__(self, dsn: str, *, dimensions: int, model: str = MODEL, revision: str = REVISION) -> None:
+        self._connection = psycopg.connect(dsn, autocommit=True)
+        self.dimensions = dimensions
+        self.space_id = self.add_space(model, revision, dimensions)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def add_space(self, model: str, revision: str, dimensions: int) -> int:
+        """Registers a space and returns its id."""
+        return self.one("SELECT corpus.ensure_space(%s, %s, %s)", (model, revision, dimensions))
+
+    def point(self, org: str, live: int | None = None, previous: int | None = None) -> None:
+        """Sets an organisation's live and previous space."""
+        self.run(
+            "INSERT INTO corpus.org_spaces (org_id, live_space_id, previous_space_id) VALUES (%s, %s, %s)"
+            " ON CONFLICT (org_id) DO UPDATE SET live_space_id = excluded.live_space_id,"
+            " previous_space_id = excluded.previous_space_id",
+            (org, live or self.space_id, previous),
+        )
+
+    def add(self, document: NewDocument, *, with_vectors: bool = True) -> tuple[int, list[int]]:
+        """Puts a document with one version; returns its id and its chunks' ids in order."""
+        self.point(document.org)
+        collection_id = None
+        if document.collection:
+            self.run(
+                "INSERT INTO corpus.collections (org_id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                (document.org, document.collection),
+            )
+            collection_id = self.one(
+                "SELECT collection_id FROM corpus.collections WHERE org_id = %s AND name = %s",
+                (document.org, document.collection),
+            )
+        count = len(document.vectors)
+        document_id = self.one(
+            "INSERT INTO corpus.documents (org_id, owner, type, title, title_given, file_name, url, tags, metadata,"
+            " collection_id, created_at)"
+            " VALUES (%s, %s, %s, %s, true, %s, %s, %s, %s::jsonb, %s, coalesce(%s, now())) RETURNING document_id",
+            (
+                document.org,
+                document.owner,
+                document.type,
+                document.title,
+                document.file_name,
+                document.url,
+                list(document.tags),
+                json.dumps(document.metadata),
+                collection_id,
+                document.created_at,
+            ),
+        )
+        chunk_ids = self.add_version(
+            document.org, document_id, 1, document.vectors, tokens=document.tokens, with_vectors=with_vectors
+        )
+        if document.live:
+            self.publish(document.org, document_id, 1, chunks=count, tokens=count * document.tokens)
+        return document_id, chunk_ids
+
+    def add_version(
+        self, org: str, document_id: int, version: int, vectors: Vectors, *, tokens: int = 10, with_vectors: bool = True
+    ) -> list[int]:
+        """Puts a version's chunks, and their vectors, without publishing it."""
+        self.run(
+            "INSERT INTO corpus.versions (org_id, document_id, version, size_bytes, sha256, media_type)"
+            " VALUES (%s, %s, %s, 1, %s, 'text/plain')",
+            (org, document_id, version, hashlib.sha256(b"x").digest()),
+        )
+        first = 0
+        if len(vectors):
+            first = self.one(
+                "SELECT min(id) FROM (SELECT nextval('corpus.chunk_ids') AS id FROM generate_series(1, %s)) ids",
+                (len(vectors),),
+            )
+        chunk_ids = list(range(first, first + len(vectors)))
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy(
+                "COPY corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count,"
+                " content_hash, section, page_number, char_start, char_end) FROM STDIN"
+            ) as copy,
+        ):
+            for index, chunk_id in enumerate(chunk_ids):
+                text = f"Chunk {index} of version {version} of document {document_id} of {org}."
+                digest = hashlib.sha256(text.encode()).digest()
+                copy.write_row(
+                    (org, chunk_id, document_id, version, index, text, tokens, digest, "A > B", index + 1, 0, len(text))
+                )
+        if with_vectors:
+            self.add_vectors(org, document_id, version, chunk_ids, vectors)
+        return chunk_ids
+
+    def add_vectors(
+        self,
+        org: str,
+        document_id: int,
+        version: int,
+        chunk_ids: Sequence[int],
+        vectors: Vectors,
+        *,
+        space_id: int | None = None,
+    ) -> None:
+        """Puts vectors of chunks that exist."""
+        statement = sql.SQL("COPY {} (org_id, chunk_id, document_id, version, embedding) FROM STDIN").format(
+            sql.Identifier("corpus", f"vectors_{space_id or self.space_id}")
+        )
+        with self._connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for chunk_id, vector in zip(chunk_ids, vectors, strict=True):
+                literal = "[" + ",".join(f"{value:.6g}" for value in vector) + "]"
+                copy.write_row((org, chunk_id, document_id, version, literal))
+
+    def publish(self, org: str, document_id: int, version: int, *, chunks: int, tokens: int) -> None:
+        """Makes a version the live one."""
+        self.run(
+            "UPDATE corpus.versions SET status = 'ready', chunks = %s, tokens = %s, finished_at = now()"
+            " WHERE org_id = %s AND document_id = %s AND version = %s",
+            (chunks, tokens, org, document_id, version),
+        )
+        self.run(
+            "UPDATE corpus.documents SET live_version = %s, latest_version = greatest(latest_version, %s),"
+            " live_chunks = %s, live_tokens = %s WHERE org_id = %s AND document_id = %s",
+            (version, version, chunks, tokens, org, document_id),
+        )
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> None:
+        """Executes a statement."""
+        self._connection.execute(statement.encode(), values)
+
+    def one(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Returns the one number of the one row that a statement gives."""
+        row = self._connection.execute(statement.encode(), values).fetchone()
+        assert row is not None
+        return int(row[0])
