@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
-import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from prometheus_client import REGISTRY
@@ -246,6 +245,7 @@ async def test_the_budget_shrinks_hop_by_hop() -> None:
 async def test_the_deadline_ends_callee_and_caller() -> None:
     inner, outer = Ticker(), Ticker()
     before = handled("Unary", Code.DEADLINE_EXCEEDED)
+    cancelled = handled("Unary", Code.CANCELLED)
     async with serve(Shapes(unary=inner.hold)) as b:
 
         async def ask_b(request: StringValue) -> StringValue:
@@ -262,7 +262,22 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
                 await outer.ended.wait()
             await _until(lambda: a.server.in_flight == b.server.in_flight == 0)
     assert raised.value.reason == "DEADLINE_EXCEEDED"
-    assert handled("Unary", Code.DEADLINE_EXCEEDED) == before + 2
+    # On a machine that is far behind, one of the two may hear of it so early that it takes it for a client's leaving.
+    by_deadline = handled("Unary", Code.DEADLINE_EXCEEDED) - before
+    assert by_deadline >= 1
+    assert by_deadline + handled("Unary", Code.CANCELLED) - cancelled == 2
+
+
+async def test_a_stream_that_its_deadline_cuts_is_counted_so() -> None:
+    ticker = Ticker(pause=60)
+    before, by_client = streams("cancelled_total", cause="deadline"), streams("cancelled_total", cause="client")
+    async with serve(Shapes(server_stream=ticker.stream)) as running:
+        with pytest.raises(DeadlineExceeded):
+            await drain(client.stream(running.stub.server_stream, text("go"), timeout=1.5))
+        async with asyncio.timeout(1):
+            await ticker.ended.wait()
+    assert streams("cancelled_total", cause="deadline") == before + 1
+    assert streams("cancelled_total", cause="client") == by_client
 
 
 async def test_no_time_left_means_no_call() -> None:
@@ -292,7 +307,8 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
         await release.wait()
         yield text("last")
 
-    async with serve(Shapes(server_stream=stream)) as running:
+    # Clients leave in the second after NOT_SERVING. A call that reaches grpc.aio while it stops may get no answer.
+    async with serve(Shapes(server_stream=stream), make_settings(leave_seconds=1.0)) as running:
         answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
         assert (await anext(answers)).value == "first"
         draining = asyncio.create_task(running.server.drain_and_stop())
@@ -300,7 +316,7 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
         assert not draining.done()
         release.set()
         assert [answer.value async for answer in answers] == ["last"]
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(5):
             await draining
 
 
@@ -385,13 +401,12 @@ async def test_a_call_on_a_closed_channel_is_unavailable_and_not_a_cancellation(
 
 
 async def _until_refused(stub: ShapesStub) -> None:
-    """Waits until the server takes no new call."""
-    async with asyncio.timeout(5):
+    """Waits until calls are refused, none having failed in another way."""
+    async with asyncio.timeout(10):
         while True:
             try:
-                await stub.unary(text("x"), timeout=1)
-            except grpc.aio.AioRpcError as exc:
-                assert exc.code() is grpc.StatusCode.UNAVAILABLE  # noqa: PT017 # the loop ends by it
+                await client.unary(stub.unary, text("x"), timeout=5)
+            except Unavailable:
                 return
             await asyncio.sleep(0.01)
 

@@ -78,6 +78,12 @@ def test_details_are_always_under_four_kilobytes(
             "SERVICE_UNAVAILABLE",
         ),
         (grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded", Code.DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED"),
+        (
+            grpc.StatusCode.DEADLINE_EXCEEDED,
+            "Stream removed (Deadline Exceeded)",
+            Code.DEADLINE_EXCEEDED,
+            "DEADLINE_EXCEEDED",
+        ),
         (grpc.StatusCode.UNIMPLEMENTED, "Method not found!", Code.UNIMPLEMENTED, "NOT_IMPLEMENTED"),
         (
             grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -9,13 +9,24 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_deadline: ContextVar[float | None] = ContextVar("citewire_deadline", default=None)
+# The moment, on the monotonic clock, and the seconds that were given.
+_deadline: ContextVar[tuple[float, float] | None] = ContextVar("citewire_deadline", default=None)
 
 
 def remaining() -> float | None:
     """Returns the seconds left, 0 or less when the time is over, None without a deadline."""
     deadline = _deadline.get()
-    return None if deadline is None else deadline - time.monotonic()
+    return None if deadline is None else deadline[0] - time.monotonic()
+
+
+def is_over() -> bool:
+    """Says whether a cancellation that arrives now can be put down to the deadline.
+
+    A caller gives up a little before our own deadline: gRPC rounds it up by as much as 1 % on the wire, and counts it
+    from the request's arrival.
+    """
+    deadline = _deadline.get()
+    return deadline is not None and deadline[0] - time.monotonic() <= max(0.1, 0.01 * deadline[1])
 
 
 @contextmanager
@@ -25,9 +36,8 @@ def budget(seconds: float) -> Generator[None]:
     This only sets the number that `remaining()` returns: it stops nothing. Calls made with `citewire_kit.client`
     and transactions of `citewire_kit.postgres` honour it.
     """
-    deadline = time.monotonic() + seconds
-    current = _deadline.get()
-    token = _deadline.set(deadline if current is None else min(current, deadline))
+    mine, current = (time.monotonic() + seconds, seconds), _deadline.get()
+    token = _deadline.set(mine if current is None else min(current, mine))
     try:
         yield
     finally:

@@ -51,16 +51,6 @@ class Call:
     started: float
     """`time.monotonic()` at the call's start."""
 
-    def out_of_time(self) -> bool:
-        """Whether the call's end can be put down to its deadline.
-
-        gRPC rounds a deadline up by as much as 1 % on the wire, so the client gives up a little before ours.
-        """
-        if self.seconds is None:
-            return False
-        left = self.started + self.seconds - time.monotonic()
-        return left <= max(0.02, 0.01 * self.seconds)
-
 
 Stage = Callable[[Call], AbstractAsyncContextManager[None]]
 

@@ -68,7 +68,9 @@ class ProcessSettings(BaseSettings):
     """Grace in seconds for running calls at SIGTERM: longer than the longest stream (300 s) or it is cut."""
 
     leave_seconds: float = Field(default=2.0, ge=0)
-    """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first."""
+    """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first.
+
+    Without it, a call that arrives in the moment of stopping may be cancelled, or wait for its deadline."""
 
     @model_validator(mode="after")
     def _no_auth_stays_on_loopback(self) -> Self:

@@ -10,7 +10,7 @@ import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
-from citewire_kit.deadline import budget
+from citewire_kit.deadline import budget, is_over
 from citewire_kit.errors import (
     CitewireError,
     Code,
@@ -201,7 +201,7 @@ def code_of(exc: BaseException, call: Call) -> Code:
     if isinstance(exc, grpc.aio.AbortError):
         return Code[call.context.code().name]
     if isinstance(exc, (asyncio.CancelledError, grpc.aio.BaseError)):
-        return Code.DEADLINE_EXCEEDED if call.out_of_time() else Code.CANCELLED
+        return Code.DEADLINE_EXCEEDED if is_over() else Code.CANCELLED
     return Code.INTERNAL
 
 

@@ -186,8 +186,8 @@ _GONE = ("RST_STREAM", "Stream removed", "Socket closed", "Connection reset", "G
 
 
 def _without_details(code: Code, details: str) -> CitewireError:
-    gone = code in (Code.UNAVAILABLE, Code.CANCELLED) or any(text in details for text in _GONE)
-    if gone:
+    looks_like_a_defect = code in (Code.INTERNAL, Code.UNKNOWN)
+    if code in (Code.UNAVAILABLE, Code.CANCELLED) or (looks_like_a_defect and any(text in details for text in _GONE)):
         return errors.Unavailable(
             "a service that this call needs can't be reached", reason="SERVICE_UNAVAILABLE", retry_after=1.0
         )

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from citewire_kit.deadline import remaining
+from citewire_kit.deadline import is_over
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCause
 from citewire_kit.stages import current_load
@@ -39,5 +39,4 @@ def cancel_cause() -> CancelCause:
     load = current_load.get()
     if load is not None and load.cutting:
         return "drain"
-    left = remaining()
-    return "deadline" if left is not None and left <= 0.02 else "client"
+    return "deadline" if is_over() else "client"
