@@ -13,7 +13,7 @@ from citewire_retriever.ingest.cutting import Piece, divide
 from citewire_retriever.ingest.document import LineIndex, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.grouping import Group, group, is_mere_heading, leaves, take_apart
-from citewire_retriever.ingest.packing import pack
+from citewire_retriever.ingest.packing import Sizes, pack
 
 _CHARS_PER_TOKEN = 16
 _LEAST_ROOM = 8
@@ -106,6 +106,10 @@ class _Chunker:
         length = piece.end - piece.start
         return length <= 1 or (length <= self._most_chars(each) and 0 <= piece.tokens <= each.room)
 
+    def _sizes(self, each: Group) -> Sizes:
+        target = min(each.room, self.rules.target_tokens)
+        return Sizes(target, each.room, self._most_chars(each), self.rules.overlap_tokens)
+
     def _most_chars(self, each: Group) -> int:
         """A bound in characters too: a tokenizer may take a megabyte without a space for one unknown word."""
         return each.room * _CHARS_PER_TOKEN
@@ -150,9 +154,7 @@ class _Chunker:
         open_groups = list(enumerate(groups))
         while open_groups:
             for index, each in open_groups:
-                spans = pack(
-                    each.pieces, min(each.room, self.rules.target_tokens), each.room, self.rules.overlap_tokens
-                )
+                spans = pack(each.pieces, self._sizes(each))
                 cuts[index] = [
                     _Cut(each, start, end)
                     for start, end in spans

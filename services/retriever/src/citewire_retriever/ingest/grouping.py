@@ -55,7 +55,8 @@ def group(document: ParsedDocument) -> list[Group]:
     """
     groups = list(_groups(document))
     following: list[Group | None] = [*groups[1:], None]
-    return [each for each, after in zip(groups, following, strict=False) if _says_something(each, after)]
+    # A document of signs only (emojis, rules) is still one.
+    return [each for each, after in zip(groups, following, strict=False) if _says_something(each, after)] or groups
 
 
 def take_apart(outer: Group, text: str) -> list[Group]:

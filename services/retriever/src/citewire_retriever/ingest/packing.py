@@ -1,23 +1,39 @@
 """Neighbouring pieces as chunks of even size."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from citewire_retriever.ingest.cutting import Piece
 from citewire_retriever.ingest.document import BlockKind
 
 
-def pack(pieces: Sequence[Piece], target: int, room: int, overlap: int) -> list[tuple[int, int]]:
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large chunks of a group become.
+
+    Attributes:
+        target: Tokens at which a chunk is closed.
+        room: Tokens that no chunk may pass.
+        chars: Characters that no chunk of several pieces may pass, white space between them included.
+        overlap: Tokens of sentences that are repeated behind a cut.
+    """
+
+    target: int
+    room: int
+    chars: int
+    overlap: int
+
+
+def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[tuple[int, int]]:
     """Puts pieces of one group together.
 
     Chunks are closed at the target, evenly: three of 100 tokens are better than two of 145 and one of 10. A piece
-    above the target stays alone. Where a structure was cut into sentences, the last of them, up to `overlap` tokens,
-    are repeated at the start of the next chunk.
+    above the target stays alone. Where a structure was cut into sentences, the last of them, up to the overlap, are
+    repeated at the start of the next chunk.
 
     Args:
         pieces: In order; each fits the room.
-        target: Tokens at which a chunk is closed.
-        room: Tokens that no chunk may pass.
-        overlap: Tokens of sentences that are repeated.
+        sizes: Bounds.
 
     Returns:
         Spans in the group's source, in order. Headings that don't fit with what they stand above are a span of their
@@ -28,24 +44,26 @@ def pack(pieces: Sequence[Piece], target: int, room: int, overlap: int) -> list[
     first = 0
     while first < len(pieces):
         # What is left is spread evenly over as few chunks as can hold it.
-        even = left / -(-left // target) if left else 0
-        last, used = _fill(pieces, first, target, even, room)
-        start = _overlap_start(pieces, first, overlap, room - used)
+        even = left / -(-left // sizes.target) if left else 0
+        last, used = _fill(pieces, first, sizes, even)
+        start = _overlap_start(pieces, first, sizes.overlap, sizes.room - used)
         spans.append((pieces[start].start, pieces[last - 1].end))
         left -= used
         first = last
     return spans
 
 
-def _fill(pieces: Sequence[Piece], first: int, target: int, even: float, room: int) -> tuple[int, int]:
+def _fill(pieces: Sequence[Piece], first: int, sizes: Sizes, even: float) -> tuple[int, int]:
     """How far a chunk that starts at a piece goes: the index behind its last piece, and its tokens."""
     used = pieces[first].tokens
     last = first + 1
     while last < len(pieces):
         more = pieces[last].tokens
-        # A heading goes with what it stands above.
-        glued = pieces[last - 1].kind is BlockKind.HEADING and used + more <= room
-        if not glued and (used + more > target or used + more / 2 > even):
+        if used + more > sizes.room or pieces[last].end - pieces[first].start > sizes.chars:
+            break
+        # A heading goes with what it stands above; a first line of a few words goes with what follows.
+        glued = pieces[last - 1].kind is BlockKind.HEADING or used < sizes.target / 4
+        if not glued and (used + more > sizes.target or used + more / 2 > even):
             break
         used += more
         last += 1

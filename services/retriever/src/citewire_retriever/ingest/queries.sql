@@ -98,8 +98,12 @@ INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)
 VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(char_start)s, %(body)s)
 
 -- name: ensure_space
+SELECT corpus.ensure_space(%(model)s, %(revision)s, %(dimensions)s)
+
+-- name: space_table
+-- A statement of its own: that of ensure_space doesn't see the row that it made.
 SELECT space_id, table_name FROM corpus.spaces
-WHERE space_id = corpus.ensure_space(%(model)s, %(revision)s, %(dimensions)s)
+WHERE (model, revision, dimensions) = (%(model)s, %(revision)s, %(dimensions)s)
 
 -- name: staged
 SELECT c.chunk_index, c.content_hash, c.char_start, v.chunk_id IS NOT NULL

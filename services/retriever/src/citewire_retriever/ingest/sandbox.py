@@ -17,7 +17,7 @@ from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_document
 
 log = get_logger(__name__)
 
-_MODULE = "citewire_retriever.ingest.parse_process"
+_ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.parse_process")
 _TRIES = 2
 
 
@@ -120,7 +120,8 @@ class _Process:
         # No environment: what the worker was told, its database's address above all, isn't for this process.
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-X", "utf8", "-m", _MODULE, str(memory_mib)),
+            *_ARGUMENTS,
+            str(memory_mib),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

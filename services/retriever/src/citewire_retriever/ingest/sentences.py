@@ -4,7 +4,9 @@ import re
 
 # A full stop of Latin, Greek or Cyrillic script ends a sentence only before white space (references like [12] may stand
 # between); those of other scripts always.
-_END = re.compile(r"""[.!?…]+["'”’»)\]]*(?:\[[\w ,–-]{1,12}\])*(?=\s)|[。！？｡]+["'”’」』）]*|[।॥؟۔።][”"]?(?=\s)""")
+_END = re.compile(
+    r"""(?<![.!?…])[.!?…]+["'”’»)\]]*(?:\[[\w ,–-]{1,12}\])*(?=\s)|[。！？｡]+["'”’」』）]*|[।॥؟۔።][”"]?(?=\s)"""
+)
 _ABBREVIATIONS = frozenset(
     {
         "al", "approx", "apr", "art", "aug", "bzw", "ca", "cf", "co", "corp", "dec", "dept", "dr", "ed", "eds",
@@ -43,7 +45,7 @@ def _append(found: list[tuple[int, int]], text: str, start: int, end: int) -> No
 
 def _ends(text: str, match: re.Match[str], end: int) -> bool:
     """Whether the punctuation ends a sentence: it isn't an abbreviation's, and a new sentence may start behind it."""
-    if match.group()[0] != ".":
+    if match.group()[0] not in ".…":
         return True
     position = match.end()
     while position < end and text[position].isspace():

@@ -115,7 +115,8 @@ class PostgresJobStore(JobStore):
     async def ensure_space(self, space: Space) -> VectorTable:  # noqa: D102 - see the base
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
         async with transaction(self._pool) as connection:
-            row = await (await connection.execute(_SQL["ensure_space"], values)).fetchone()
+            await connection.execute(_SQL["ensure_space"], values)
+            row = await (await connection.execute(_SQL["space_table"], values)).fetchone()
         if row is None:
             raise NotFound("the embedding space vanished", reason="SPACE_NOT_FOUND")
         return VectorTable(*row)

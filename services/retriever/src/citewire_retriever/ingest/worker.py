@@ -50,6 +50,7 @@ class _Work:
 
     job: Job
     task: asyncio.Task[str]
+    lost: bool = False
 
 
 class Worker:
@@ -127,8 +128,11 @@ class Worker:
             except asyncio.CancelledError:
                 work.task.cancel()
                 await asyncio.wait({work.task})
-                outcome = "released"
-                await self._release(job)
+                if not work.task.cancelled():  # it ended in the same moment
+                    outcome = work.task.result()
+                elif not work.lost:
+                    outcome = "released"
+                    await self._release(job)
                 raise
             finally:
                 self._works.remove(work)
@@ -225,6 +229,7 @@ class Worker:
                 log.warning("cannot_renew", error=str(error), **_names(work.job))
                 continue
             if not held and not work.task.done():
+                work.lost = True
                 work.task.cancel()
 
     async def _expire(self) -> None:

@@ -121,12 +121,11 @@ def _by_indentation(text: str) -> list[Definition]:
             while first > 0 and _COMMENT_ROW.match(rows[first - 1]) and (not starts or first - 1 > starts[-1][1]):
                 first -= 1
             starts.append((first, index, match.group(1)))
-    ends = [following[0] - 1 for _, following in pairwise(starts)] + [len(rows) - 1]
-    found: list[Definition] = []
-    for (first, start, name), limit in zip(starts, ends, strict=True):
-        end = _last_of(rows, start, limit)
-        found.append(Definition(name, first, start, end))
-    return found
+    limits = [following[0] - 1 for _, following in pairwise(starts)] + [len(rows) - 1]
+    return [
+        Definition(name, first, start, _last_of(rows, start, limit))
+        for (first, start, name), limit in zip(starts, limits, strict=False)
+    ]
 
 
 def _last_of(rows: list[str], start: int, limit: int) -> int:

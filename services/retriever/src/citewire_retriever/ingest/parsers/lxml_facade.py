@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Protocol, cast
 
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
 
 class Element(Protocol):
     """An element of a parsed page. Comments and processing instructions are left out by the parser."""
@@ -58,16 +60,21 @@ _etree = import_module("lxml.etree")
 
 
 def parse_html(data: bytes) -> Element | None:
-    """Parses UTF-8 HTML, however broken; None if it holds no element. Nothing is ever fetched."""
+    """Parses UTF-8 HTML, however broken; None if it holds no element. Nothing is ever fetched.
+
+    Raises:
+        IngestError: CORRUPT if it passes the library's limits (2048 levels): what follows would be lost in silence.
+    """
     parser = _etree.HTMLParser(
         encoding="utf-8", recover=True, no_network=True, remove_comments=True, remove_pis=True, huge_tree=True
     )
     try:
-        return cast("Element | None", _etree.fromstring(data, parser))
-    except _etree.ParserError:
-        return None
-    except _etree.XMLSyntaxError:
-        return None
+        root = cast("Element | None", _etree.fromstring(data, parser))
+    except (_etree.ParserError, _etree.XMLSyntaxError):
+        root = None
+    if any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in parser.error_log):
+        raise IngestError(IngestCode.CORRUPT, "The page is nested too deeply to be read.")
+    return root
 
 
 def walk(element: Element) -> Walk:

@@ -24,6 +24,7 @@ _TAIL = 4096
 _LINEARISED = re.compile(rb"/Linearized\b.{0,200}?/L\s+(\d+)", re.S)
 _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
+_FEW_LINES = 10
 _MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NO_TITLE = re.compile(
@@ -192,7 +193,7 @@ def _heading_levels(pages: list[list[Paragraph]], style: Style) -> dict[tuple[fl
             total += len(paragraph.lines)
             if paragraph.heading:
                 looks[_look(paragraph)] += len(paragraph.lines)
-    if looks.total() > _MAX_HEADING_SHARE * total:
+    if total >= _FEW_LINES and looks.total() > _MAX_HEADING_SHARE * total:
         return {}
     ordered = sorted(looks, reverse=True)
     return {look: min(index + 1, 6) for index, look in enumerate(ordered)}

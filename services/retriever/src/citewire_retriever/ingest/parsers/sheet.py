@@ -11,7 +11,7 @@ from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedD
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import one_line, pairs
 
-_DELIMITERS = ",;\t|"
+_DELIMITERS = "\t;|,"
 _SNIFF_CHARS = 65_536
 _SNIFF_ROWS = 200
 _EXCEL_HINT = re.compile(r"sep=([^\n])\n", re.I)
@@ -99,19 +99,26 @@ def _sample(text: str, delimiter: str) -> list[list[str]]:
 
 
 def _sniff(text: str, *, prefer_tab: bool) -> str:
-    """The delimiter that cuts the first rows most evenly into more than one cell; a comma if none does."""
+    """The delimiter that cuts the first rows best; a comma if none cuts them.
+
+    Among equals the comma comes last: decimal commas in a sheet cut by semicolons are commoner than the reverse.
+    """
     best, best_score = "\t" if prefer_tab else ",", 0.0
     for delimiter in _DELIMITERS:
-        rows = _sample(text, delimiter)
-        if not rows:
-            continue
-        width, count = Counter(len(cells) for cells in rows).most_common(1)[0]
-        if width < 2:
-            continue
-        score = count / len(rows) + min(width, 20) / 1000 + (0.5 if prefer_tab and delimiter == "\t" else 0)
+        score = _evenness(_sample(text, delimiter)) + (0.5 if prefer_tab and delimiter == "\t" else 0)
         if score > best_score:
             best, best_score = delimiter, score
     return best
+
+
+def _evenness(rows: list[list[str]]) -> float:
+    """How well a delimiter fits: rows that it cuts, evenly, and not through quoted cells. At most 1."""
+    cut = [row for row in rows if len(row) > 1]
+    if not cut:
+        return 0
+    usual = Counter(len(row) for row in rows).most_common(1)[0][1]
+    quotes = sum(any('"' in cell for cell in row) for row in rows)
+    return len(cut) / len(rows) * (1 + usual / len(rows)) / 2 - quotes / len(rows)
 
 
 def _usual_width(rows: list[list[str]]) -> int:

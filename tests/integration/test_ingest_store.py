@@ -1,0 +1,292 @@
+"""The job store's promises on a real Postgres: one worker per job, turns, fences, one publication."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication, Published, VectorTable
+from citewire_retriever.model import Space
+from ingest_world import ACME, OTHER, HasDsn, World
+
+SPACE = Space("fake", "r1", 4)
+
+
+@pytest.fixture
+async def world(database: HasDsn) -> AsyncIterator[World]:
+    async with World.open(database) as opened:
+        yield opened
+
+
+async def claim(world: World, *, lease: float = 60, served: Sequence[str] = ()) -> Job:
+    job = await world.worker.claim("ingest", worker="test", lease_seconds=lease, served=served)
+    assert job is not None
+    return job
+
+
+def make_chunks(count: int, *, start: int = 0) -> list[Chunk]:
+    return [
+        Chunk(
+            index=index,
+            text=f"Text {index}",
+            token_count=2,
+            content_hash=hashlib.sha256(f"Text {index}".encode()).digest(),
+            section="A > B",
+            page=None,
+            row=None,
+            start_line=index + 1,
+            end_line=index + 1,
+            char_start=index * 10,
+            char_end=index * 10 + 6,
+            header="Title",
+        )
+        for index in range(start, start + count)
+    ]
+
+
+async def stage(world: World, job: Job, count: int = 3, *, start: int = 0) -> VectorTable:
+    table = await world.worker.ensure_space(SPACE)
+    vectors = np.eye(4, dtype=np.float32)[np.arange(count) % 4]
+    await world.worker.stage(job, table, make_chunks(count, start=start), vectors, start + count)
+    return table
+
+
+def publication(table: VectorTable, *, chunks: int = 3, title: str | None = None) -> Publication:
+    return Publication(title, "text/plain", None, chunks, 2 * chunks, table, keep_seconds=3600)
+
+
+async def publish(world: World, job: Job) -> Published:
+    await world.worker.begin(job)
+    table = await stage(world, job)
+    return await world.worker.publish(job, publication(table))
+
+
+async def expire(world: World) -> None:
+    await world.owner.execute(
+        "UPDATE corpus.ingest_jobs SET lease_until = now() - interval '1 s' WHERE state = 'running'"
+    )
+    assert await world.worker.requeue_expired() == 1
+
+
+async def test_a_job_is_claimed_once_however_many_ask(world: World) -> None:
+    for index in range(12):
+        await world.upload(f"{index}.txt", "text", tenant=ACME if index % 2 else OTHER)
+
+    async def claim_all() -> list[Job]:
+        mine: list[Job] = []
+        while job := await world.worker.claim("ingest", worker="w", lease_seconds=60, served=()):
+            mine.append(job)
+        return mine
+
+    found = [job for jobs in await asyncio.gather(*(claim_all() for _ in range(6))) for job in jobs]
+    assert len(found) == 12
+    assert len({job.job_id for job in found}) == 12
+
+
+async def test_organisations_take_turns(world: World) -> None:
+    for index in range(5):
+        await world.upload(f"{index}.txt", "text", tenant=ACME)
+    for index in range(2):
+        await world.upload(f"{index}.txt", "text", tenant=OTHER)
+    order: list[str] = []
+    for _ in range(7):
+        last_served_last = list(dict.fromkeys(reversed(order)))[::-1]
+        job = await claim(world, served=last_served_last)
+        order.append(job.tenant.org_id)
+        await world.worker.fail(job, IngestError(IngestCode.EMPTY, "Empty."))
+    # Nobody waits behind another's queue: after each of acme's first two, it is other's turn.
+    assert order == ["acme", "other", "acme", "other", "acme", "acme", "acme"]
+
+
+async def test_who_has_running_jobs_waits_for_who_has_none(world: World) -> None:
+    for index in range(3):
+        await world.upload(f"{index}.txt", "text", tenant=ACME)
+    assert [(await claim(world)).tenant.org_id for _ in range(2)] == ["acme", "acme"]
+    await world.upload("late.txt", "text", tenant=OTHER)
+    assert [(await claim(world)).tenant.org_id for _ in range(2)] == ["other", "acme"]
+
+
+async def test_a_job_carries_the_uploads_tenant_and_trace(world: World) -> None:
+    document_id = await world.upload("a.txt", "text", tenant=OTHER)
+    await world.owner.execute(
+        """UPDATE corpus.ingest_jobs SET trace_context = '{"traceparent": "00-1-2-01", "x-request-id": "r1"}'"""
+    )
+    job = await claim(world)
+    assert (job.document_id, job.version, job.attempt, job.tenant) == (document_id, 1, 1, OTHER)
+    assert job.trace_context == {"traceparent": "00-1-2-01", "x-request-id": "r1"}
+
+
+async def test_a_retried_job_waits_its_time(world: World) -> None:
+    await world.upload("a.txt", "text")
+    await world.worker.retry(await claim(world), delay_seconds=3600)
+    assert await world.worker.claim("ingest", worker="w", lease_seconds=60, served=()) is None
+    assert (await world.worker.queue_state()).depth == 0
+
+
+async def test_the_queue_is_measured(world: World) -> None:
+    assert (await world.worker.queue_state()).depth == 0
+    await world.upload("a.txt", "text")
+    await world.upload("b.txt", "text", tenant=OTHER)
+    await world.owner.execute("UPDATE corpus.ingest_jobs SET next_run_at = now() - interval '90 s'")
+    state = await world.worker.queue_state()
+    assert state.depth == 2
+    assert 89 < state.oldest_seconds < 120
+
+
+async def test_a_worker_whose_lease_has_passed_writes_nothing(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    stale = await claim(world)
+    await world.worker.begin(stale)
+    table = await stage(world, stale)
+    await expire(world)
+    fresh = await claim(world)
+    assert fresh.fence > stale.fence
+    for write in (
+        world.worker.begin(stale),
+        world.worker.progress(stale, "embed", 1, 2),
+        world.worker.save_text(stale, "text"),
+        world.worker.stage(stale, table, make_chunks(1, start=3), np.ones((1, 4), np.float32), 4),
+        world.worker.publish(stale, publication(table)),
+        world.worker.fail(stale, IngestError(IngestCode.EMPTY, "Empty.")),
+        world.worker.retry(stale, delay_seconds=0),
+        world.worker.clear(stale),
+    ):
+        with pytest.raises(LeaseLostError):
+            await write
+    assert not await world.worker.renew(stale, lease_seconds=60)
+    assert await world.worker.renew(fresh, lease_seconds=60)
+    assert len(await world.chunks(document_id)) == 3
+    assert (await world.document(document_id))["live_version"] is None
+    assert await world.worker.publish(fresh, publication(table)) is Published.LIVE
+
+
+async def test_a_worker_that_comes_back_after_its_lease_but_before_another_writes_nothing(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    stale = await claim(world)
+    await world.worker.begin(stale)
+    table = await stage(world, stale)
+    await expire(world)
+    with pytest.raises(LeaseLostError):
+        await world.worker.publish(stale, publication(table))
+    assert (await world.document(document_id))["live_version"] is None
+
+
+async def test_publishing_changes_all_or_nothing(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    job = await claim(world)
+    await world.worker.begin(job)
+    table = await stage(world, job)
+    await world.owner.execute("ALTER TABLE corpus.documents ADD CONSTRAINT stop CHECK (live_version IS NULL)")
+    with pytest.raises(Exception, match="stop"):
+        await world.worker.publish(job, publication(table))
+    version = await world.version(document_id)
+    assert (version["status"], version["finished_at"]) == ("processing", None)
+    assert await world.rows("SELECT FROM corpus.org_spaces") == []
+    await world.owner.execute("ALTER TABLE corpus.documents DROP CONSTRAINT stop")
+    assert await world.worker.publish(job, publication(table, title="Found")) is Published.LIVE
+    document = await world.document(document_id)
+    assert (document["live_version"], document["title"], document["live_chunks"]) == (1, "Found", 3)
+
+
+async def test_an_older_version_that_ends_later_does_not_go_live(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    old = await claim(world)
+    await world.worker.begin(old)
+    table = await stage(world, old)
+    await world.upload("a.txt", "newer text", document_id=document_id)
+    assert await publish(world, await claim(world)) is Published.LIVE
+    assert await world.worker.publish(old, publication(table)) is Published.OVERTAKEN
+    assert (await world.document(document_id))["live_version"] == 2
+    assert {row["version"] for row in await world.vectors(document_id)} == {2}
+    version = await world.version(document_id, 1)
+    assert (version["status"], version["superseded_at"] is not None) == ("ready", True)
+
+
+async def test_a_space_that_changed_meanwhile_is_not_published_into(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    job = await claim(world)
+    await world.worker.begin(job)
+    table = await stage(world, job)
+    other = await world.worker.ensure_space(Space("other", "r1", 4))
+    await world.owner.execute(
+        "INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', %s)", (other.space_id,)
+    )
+    assert await world.worker.publish(job, publication(table)) is Published.OTHER_SPACE
+    assert (await world.document(document_id))["live_version"] is None
+    assert (await world.version(document_id))["status"] == "processing"
+
+
+async def test_a_failed_version_keeps_its_bytes_and_nothing_else(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    job = await claim(world)
+    await world.worker.begin(job)
+    await world.worker.save_text(job, "text")
+    await stage(world, job)
+    await world.worker.fail(job, IngestError(IngestCode.NO_TEXT, "No text."))
+    version = await world.version(document_id)
+    assert (version["status"], version["error_code"], version["error_message"]) == ("failed", "NO_TEXT", "No text.")
+    assert await world.chunks(document_id) == []
+    assert await world.vectors(document_id) == []
+    assert await world.text(document_id) == ""
+    assert len(await world.rows("SELECT FROM corpus.originals")) == 1
+
+
+async def test_a_sweep_never_takes_a_live_version(world: World) -> None:
+    document_id = await world.upload("a.txt", "text")
+    await publish(world, await claim(world))
+    await world.owner.execute(
+        "INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id)"
+        " VALUES ('acme', %s, 1, 'sweep', 'ann')",
+        (document_id,),
+    )
+    job = await world.worker.claim("sweep", worker="w", lease_seconds=60, served=())
+    assert job is not None
+    await world.worker.sweep(job)
+    assert len(await world.chunks(document_id)) == len(await world.vectors(document_id)) == 3
+    assert (await world.row("SELECT state FROM corpus.ingest_jobs WHERE kind = 'sweep'"))["state"] == "done"
+
+
+async def test_deleting_a_document_and_staging_it_do_not_wait_in_a_circle(world: World, database: HasDsn) -> None:
+    jobs: list[Job] = []
+    for index in range(8):
+        await world.upload(f"{index}.txt", "text")
+        job = await claim(world)
+        await world.worker.begin(job)
+        jobs.append(job)
+    await world.worker.ensure_space(SPACE)
+
+    async def write(job: Job) -> None:
+        try:
+            for start in range(0, 30, 3):
+                await stage(world, job, start=start)
+        except LeaseLostError:
+            return
+
+    async with World.open(database) as deleter:
+
+        async def delete() -> None:
+            for job in jobs:
+                await deleter.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (job.document_id,))
+
+        await asyncio.gather(delete(), *(write(job) for job in jobs))
+    assert await world.rows("SELECT FROM corpus.chunks") == []
+    assert await world.rows("SELECT FROM corpus.vectors_1") == []
+
+
+async def test_the_worker_sees_no_content_without_its_tenant(world: World, database: HasDsn) -> None:
+    await world.upload("a.txt", "text")
+    async with await psycopg.AsyncConnection.connect(database.dsn("citewire_worker"), autocommit=True) as connection:
+        for table in ("documents", "versions", "originals", "texts", "chunks"):
+            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", table))
+            rows = await (await connection.execute(query)).fetchone()
+            assert rows == (0,), table
+        jobs = await (await connection.execute("SELECT count(*) FROM corpus.ingest_jobs")).fetchone()
+        assert jobs == (1,)
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await connection.execute("UPDATE corpus.ingest_jobs SET org_id = 'other'")

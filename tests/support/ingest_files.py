@@ -1,0 +1,139 @@
+"""Small files of every format for tests of ingest, and checks that hold for every parsed document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument, ParseLimits
+from citewire_retriever.ingest.parsers import parse
+
+LIMITS = ParseLimits()
+_WORD = re.compile(r"\w+")
+_ESCAPES = str.maketrans({char: f"\\{char}" for char in "()\\"})
+
+Placed = tuple[float, float, float, str, str]
+"""A text on a page: x, y, size, font (`regular` or `bold`), text."""
+
+
+def words(text: str) -> set[str]:
+    """The words of a text."""
+    return set(_WORD.findall(text))
+
+
+def text_of(document: ParsedDocument, block: Block) -> str:
+    """What a block says."""
+    return document.text[block.start : block.end] if block.text is None else block.text
+
+
+def texts(document: ParsedDocument, kind: BlockKind | None = None) -> list[str]:
+    """What the blocks (of a kind) say, in order."""
+    return [text_of(document, block) for block in document.blocks if kind in {None, block.kind}]
+
+
+def all_blocks(blocks: tuple[Block, ...]) -> Iterator[Block]:
+    """Blocks and their children."""
+    for block in blocks:
+        yield block
+        yield from all_blocks(block.children)
+
+
+def check_document(document: ParsedDocument) -> None:
+    """Spans are in order and inside the text, lines are those of the spans, and nothing can't be stored."""
+    position = 0
+    for block in document.blocks:
+        assert position <= block.start < block.end <= len(document.text), block
+        position = block.end
+        last = block.start
+        for child in block.children:
+            assert last <= child.start < child.end <= block.end, (block, child)
+            last = child.end
+    for block in all_blocks(document.blocks):
+        assert text_of(document, block).strip(), block
+        if document.has_lines:
+            first = document.text.count("\n", 0, block.start) + 1
+            assert block.start_line is not None
+            assert block.end_line is not None
+            assert first <= block.start_line <= block.end_line, block
+        assert block.page is None or 1 <= block.page <= (document.pages or 0)
+    assert "\0" not in document.text
+    document.text.encode("utf-8")
+
+
+def parse_bytes(folder: Path, name: str, data: str | bytes, *, limits: ParseLimits = LIMITS) -> ParsedDocument:
+    """Parses a file of this name and content, and checks the result."""
+    path = folder / "file"
+    path.write_bytes(data.encode() if isinstance(data, str) else data)
+    document = parse(path, name, "", limits)
+    check_document(document)
+    return document
+
+
+def make_pdf(pages: list[list[Placed]], *, outline: Sequence[tuple[str, int]] = ()) -> bytes:
+    """A PDF of text.
+
+    Args:
+        pages: For each page its texts, as (x, y, size, font, text); font is `regular` or `bold`.
+        outline: Entries as (title, index of the page).
+    """
+    fonts = {"regular": "/F1", "bold": "/F2"}
+    objects: list[bytes] = [b"", b""]  # catalogue and pages are filled in below
+
+    def add(body: bytes) -> int:
+        objects.append(body)
+        return len(objects)
+
+    regular = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    bold = add(b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>")
+    kids: list[int] = []
+    for page in pages:
+        shown = [
+            f"BT {fonts[font]} {size} Tf {x} {y} Td ({text.translate(_ESCAPES)}) Tj ET"
+            for x, y, size, font, text in page
+        ]
+        stream = "\n".join(shown).encode("cp1252")
+        content = add(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
+        kids.append(
+            add(
+                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
+                b" /Resources << /Font << /F1 %d 0 R /F2 %d 0 R >> >> >>" % (content, regular, bold)
+            )
+        )
+    catalogue = b"<< /Type /Catalog /Pages 2 0 R"
+    if outline:
+        root = len(objects) + 1
+        first = root + 1
+        add(b"<< /Type /Outlines /First %d 0 R /Last %d 0 R /Count %d >>" % (first, root + len(outline), len(outline)))
+        for index, (title, page) in enumerate(outline):
+            links = (b" /Prev %d 0 R" % (first + index - 1)) if index else b""
+            links += (b" /Next %d 0 R" % (first + index + 1)) if index < len(outline) - 1 else b""
+            add(b"<< /Title (%s) /Parent %d 0 R /Dest [%d 0 R /Fit]%s >>" % (title.encode(), root, kids[page], links))
+        catalogue += b" /Outlines %d 0 R" % root
+    objects[0] = catalogue + b" >>"
+    objects[1] = b"<< /Type /Pages /Kids [%s] /Count %d >>" % (b" ".join(b"%d 0 R" % kid for kid in kids), len(kids))
+    return _assemble(objects)
+
+
+def _assemble(objects: list[bytes]) -> bytes:
+    data = b"%PDF-1.7\n"
+    places: list[int] = []
+    for number, body in enumerate(objects, start=1):
+        places.append(len(data))
+        data += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(data)
+    data += b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
+    data += b"".join(b"%010d 00000 n \n" % place for place in places)
+    return data + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, start)
+
+
+def prose_page(title: str, paragraphs: list[list[str]], *, size: float = 10) -> list[Placed]:
+    """A page with a large heading and paragraphs of lines."""
+    lines: list[Placed] = [(72, 720, size * 1.6, "bold", title)]
+    y = 690.0
+    for paragraph in paragraphs:
+        for line in paragraph:
+            lines.append((72, y, size, "regular", line))
+            y -= size * 1.2
+        y -= size * 1.2
+    return lines

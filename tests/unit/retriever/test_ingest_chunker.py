@@ -1,0 +1,286 @@
+"""Chunks: they follow the structure, fit the window, lose nothing, and are the same every time."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import Chunk, ChunkRules, embedding_input
+from citewire_retriever.ingest.document import BlockKind, ParsedDocument
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.code import parse_code
+from citewire_retriever.ingest.parsers.markdown import parse_markdown
+from citewire_retriever.ingest.parsers.plain import parse_plain
+from ingest_files import LIMITS, make_pdf, parse_bytes, prose_page, words
+
+RULES = ChunkRules(max_tokens=40, target_tokens=24, overlap_tokens=8)
+_TOKEN = re.compile(r"\w{1,4}|[^\w\s]")
+
+
+async def count(texts: Sequence[str]) -> list[int]:
+    """Four letters or one sign are a token: joined texts have no more tokens than their parts."""
+    return [len(_TOKEN.findall(text)) for text in texts]
+
+
+async def count_greedily(texts: Sequence[str]) -> list[int]:
+    """A counter whose joined texts have more tokens than their parts: every line end costs three."""
+    return [len(_TOKEN.findall(text)) + 3 * text.count("\n") for text in texts]
+
+
+def cut(document: ParsedDocument, title: str = "", rules: ChunkRules = RULES) -> list[Chunk]:
+    return asyncio.run(chunk(document, title, rules, count))
+
+
+def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> None:
+    """What holds for every document."""
+    assert [each.index for each in chunks] == list(range(len(chunks)))
+    lengths = asyncio.run(count([embedding_input(each.header, each.text) for each in chunks]))
+    own = asyncio.run(count([each.text for each in chunks]))
+    rows = {(b.start, b.end) for b in document.blocks if b.text is not None}
+    for each, tokens, own_tokens in zip(chunks, lengths, own, strict=True):
+        assert tokens <= rules.max_tokens
+        assert each.token_count == own_tokens
+        assert each.content_hash == hashlib.sha256(each.text.encode()).digest()
+        assert any(char.isalnum() for char in each.text)
+        if (each.char_start, each.char_end) not in rows:
+            assert each.text == document.text[each.char_start : each.char_end]
+        if document.has_lines:
+            assert each.start_line is not None
+            assert each.end_line is not None
+            assert document.text.count("\n", 0, each.char_start) + 1 <= each.start_line <= each.end_line
+
+
+def prose(sentences: int, *, word: str = "w") -> str:
+    return " ".join(f"Go {word}{index} to it." for index in range(sentences))
+
+
+def test_small_paragraphs_share_a_chunk_up_to_the_target() -> None:
+    chunks = cut(parse_plain("\n\n".join(["one two three"] * 12), LIMITS))
+    assert [each.token_count for each in chunks] == [24, 24]
+    assert (chunks[0].start_line, chunks[0].end_line) == (1, 11)
+
+
+def test_chunks_are_of_even_size() -> None:
+    chunks = cut(parse_plain("\n\n".join(["one two three"] * 7), LIMITS))
+    assert [each.token_count for each in chunks] == [16, 12]
+
+
+def test_a_paragraph_that_fits_the_window_stays_whole() -> None:
+    document = parse_plain(f"{prose(6)}\n\nshort one", LIMITS)
+    chunks = cut(document)
+    assert [each.text for each in chunks] == [prose(6), "short one"]
+    assert chunks[0].token_count > RULES.target_tokens
+
+
+def test_a_paragraph_that_is_cut_repeats_a_sentence() -> None:
+    document = parse_plain(prose(20), LIMITS)
+    chunks = cut(document)
+    check(document, chunks, RULES)
+    assert len(chunks) > 3
+    for before, after in pairwise(chunks):
+        assert after.char_start < before.char_end
+        repeated = document.text[after.char_start : before.char_end]
+        assert repeated.startswith("Go ")
+        assert repeated.endswith(".")
+        assert len(_TOKEN.findall(repeated)) <= RULES.overlap_tokens
+
+
+def test_nothing_is_repeated_between_whole_paragraphs() -> None:
+    chunks = cut(parse_plain("\n\n".join(prose(3, word=f"p{n}x") for n in range(9)), LIMITS))
+    for before, after in pairwise(chunks):
+        assert before.char_end < after.char_start
+
+
+def test_sections_are_kept_apart_and_named() -> None:
+    text = "# A\n\nalpha\n\n## B\n\nbeta\n\n### C\n\ngamma\n\n## D\n\ndelta\n\n# E\n\nepsilon\n"
+    chunks = cut(parse_markdown(text, LIMITS))
+    assert [(each.section, each.text) for each in chunks] == [
+        ("A", "# A\n\nalpha"),
+        ("A > B", "## B\n\nbeta"),
+        ("A > B > C", "### C\n\ngamma"),
+        ("A > D", "## D\n\ndelta"),
+        ("E", "# E\n\nepsilon"),
+    ]
+
+
+def test_a_heading_without_text_leads_the_path_of_what_follows() -> None:
+    chunks = cut(parse_markdown("# A\n\n## B\n\nbeta\n\n## Empty\n\n## D\n\ndelta\n\n## Last\n", LIMITS))
+    assert [(each.section, each.text) for each in chunks] == [
+        ("A > B", "## B\n\nbeta"),
+        ("A > Empty", "## Empty"),  # nothing below it: it would be lost
+        ("A > D", "## D\n\ndelta"),
+        ("A > Last", "## Last"),
+    ]
+
+
+def test_a_heading_stays_with_what_it_stands_above() -> None:
+    text = f"## Heading\n\n{prose(6)}\n\n{prose(3, word='z')}"
+    chunks = cut(parse_markdown(text, LIMITS))
+    assert chunks[0].text == f"## Heading\n\n{prose(6)}"
+
+
+def test_title_and_section_are_embedded_and_leave_room() -> None:
+    document = parse_markdown(f"# Title\n\n## Part\n\n{prose(20)}", LIMITS)
+    chunks = cut(document, "Title")
+    assert {each.header for each in chunks} == {"Title\nPart"}
+    assert chunks[0].section == "Title > Part"
+    check(document, chunks, RULES)
+
+
+def test_a_long_title_is_shortened_to_its_share() -> None:
+    document = parse_plain(prose(20), LIMITS)
+    chunks = cut(document, "Very " * 300 + "long")
+    check(document, chunks, RULES)
+    (header,) = {each.header for each in chunks}
+    assert header.startswith("Very Very")
+    assert asyncio.run(count([header]))[0] <= RULES.max_tokens * RULES.header_share
+
+
+def test_rows_are_never_joined(tmp_path: Path) -> None:
+    document = parse_bytes(tmp_path, "a.csv", "Name,Note\nTea,hot\nCake,sweet\n")
+    assert [(each.row, each.text) for each in cut(document)] == [
+        (2, "Name: Tea\nNote: hot"),
+        (3, "Name: Cake\nNote: sweet"),
+    ]
+
+
+def test_a_row_of_a_markdown_table_is_pairs_over_its_line() -> None:
+    document = parse_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n", LIMITS)
+    chunks = cut(document)
+    assert [(each.text, each.start_line) for each in chunks] == [("a: 1\nb: 2", 3), ("a: 3\nb: 4", 4)]
+    assert [document.text[each.char_start : each.char_end] for each in chunks] == ["| 1 | 2 |", "| 3 | 4 |"]
+
+
+def test_a_long_row_is_cut_between_its_cells(tmp_path: Path) -> None:
+    header = ",".join(f"column{n}" for n in range(12))
+    document = parse_bytes(tmp_path, "a.csv", f"{header}\n{','.join(f'value{n}' for n in range(12))}\n")
+    chunks = cut(document)
+    check(document, chunks, RULES)
+    assert len(chunks) > 1
+    assert {each.row for each in chunks} == {2}
+    assert all(line.startswith("column") for each in chunks for line in each.text.split("\n"))
+
+
+def test_pages_are_kept_apart(tmp_path: Path) -> None:
+    pages = [prose_page("Heading", [["Short text here on the page."]]), [(72.0, 700.0, 10.0, "regular", "It goes on.")]]
+    document = parse_bytes(tmp_path, "a.pdf", make_pdf(pages))
+    chunks = cut(document)
+    assert [(each.page, each.section) for each in chunks] == [(1, "Heading"), (2, "Heading")]
+
+
+PYTHON = """\
+import os
+
+# About f.
+@cached
+def f():
+    return 1
+
+class Small:
+    def a(self): return 1
+    def b(self): return 2
+
+class Large:
+    '''What it is.'''
+
+    def first(self):
+        one = 1
+        two = 2
+        return one + two
+
+    @property
+    def second(self):
+        three = 3
+        return three * 3 + 3
+
+    def end():
+        a = 1; b = 2; c = 3; d = 4; e = 5; f = 6
+        g = 1; h = 2; i = 3; j = 4; k = 5; l = 6
+
+        m = 1; n = 2; o = 3; p = 4; q = 5; r = 6
+"""
+
+
+def test_definitions_are_kept_apart_and_taken_apart_by_members() -> None:
+    document = parse_code(PYTHON, "python", LIMITS)
+    chunks = cut(document)
+    check(document, chunks, RULES)
+    found = [(each.section, each.start_line, each.end_line) for each in chunks]
+    assert found[:3] == [("", 1, 1), ("f", 4, 6), ("Small", 8, 10)]
+    assert chunks[1].text.startswith("# About f.")
+    assert found[3:6] == [("Large", 12, 13), ("Large > first", 15, 18), ("Large > second", 20, 23)]
+    assert {section for section, _, _ in found[6:]} == {"Large > end"}
+    assert [start for _, start, _ in found[6:]] == [25, 27, 29]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 50_000,
+        "word " * 20_000,
+        "  ".join("abc" for _ in range(10_000)),
+        "漢字" * 20_000,
+        "a" + " " * 100_000 + "b",
+        "line\n" * 20_000,
+        "🙂" * 3000,
+    ],
+    ids=["one word", "no sentence", "blanks", "no blank", "gap", "lines", "astral"],
+)
+@pytest.mark.timeout(60)
+def test_text_without_structure_is_cut_all_the_same(text: str) -> None:
+    document = parse_plain(text, LIMITS)
+    chunks = cut(document, "Title")
+    lengths = asyncio.run(count([each.text for each in chunks]))
+    assert max(lengths) <= RULES.max_tokens
+    assert max(len(each.text) for each in chunks) <= RULES.max_tokens * 16
+    letters = sum(not char.isspace() for char in text)
+    assert sum(not char.isspace() for each in chunks for char in each.text) >= letters
+
+
+def test_a_counter_that_is_not_additive_never_passes_the_window() -> None:
+    document = parse_plain("\n".join(["one two three four"] * 80), LIMITS)
+    chunks = asyncio.run(chunk(document, "T", RULES, count_greedily))
+    lengths = asyncio.run(count_greedily([each.text for each in chunks]))
+    assert max(lengths) <= RULES.max_tokens
+    assert words("\n".join(each.text for each in chunks)) == words(document.text)
+
+
+def test_too_many_chunks_are_refused() -> None:
+    rules = ChunkRules(max_tokens=40, target_tokens=24, max_chunks=5)
+    with pytest.raises(IngestError) as caught:
+        cut(parse_plain(prose(200), LIMITS), rules=rules)
+    assert caught.value.code is IngestCode.TOO_LARGE
+
+
+_BLOCK = st.sampled_from(
+    [
+        "# Head one", "## Head *two*", "### Three [link](http://x.example/path)", prose(2), prose(9),
+        prose(30, word="k"),
+        "- a\n- b\n  - c\n- " + prose(12), "| x | y |\n|---|---|\n| 1 | 2 |\n| " + prose(12) + " | 4 |",
+        "```\n" + "code line = 1\n" * 20 + "\n" + "more = 2\n" * 5 + "```", "[ref]: http://z.example", "> " + prose(5),
+        "word" * 60, "<div>\nhtml\n</div>", "***", "Setext\n======",
+    ]
+)  # fmt: skip
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(_BLOCK, min_size=1, max_size=12), st.sampled_from(["", "A title", "Title " * 20]))
+def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str], title: str) -> None:
+    document = parse_markdown("\n\n".join(blocks), LIMITS)
+    chunks = cut(document, title)
+    check(document, chunks, RULES)
+    said = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    columns = {"x", "y"}  # a column's name stands in its rows
+    long = {word for word in words(document.text) if len(word) > 100}  # cut inside, if it must be
+    assert words(document.text) - long - columns <= said
+    headings = [b.start for b in document.blocks if b.kind is BlockKind.HEADING]
+    for each in chunks:
+        assert not [start for start in headings if each.char_start < start < each.char_end]
+    assert chunks == cut(document, title)

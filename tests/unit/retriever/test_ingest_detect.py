@@ -1,0 +1,70 @@
+"""Formats: content decides, then the name, then the media type."""
+
+import pytest
+
+from citewire_retriever.ingest.detect import detect
+from citewire_retriever.ingest.document import Format
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+
+PDF = b"%PDF-1.7\n"
+HTML = b"<!DOCTYPE html>\n<html><body>Hi</body></html>"
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "media_type", "expected"),
+    [
+        (PDF, "a.pdf", "", Format.PDF),
+        (b"\r\n\x00" + PDF, "paper", "", Format.PDF),
+        (PDF, "notes.md", "text/markdown", Format.PDF),
+        (b"# Hi", "a.md", "", Format.MARKDOWN),
+        (b"# Hi", "README.MARKDOWN", "", Format.MARKDOWN),
+        (b"# Hi", "", "text/markdown; charset=utf-8", Format.MARKDOWN),
+        (HTML, "a.md", "", Format.HTML),
+        (HTML, "page", "text/plain", Format.HTML),
+        (b"\xef\xbb\xbf  <!-- saved --> \n<HTML lang=en>", "page.txt", "", Format.HTML),
+        (b"<p>part", "a.html", "", Format.HTML),
+        (b"a,b\n1,2", "a.csv", "", Format.SHEET),
+        (b"a\tb", "a.TSV", "", Format.SHEET),
+        (b"a,b", "export", "text/csv", Format.SHEET),
+        (b"def f(): pass", "f.py", "text/plain", Format.CODE),
+        (b"#!/usr/bin/env python3\n", "tool", "", Format.CODE),
+        (b"FROM scratch", "Dockerfile", "", Format.CODE),
+        (b"words", "notes.txt", "", Format.TEXT),
+        (b"words", "unknown.xyz", "application/octet-stream", Format.TEXT),
+        (b"words", "C:\\Users\\me\\notes.md", "", Format.MARKDOWN),
+    ],
+)
+def test_formats(head: bytes, name: str, media_type: str, expected: Format) -> None:
+    assert detect(head, name, media_type).format is expected
+
+
+@pytest.mark.parametrize(
+    ("head", "name", "code"),
+    [
+        (b"", "a.md", IngestCode.EMPTY),
+        (b"hello", "a.pdf", IngestCode.CORRUPT),
+        (HTML, "download.pdf", IngestCode.CORRUPT),
+        (b"PK\x03\x04....", "report.docx", IngestCode.UNSUPPORTED_FORMAT),
+        (b"PK\x03\x04....", "report.md", IngestCode.UNSUPPORTED_FORMAT),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old.doc", IngestCode.UNSUPPORTED_FORMAT),
+        (b"\x89PNG\r\n\x1a\n", "picture.txt", IngestCode.UNSUPPORTED_FORMAT),
+        (b"{\\rtf1", "letter.rtf", IngestCode.UNSUPPORTED_FORMAT),
+        (b"From: a@b.example", "mail.eml", IngestCode.UNSUPPORTED_FORMAT),
+    ],
+)
+def test_refusals(head: bytes, name: str, code: IngestCode) -> None:
+    with pytest.raises(IngestError) as caught:
+        detect(head, name)
+    assert caught.value.code is code
+    assert caught.value.message.endswith(".")
+
+
+def test_an_unsupported_format_says_what_is_supported() -> None:
+    with pytest.raises(IngestError, match="Word documents") as caught:
+        detect(b"PK\x03\x04", "a.docx")
+    assert "Markdown" in caught.value.message
+
+
+def test_the_media_type_is_the_contents() -> None:
+    assert detect(b"a\tb", "a.tsv", "text/plain").media_type == "text/tab-separated-values"
+    assert detect(PDF, "a.md", "text/markdown").media_type == "application/pdf"

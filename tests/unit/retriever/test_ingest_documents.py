@@ -1,0 +1,96 @@
+"""Real documents: every file of the reference data is read, or refused, as its manifest says."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import ChunkRules
+from citewire_retriever.ingest.document import Format
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers import parse
+from ingest_files import check_document, words
+
+READ_NOW = {"pdf", "md", "csv", "html", "txt", "code", "constructed"}
+LATER = {"docx", "pptx", "xlsx", "epub", "eml"}
+RULES = ChunkRules(max_tokens=254)
+
+
+async def count(texts: Sequence[str]) -> list[int]:
+    """About as many tokens as a real tokenizer's: a token for every four characters of a word."""
+    return [sum(1 + len(word) // 5 for word in text.split()) for text in texts]
+
+
+def manifest(shared_data: Path) -> list[dict[str, Any]]:
+    lines = (shared_data / "documents" / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def outcome(path: Path) -> str:
+    try:
+        document = parse(path, path.name)
+    except IngestError as error:
+        return error.code.value if error.message.endswith(".") else f"{error.code} without a sentence"
+    check_document(document)
+    chunks = asyncio.run(chunk(document, document.title or path.name, RULES, count))
+    assert chunks
+    said = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    if document.format not in {Format.MARKDOWN}:  # its tables are rendered; tested on their own
+        lost = {word for word in words(document.text) if len(word) < 60} - said
+        assert not lost, (path, sorted(lost)[:20])
+    return "ok"
+
+
+def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
+    wrong: list[tuple[str, str, str]] = []
+    for entry in manifest(shared_data):
+        path = shared_data / "documents" / entry["file"]
+        found = outcome(path)
+        expect: str = entry["expect"]
+        if path.suffix.removeprefix(".") in LATER:
+            allowed = {"UNSUPPORTED_FORMAT", "EMPTY"}
+        elif expect.startswith("password"):
+            allowed = {"PASSWORD_REQUIRED"}
+        else:
+            allowed = {
+                "ok": {"ok"},
+                "ok-decoded": {"ok"},
+                "no-text": {"NO_TEXT"},
+                "clean-error": {code.value for code in IngestCode} - {"INTERNAL"},
+                "ok-or-clean-error": {"ok", "CORRUPT"},
+                "reject-bounded-memory": {"UNSUPPORTED_FORMAT", "TOO_LARGE"},
+            }[expect]
+        if found not in allowed:
+            wrong.append((entry["file"], expect, found))
+    assert not wrong
+
+
+def test_encrypted_filings_are_read_by_page(shared_data: Path) -> None:
+    folder = shared_data / "qa-financebench"
+    for line in (folder / "documents.jsonl").read_text().splitlines():
+        about = json.loads(line)
+        document = parse(folder / "pdfs" / f"{about['doc_name']}.pdf", "filing.pdf")
+        assert document.pages == about["n_pages"]
+        assert {block.page for block in document.blocks} == set(range(1, about["n_pages"] + 1))
+
+
+def test_a_single_byte_encoding_is_decoded(shared_data: Path) -> None:
+    document = parse(shared_data / "documents" / "constructed" / "latin1.txt", "latin1.txt")
+    assert document.text == "Grüße aus Köln – naïve façade"
+
+
+def test_columns_are_read_one_after_the_other(shared_data: Path) -> None:
+    text = parse(shared_data / "documents" / "pdf" / "multi-column-2p.pdf", "a.pdf").text
+    # The abstract stands above the introduction in the left column, which ends before the right one starts.
+    places = [text.index(words) for words in ("Abstract", "1 Introduction", "is usually implemented using TF-IDF")]
+    assert places == sorted(places)
+    assert "Questions" not in text[: places[0]]
+    assert "effi-" not in text
+
+
+def test_the_same_bytes_give_the_same_chunks(shared_data: Path) -> None:
+    path = shared_data / "qa-financebench" / "pdfs" / "ULTABEAUTY_2023Q4_EARNINGS.pdf"
+    first, second = (asyncio.run(chunk(parse(path, path.name), "T", RULES, count)) for _ in range(2))
+    assert first == second

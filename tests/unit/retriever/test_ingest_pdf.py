@@ -1,0 +1,93 @@
+"""PDF: pages, paragraphs, headings, and files that can't be read."""
+
+from pathlib import Path
+
+import pytest
+
+from citewire_retriever.ingest.document import BlockKind, ParseLimits
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from ingest_files import make_pdf, parse_bytes, prose_page, texts
+
+FIRST = [
+    ["The first paragraph has lines that are long enough to be", "full, so they run on as one text of the para-",
+     "graph, and a well-known word stays as it is: well-", "known."],
+    ["The second paragraph is another one (with brackets)."],
+]  # fmt: skip
+
+
+def test_pages_paragraphs_and_headings(tmp_path: Path) -> None:
+    data = make_pdf([prose_page("Opening", FIRST), prose_page("Closing", [["Nothing more is said here today."]])])
+    document = parse_bytes(tmp_path, "a.pdf", data)
+    assert document.pages == 2
+    assert document.title == "Opening"
+    assert [(b.kind.value, b.page, t) for b, t in zip(document.blocks, texts(document), strict=True)] == [
+        ("heading", 1, "Opening"),
+        (
+            "paragraph",
+            1,
+            "The first paragraph has lines that are long enough to be full, so they run on as one text of the"
+            " paragraph, and a well-known word stays as it is: well-known.",
+        ),
+        ("paragraph", 1, "The second paragraph is another one (with brackets)."),
+        ("heading", 2, "Closing"),
+        ("paragraph", 2, "Nothing more is said here today."),
+    ]
+
+
+def test_the_outline_names_the_headings(tmp_path: Path) -> None:
+    page = [
+        (72.0, 720.0, 10.0, "regular", "1.2 Terms"),
+        (72.0, 690.0, 10.0, "regular", "Text about the terms of it all."),
+        (72.0, 650.0, 18.0, "bold", "Large but not in the outline"),
+        (72.0, 620.0, 10.0, "regular", "More text about something else."),
+    ]
+    data = make_pdf([page, page], outline=[("Terms", 0), ("Terms", 1), ("Not there", 1)])
+    document = parse_bytes(tmp_path, "a.pdf", data)
+    headings = [(b.page, b.label) for b in document.blocks if b.kind is BlockKind.HEADING]
+    assert headings == [(1, "1.2 Terms"), (2, "1.2 Terms")]
+
+
+def test_rows_of_numbers_keep_their_lines(tmp_path: Path) -> None:
+    page = [(72.0, 700.0 - 12 * n, 10.0, "regular", f"Item {n} 1{n} 2{n} 3{n}") for n in range(4)]
+    (text,) = texts(parse_bytes(tmp_path, "a.pdf", make_pdf([page])))
+    assert text.split("\n") == [f"Item {n} 1{n} 2{n} 3{n}" for n in range(4)]
+
+
+def test_cells_beside_each_other_are_one_line(tmp_path: Path) -> None:
+    page = [
+        (72.0, 700.0, 10.0, "regular", "Revenue"),
+        (140.0, 700.0, 10.0, "regular", "8,890"),
+        (200.0, 703.0, 7.0, "regular", "(1)"),
+    ]
+    assert texts(parse_bytes(tmp_path, "a.pdf", make_pdf([page]))) == ["Revenue 8,890 (1)"]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"%PDF-1.7\n", IngestCode.CORRUPT),
+        (b"%PDF-1.7\nnonsense\n%%EOF\n", IngestCode.CORRUPT),
+        (make_pdf([prose_page("Title", FIRST)])[:-200], IngestCode.CORRUPT),
+        (make_pdf([[]]), IngestCode.NO_TEXT),
+    ],
+    ids=["header only", "nonsense", "truncated", "no text"],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, data: bytes, code: IngestCode) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.pdf", data)
+    assert caught.value.code is code
+
+
+def test_too_many_pages_are_refused(tmp_path: Path) -> None:
+    data = make_pdf([prose_page("Page", FIRST)] * 3)
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.pdf", data, limits=ParseLimits(max_pages=2))
+    assert caught.value.code is IngestCode.TOO_LARGE
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.95])
+def test_no_part_of_a_file_passes_for_the_whole(tmp_path: Path, share: float) -> None:
+    data = make_pdf([prose_page("Page", FIRST)] * 5)
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.pdf", data[: int(len(data) * share)])
+    assert caught.value.code is IngestCode.CORRUPT

@@ -1,0 +1,114 @@
+"""CSV and TSV: a row is pairs under its header, numbered as a spreadsheet shows it."""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citewire_retriever.ingest.document import ParsedDocument, ParseLimits
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.sheet import parse_sheet
+from ingest_files import LIMITS, check_document, parse_bytes, texts
+
+
+def rows(document: ParsedDocument) -> list[tuple[int | None, str]]:
+    return [(block.row, document.text[block.start : block.end]) for block in document.blocks]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ";"), ("a.tsv", "\t"), ("a.csv", "\t"), ("a.csv", "|")])
+def test_delimiters_are_found_though_numbers_hold_commas(tmp_path: Path, name: str, delimiter: str) -> None:
+    table = [["Name", "Price, net"], ["Tea", "1,50"], ["Cake", "2,00"]]
+    data = "\n".join(delimiter.join(cells) for cells in table)
+    assert rows(parse_bytes(tmp_path, name, data)) == [
+        (2, "Name: Tea\nPrice, net: 1,50"),
+        (3, "Name: Cake\nPrice, net: 2,00"),
+    ]
+
+
+def test_commas_are_the_delimiter_though_cells_hold_others(tmp_path: Path) -> None:
+    data = 'Name,Note\nTea,a;b|c\nCake,"x;y, z"\nAir,-\n'
+    assert rows(parse_bytes(tmp_path, "a.csv", data)) == [
+        (2, "Name: Tea\nNote: a;b|c"),
+        (3, "Name: Cake\nNote: x;y, z"),
+        (4, "Name: Air\nNote: -"),
+    ]
+
+
+def test_quoted_line_ends_are_one_row_and_empty_lines_count(tmp_path: Path) -> None:
+    data = 'Name,Note\nTea,"two\nlines, and ""quotes"""\n\n  ,  \nCake,last\n'
+    assert rows(parse_bytes(tmp_path, "a.csv", data)) == [
+        (2, 'Name: Tea\nNote: two\nlines, and "quotes"'),
+        (5, "Name: Cake\nNote: last"),
+    ]
+
+
+def test_a_title_above_the_header_is_kept(tmp_path: Path) -> None:
+    data = "Report of 2023,,,\n,,,\nName,A,B,C\nx,1,2,3\ny,4,5,6\n"
+    assert rows(parse_bytes(tmp_path, "a.csv", data)) == [
+        (1, "Report of 2023"),
+        (4, "Name: x\nA: 1\nB: 2\nC: 3"),
+        (5, "Name: y\nA: 4\nB: 5\nC: 6"),
+    ]
+
+
+def test_numbers_are_no_header(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "1,2\n3,4\n")) == [
+        (1, "column 1: 1\ncolumn 2: 2"),
+        (2, "column 1: 3\ncolumn 2: 4"),
+    ]
+
+
+def test_more_and_fewer_cells_than_the_header(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "a,b\n1\n1,2,3\n")) == [(2, "a: 1"), (3, "a: 1\nb: 2\ncolumn 3: 3")]
+
+
+def test_excels_hint_is_no_row(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "sep=;\r\na;b\r\n1;2\r\n")) == [(2, "a: 1\nb: 2")]
+
+
+def test_a_quote_that_is_never_closed_swallows_nothing(tmp_path: Path) -> None:
+    data = 'name,size\n"pipe,5\nrod,6\n'
+    assert rows(parse_bytes(tmp_path, "a.csv", data)) == [(2, 'name: "pipe\nsize: 5'), (3, "name: rod\nsize: 6")]
+
+
+def test_a_header_alone_is_a_row(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "Name,Price\n")) == [(1, "Name\nPrice")]
+
+
+def test_utf16_from_a_spreadsheet(tmp_path: Path) -> None:
+    assert rows(parse_bytes(tmp_path, "a.csv", "Größe\tFarbe\r\n3\trot\r\n".encode("utf-16"))) == [
+        (2, "Größe: 3\nFarbe: rot")
+    ]
+
+
+def test_only_empty_cells_are_empty(tmp_path: Path) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.csv", ",,\n,,\n")
+    assert caught.value.code is IngestCode.EMPTY
+
+
+def test_too_many_rows_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(IngestError) as caught:
+        parse_bytes(tmp_path, "a.csv", "a,b\n" + "1,2\n" * 200, limits=ParseLimits(max_blocks=100))
+    assert caught.value.code is IngestCode.TOO_LARGE
+
+
+_CELL = st.text(alphabet="ab1 ,;\"'\n|é", max_size=6)
+
+
+@given(st.lists(st.lists(_CELL, min_size=2, max_size=4), min_size=1, max_size=8), st.sampled_from(",;\t"))
+def test_every_value_is_in_the_row_that_a_spreadsheet_shows(table: list[list[str]], delimiter: str) -> None:
+    header = ["first", "second", "third", "fourth"]
+    file = io.StringIO()
+    csv.writer(file, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows([header, *table])
+    # The hint leaves no doubt about the delimiter; which one a file without it has is guessed, and tested above.
+    document = parse_sheet(f"sep={delimiter}\n{file.getvalue()}", LIMITS)
+    check_document(document)
+    found = dict(rows(document))
+    for number, cells in enumerate(table, start=2):
+        lines = [f"{name}: {cell.strip()}" for name, cell in zip(header, cells, strict=False) if cell.strip()]
+        assert found.get(number, "") == "\n".join(lines)
+    assert texts(document)
