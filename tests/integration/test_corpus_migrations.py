@@ -1,0 +1,89 @@
+"""The migrations of schema corpus: again, at the same time, and on a server where the roles exist."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from citewire_kit.migrate import MigrationError, migrate, read_migrations
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+
+def applied(database: Database) -> list[str]:
+    with psycopg.connect(database.owner_dsn) as connection:
+        return [row[0] for row in connection.execute("SELECT file FROM corpus.schema_migrations ORDER BY 1")]
+
+
+async def run(database: Database) -> list[str]:
+    return await migrate(database.owner_dsn, schema="corpus", package="citewire_retriever")
+
+
+async def test_they_are_applied_once(empty_database: Database) -> None:
+    files = [migration.file for migration in read_migrations("citewire_retriever")]
+    assert await run(empty_database) == files
+    assert await run(empty_database) == []
+    assert applied(empty_database) == files
+
+
+async def test_several_at_once_apply_them_once(empty_database: Database) -> None:
+    done = await asyncio.gather(*(run(empty_database) for _ in range(4)))
+    files = [migration.file for migration in read_migrations("citewire_retriever")]
+    assert sorted(file for part in done for file in part) == files
+    assert applied(empty_database) == files
+
+
+def test_several_processes_at_once_apply_them_once(empty_database: Database) -> None:
+    environment = {**os.environ, "CITEWIRE_RETRIEVER_MIGRATE_DSN": empty_database.owner_dsn}
+    command = [sys.executable, "-m", "citewire_retriever", "migrate"]
+    running = [subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) for _ in range(2)]
+    assert [process.wait(60) for process in running] == [0, 0]
+    assert applied(empty_database) == [migration.file for migration in read_migrations("citewire_retriever")]
+
+
+def test_a_missing_setting_is_named() -> None:
+    command = [sys.executable, "-m", "citewire_retriever", "migrate"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "CITEWIRE_RETRIEVER_MIGRATE_DSN: is required" in done.stderr
+
+
+async def test_a_role_that_steps_around_security_is_refused(empty_database: Database) -> None:
+    with psycopg.connect(empty_database.owner_dsn, autocommit=True) as connection:
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'citewire_worker'").fetchone() is None:
+            connection.execute("CREATE ROLE citewire_worker LOGIN")
+        connection.execute("ALTER ROLE citewire_worker BYPASSRLS")
+        try:
+            with pytest.raises(MigrationError, match="BYPASSRLS"):
+                await run(empty_database)
+        finally:
+            connection.execute("ALTER ROLE citewire_worker NOBYPASSRLS")
+
+
+async def test_a_space_is_made_once_by_any_number_of_workers(empty_database: Database) -> None:
+    await run(empty_database)
+
+    async def ensure() -> int:
+        connection = await psycopg.AsyncConnection.connect(empty_database.dsn("citewire_worker"), autocommit=True)
+        async with connection:
+            row = await (await connection.execute("SELECT corpus.ensure_space('m', 'r', 384)")).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    ids = await asyncio.gather(*(ensure() for _ in range(4)))
+    assert len(set(ids)) == 1
+    with psycopg.connect(empty_database.owner_dsn) as connection:
+        indexes = connection.execute(
+            "SELECT am.amname, count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"
+            " JOIN pg_am am ON am.oid = c.relam JOIN pg_inherits h ON h.inhrelid = i.indrelid"
+            " WHERE h.inhparent = %s::regclass GROUP BY 1 ORDER BY 1",
+            (f"corpus.vectors_{ids[0]}",),
+        ).fetchall()
+    assert indexes == [("btree", 32), ("hnsw", 16)]  # primary key, (org, document, version) and graph on each partition

@@ -1,0 +1,184 @@
+"""Tenants are kept apart by the database itself, whatever a query forgets to say. Asked as the application's roles."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from corpus_rows import CorpusRows, NewDocument
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+APPLICATION_ROLES = ("citewire_corpus", "citewire_worker")
+CONTENT = ("collections", "documents", "versions", "originals", "texts", "chunks", "org_spaces", "ingest_jobs")
+
+Row = tuple[Any, ...]
+
+
+def ask(dsn: str, query: LiteralString | sql.Composed, *, org: str | None = None) -> list[Row]:
+    """Rows that a role sees, as a tenant or without one."""
+    with psycopg.connect(dsn) as connection:
+        if org is not None:
+            connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+        return connection.execute(query).fetchall()
+
+
+@pytest.fixture
+def vectors(database: Database) -> Iterator[str]:
+    """The database with a document of each of two tenants, in every table; the name of the vectors' table."""
+    with CorpusRows(database.owner_dsn, dimensions=3) as rows:
+        for org in ("acme", "other"):
+            document_id, _ = rows.add(NewDocument(org, np.eye(3, dtype=np.float32), collection="C"))
+            rows.run(
+                "INSERT INTO corpus.originals (org_id, document_id, version, part, bytes) VALUES (%s, %s, 1, 0, 'x')",
+                (org, document_id),
+            )
+            rows.run(
+                "INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)"
+                " VALUES (%s, %s, 1, 0, 0, 'x')",
+                (org, document_id),
+            )
+            rows.run(
+                "INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id) VALUES (%s, %s, 1, 'u')",
+                (org, document_id),
+            )
+        yield f"vectors_{rows.space_id}"
+
+
+def test_every_table_with_a_tenant_has_its_policy_forced(database: Database, vectors: str) -> None:
+    tables = ask(
+        database.owner_dsn,
+        "SELECT c.oid::regclass::text, c.relrowsecurity, c.relforcerowsecurity,"
+        " (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid AND p.polpermissive"
+        "  AND pg_get_expr(p.polqual, p.polrelid) LIKE '%org_id = current_setting(%'"
+        "  AND pg_get_expr(p.polwithcheck, p.polrelid) LIKE '%org_id = current_setting(%')"
+        " FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'p') AND n.nspname NOT IN ('pg_catalog', 'information_schema')"
+        " AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'org_id')",
+    )
+    names = {row[0] for row in tables}
+    assert {f"corpus.{table}" for table in CONTENT} <= names
+    assert len([name for name in names if name.startswith(f"corpus.{vectors}_p")]) == 16
+    assert [row for row in tables if row[1:] != (True, True, 1)] == []
+
+
+def test_tables_without_a_tenant_are_the_known_ones(database: Database, vectors: str) -> None:
+    del vectors
+    without = ask(
+        database.owner_dsn,
+        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind IN ('r', 'p') AND n.nspname = 'corpus'"
+        " AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'org_id') ORDER BY 1",
+    )
+    assert without == [("schema_migrations",), ("spaces",)]
+
+
+def test_org_id_leads_every_key(database: Database, vectors: str) -> None:
+    del vectors
+    keys = ask(
+        database.owner_dsn,
+        "SELECT k.conrelid::regclass::text, k.conname, a.attname"
+        " FROM pg_constraint k JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]"
+        " JOIN pg_namespace n ON n.oid = k.connamespace"
+        " WHERE n.nspname = 'corpus' AND k.contype IN ('p', 'u', 'f')"
+        " AND k.conrelid NOT IN ('corpus.spaces'::regclass, 'corpus.schema_migrations'::regclass)"
+        " AND k.confrelid <> 'corpus.spaces'::regclass",
+    )
+    assert len(keys) > 20
+    assert [key for key in keys if key[2] != "org_id"] == []
+
+
+def test_the_roles_are_bound_by_it(database: Database, vectors: str) -> None:
+    del vectors
+    roles = ask(
+        database.owner_dsn,
+        "SELECT r.rolname, r.rolsuper, r.rolbypassrls,"
+        " EXISTS (SELECT FROM pg_class c WHERE c.relowner = r.oid),"
+        " EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid)"
+        " FROM pg_roles r WHERE r.rolname LIKE 'citewire%' ORDER BY 1",
+    )
+    assert {row[0] for row in roles} >= set(APPLICATION_ROLES)
+    assert [row for row in roles if any(row[1:])] == []
+
+
+@pytest.mark.parametrize("role", APPLICATION_ROLES)
+def test_foreign_rows_are_seen_through_no_table(database: Database, vectors: str, role: str) -> None:
+    for table in (*CONTENT, vectors):
+        count = sql.SQL(
+            "SELECT count(*) FILTER (WHERE org_id = 'acme'), count(*) FILTER (WHERE org_id <> 'acme') FROM {}"
+        )
+        query = count.format(sql.Identifier("corpus", table))
+        mine, foreign = ask(database.dsn(role), query, org="acme")[0]
+        assert mine > 0, table
+        # Jobs hold no content: the worker finds its work in them, across tenants.
+        assert foreign == (1 if (role, table) == ("citewire_worker", "ingest_jobs") else 0), table
+
+
+def test_without_a_tenant_nothing_is_seen(database: Database, vectors: str) -> None:
+    for role, table in itertools.product(APPLICATION_ROLES, (*CONTENT, vectors)):
+        if (role, table) != ("citewire_worker", "ingest_jobs"):
+            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", table))
+            for org in (None, "", "nobody"):
+                assert ask(database.dsn(role), query, org=org) == [(0,)], (role, table, org)
+
+
+FORBIDDEN: list[tuple[str, LiteralString]] = [
+    ("citewire_corpus", "INSERT INTO corpus.collections (org_id, name) VALUES ('other', 'x')"),
+    ("citewire_corpus", "UPDATE corpus.documents SET org_id = 'other'"),
+    ("citewire_corpus", "UPDATE corpus.ingest_jobs SET org_id = 'other'"),
+    ("citewire_corpus", "INSERT INTO corpus.chunks SELECT * FROM corpus.chunks"),
+    ("citewire_corpus", "INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', 1)"),
+    ("citewire_corpus", "SELECT corpus.ensure_space('m', 'r', 3)"),
+    ("citewire_corpus", "TRUNCATE corpus.documents CASCADE"),
+    ("citewire_corpus", "ALTER TABLE corpus.documents DISABLE ROW LEVEL SECURITY"),
+    ("citewire_corpus", "SET ROLE citewire_worker"),
+    ("citewire_worker", "UPDATE corpus.ingest_jobs SET org_id = 'acme'"),
+    ("citewire_worker", "UPDATE corpus.ingest_jobs SET user_id = 'someone'"),
+    ("citewire_worker", "INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id)"
+                        " SELECT org_id, document_id, 1, 'u' FROM corpus.ingest_jobs WHERE org_id = 'other'"),
+    ("citewire_worker", "DELETE FROM corpus.documents"),
+    ("citewire_worker", "SELECT corpus.make_vector_table('x', 3)"),
+    ("citewire_worker", "CREATE TABLE corpus.mine (x int)"),
+]  # fmt: skip
+
+
+def test_what_a_role_may_not(database: Database, vectors: str) -> None:
+    del vectors
+    for role, statement in FORBIDDEN:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ask(database.dsn(role), statement, org="acme")
+            pytest.fail(f"{role} may: {statement}")
+
+
+def test_partitions_are_not_reached_directly(database: Database, vectors: str) -> None:
+    for role in APPLICATION_ROLES:
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", f"{vectors}_p0"))
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ask(database.dsn(role), query, org="acme")
+
+
+def test_changes_and_deletions_reach_own_rows_only(database: Database, vectors: str) -> None:
+    del vectors
+    with psycopg.connect(database.dsn("citewire_corpus")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        assert connection.execute("UPDATE corpus.documents SET title = 'changed'").rowcount == 1
+        assert connection.execute("DELETE FROM corpus.documents").rowcount == 1
+    left = ask(database.owner_dsn, "SELECT org_id, title FROM corpus.documents")
+    assert left == [("other", "Title")]
+
+
+def test_the_worker_claims_across_tenants(database: Database, vectors: str) -> None:
+    del vectors
+    with psycopg.connect(database.dsn("citewire_worker")) as connection:
+        claimed = connection.execute(
+            "UPDATE corpus.ingest_jobs SET state = 'running', lease_until = now(), fence = fence + 1"
+            " WHERE job_id IN (SELECT job_id FROM corpus.ingest_jobs FOR UPDATE SKIP LOCKED) RETURNING org_id"
+        )
+        assert sorted(claimed.fetchall()) == [("acme",), ("other",)]
