@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
+from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.chat_store import ChatStore
 from citewire_gateway.dialects.answer import JsonAnswer
 from citewire_gateway.dialects.native import NativeDialect
@@ -76,15 +77,16 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         request=settings.request_seconds,
     )
     embedder, retriever = GrpcEmbedder(embedding, timeouts), GrpcRetriever(retrieving, timeouts)
-    chats = ChatStore(pool)
+    chats, aftermath = ChatStore(pool), Aftermath()
+    stack.push_async_callback(aftermath.settled)  # before the pool goes: what has ended is still being written
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
         generator=GrpcGenerator(generating, streaming, timeouts),
         records=chats,
+        aftermath=aftermath,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
     )
-    stack.push_async_callback(pipeline.settled)  # before the pool: what ended is still being written
     identity, off = IdentityStore(pool), settings.auth == "off"
     authenticator = Authenticator(identity, off=off)
     stack.push_async_callback(authenticator.flush)
@@ -93,7 +95,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         settings=settings,
         authenticator=authenticator,
         chats=chats,
-        idempotency=IdempotencyStore(pool, keep_seconds=settings.idempotency_hours * 3600),
+        idempotency=IdempotencyStore(pool, aftermath, keep_seconds=settings.idempotency_hours * 3600),
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,
@@ -103,7 +105,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
                 "database": chats.ping,
                 "embedder": ServiceHealth(embedding).serving,
                 "retriever": ServiceHealth(retrieving).serving,
-                "generator": ServiceHealth(generating).serving,
+                "generator": ServiceHealth(streaming).serving,
             }
         ),
         drain=drain,

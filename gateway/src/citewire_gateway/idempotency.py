@@ -1,6 +1,5 @@
 """Idempotency-Key: the same request sent twice is done once, and answered the same."""
 
-import asyncio
 import hashlib
 import json
 from dataclasses import dataclass
@@ -9,11 +8,12 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.ids import uuid7
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import Tenant, current_request_id
 
 _SQL = load_queries("citewire_gateway", "chats.sql")
 _RACES = 3
@@ -49,8 +49,9 @@ class Claim:
 class IdempotencyStore:
     """Keeps keys and answers, each user's apart."""
 
-    def __init__(self, pool: Pool, *, keep_seconds: float) -> None:
+    def __init__(self, pool: Pool, aftermath: Aftermath, *, keep_seconds: float) -> None:
         self._pool = pool
+        self._aftermath = aftermath
         self._keep_seconds = keep_seconds
 
     async def claim(
@@ -97,7 +98,7 @@ class IdempotencyStore:
 
     async def release(self, claim: Claim) -> None:
         """See `Claim.release`. It is written even if who waits for it is cancelled."""
-        await asyncio.shield(asyncio.create_task(self._release(claim)))
+        await self._aftermath.finish(self._release(claim), request_id=current_request_id())
 
     async def _release(self, claim: Claim) -> None:
         try:

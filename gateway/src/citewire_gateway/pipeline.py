@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
+from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.calibration import floor_of
 from citewire_gateway.chat_record import ChatRecord
@@ -27,7 +28,9 @@ from citewire_gateway.profiles import EmptySelection, NoMatch
 from citewire_gateway.records import Records, State
 from citewire_gateway.retrieval import Query, Retrieved, both, plan_and_search
 from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
-from citewire_kit.errors import CitewireError, Internal
+from citewire_kit.client import HOP_SECONDS
+from citewire_kit.deadline import remaining
+from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -37,15 +40,22 @@ class ChatPipeline:
     """Runs chats over the three services and keeps their records."""
 
     def __init__(
-        self, *, embedder: Embedder, retriever: Retriever, generator: Generator, records: Records, lease_seconds: float
+        self,
+        *,
+        embedder: Embedder,
+        retriever: Retriever,
+        generator: Generator,
+        records: Records,
+        aftermath: Aftermath,
+        lease_seconds: float,
     ) -> None:
         """`lease_seconds`: after which a chat that nobody closed counts as lost."""
         self._embedder = embedder
         self._retriever = retriever
         self._generator = generator
         self._records = records
+        self._aftermath = aftermath
         self._lease_seconds = lease_seconds
-        self._writing: set[asyncio.Task[None]] = set()
 
     async def run(self, ask: Ask, control: RunControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
@@ -69,17 +79,13 @@ class ChatPipeline:
             await self._close(record, "cancelled", control.cause)
             raise
         except CitewireError as exc:
-            await self._close(record, "failed", exc.reason)
-            raise
+            error = _in_time(exc)
+            await self._close(record, "failed", error.reason)
+            raise error from exc.__cause__
         except Exception as exc:
             log.exception("chat_failed")
             await self._close(record, "failed", "INTERNAL")
             raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
-
-    async def settled(self) -> None:
-        """Waits until the records of all chats that ended are written; call it before the database goes."""
-        while self._writing:
-            await asyncio.wait(self._writing)
 
     async def _answer(self, ask: Ask, record: ChatRecord) -> AsyncGenerator[Event, None]:
         if record.opening is None:
@@ -181,10 +187,7 @@ class ChatPipeline:
         if record.closed:
             return  # writing failed: it was said, and the sweeper will close the exchange
         record.closed = True
-        task = asyncio.create_task(self._write(record, state, reason))
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
-        await asyncio.shield(task)
+        await self._aftermath.finish(self._write(record, state, reason), request_id=record.exchange.request_id)
 
     async def _write(self, record: ChatRecord, state: State, reason: str | None) -> None:
         if record.opening is not None:
@@ -197,6 +200,14 @@ class ChatPipeline:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
                 raise  # the answer is not kept: the caller must hear of it
+
+
+def _in_time(exc: CitewireError) -> CitewireError:
+    """An RPC that ends at its deadline may look to its client like one whose server went away."""
+    left = remaining()
+    if exc.code is Code.UNAVAILABLE and left is not None and left < 2 * HOP_SECONDS:
+        return DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
+    return exc
 
 
 async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:

@@ -1,7 +1,9 @@
 """uvicorn, made to leave in order: running streams may finish within a grace, and are told when it is over."""
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Generator
 from types import FrameType
 
 import uvicorn
@@ -18,8 +20,15 @@ _FINAL_SECONDS = 10
 class GatewayServer(uvicorn.Server):
     """Serves until the first signal, then drains; a second signal ends the grace."""
 
-    def __init__(self, app: ASGIApp, settings: GatewaySettings, drain: Drain) -> None:
-        """Made inside the event loop that will run it."""
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, drain: Drain, *, signals: bool = True) -> None:
+        """Made inside the event loop that will run it.
+
+        Args:
+            app: The application.
+            settings: Of the process.
+            drain: Told when the process is to leave.
+            signals: Whether SIGTERM and SIGINT end it; without, only `leave` does.
+        """
         super().__init__(
             uvicorn.Config(
                 app,
@@ -31,6 +40,7 @@ class GatewayServer(uvicorn.Server):
                 log_config=None,  # kit has set up logging
                 access_log=False,  # the middleware writes one line, with more in it
                 server_header=False,
+                proxy_headers=False,  # nothing here depends on the caller's address
                 backlog=1024,
                 h11_max_incomplete_event_size=64 * 1024,
             )
@@ -38,12 +48,21 @@ class GatewayServer(uvicorn.Server):
         self._settings = settings
         self._drain = drain
         self._loop = asyncio.get_running_loop()
+        self._handles_signals = signals
         self._signals = 0
+        self.listening = asyncio.Event()
+        """Set once connections are accepted."""
 
     @property
     def port(self) -> int:
         """The port that it listens on, once started."""
         return self.servers[0].sockets[0].getsockname()[1]
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Sets the signals' handlers, if it is to."""
+        with super().capture_signals() if self._handles_signals else contextlib.nullcontext():
+            yield
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Called by uvicorn in the signal's handler. It isn't raised again after the shutdown, as uvicorn would."""
@@ -72,6 +91,7 @@ class GatewayServer(uvicorn.Server):
                 f"cannot listen on {host}:{port}: the address is taken or not this machine's. Stop what uses it, or "
                 f"set {self._settings.env_name('port')} to another port."
             ) from None
+        self.listening.set()
 
     def _close(self) -> None:
         self.should_exit = True

@@ -97,8 +97,13 @@ class EventStream(Response, Generic[E]):
                 if not writer.started:
                     raise error
                 log.warning("stream_failed", dialect=self._dialect, reason=error.reason, error=error.message)
-                async with asyncio.timeout(_LAST_FRAME_SECONDS):
-                    await writer.write(self._failed(error, cause == "drain"), hold=False)
+                try:
+                    async with asyncio.timeout(_LAST_FRAME_SECONDS):
+                        await writer.write(self._failed(error, cause == "drain"), hold=False)
+                except TimeoutError:
+                    # Who doesn't read can't be told. The server closes the connection under the unfinished body.
+                    log.warning("client_does_not_read", dialect=self._dialect)
+                    return
             await writer.finish()
 
     async def _pump(self, writer: "_Writer", control: RunControl) -> None:

@@ -1,0 +1,456 @@
+"""The three services as a test scripts them, on real gRPC servers; for contract tests of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import grpc
+from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
+from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
+from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+
+from citewire_kit.errors import CitewireError, InvalidArgument, NotFound
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import ProcessSettings
+from citewire_kit.tenant import Tenant, current_tenant
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+SPACE = common_pb2.EmbeddingSpace(model="test-model", revision="r1", dimensions=4)
+NOT_FOUND = "I could not find this information in the uploaded documents."
+
+
+def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> retriever_pb2.Chunk:  # noqa: ANN401 - fields of the message
+    """A chunk of document 7."""
+    values: dict[str, Any] = {
+        "document_id": 7,
+        "version": 1,
+        "chunk_index": chunk_id,
+        "title": "Annual report",
+        "file_name": "report.pdf",
+        "type": "file",
+        "token_count": 10,
+        "live": True,
+    }
+    return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{**values, **fields})
+
+
+def hit(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401
+    """A dense hit."""
+    return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), score=similarity, similarity=similarity)
+
+
+def delta(*texts: str) -> generator_pb2.GenerateResponse:
+    """A message of text."""
+    return generator_pb2.GenerateResponse(delta=generator_pb2.TextDelta(texts=texts))
+
+
+def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401
+    """The end of an answer that spent 100 and 20 tokens."""
+    values: dict[str, Any] = {
+        "usage": generator_pb2.TokenUsage(prompt_tokens=100, completion_tokens=20),
+        "finish_reason": generator_pb2.FINISH_REASON_STOP,
+        "attempts": 1,
+    }
+    return generator_pb2.GenerateResponse(completed=generator_pb2.Completed(**{**values, **fields}))
+
+
+def started(*packed: tuple[int, int]) -> generator_pb2.GenerateResponse:
+    """The start, with passages (number, index) packed."""
+    message = generator_pb2.Started(provider="fake", model="fake-1")
+    message.packed.extend(generator_pb2.PackedPassage(number=number, passage_index=index) for number, index in packed)
+    return generator_pb2.GenerateResponse(started=message)
+
+
+class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
+    """Vectors of whichever space it is asked for."""
+
+    def __init__(self) -> None:
+        self.space = SPACE
+        self.requests: list[embedder_pb2.EmbedRequest] = []
+        self.tenants: list[Tenant] = []
+        self.truncated = False
+        self.error: CitewireError | None = None
+        self.reranked: list[embedder_pb2.RerankRequest] = []
+
+    async def Embed(self, request: embedder_pb2.EmbedRequest, context: Context) -> embedder_pb2.EmbedResponse:  # noqa: N802
+        self.requests.append(request)
+        self.tenants.append(current_tenant())
+        if self.error is not None:
+            raise self.error
+        space = self.space
+        if request.model:
+            space = common_pb2.EmbeddingSpace(
+                model=request.model, revision=f"{request.model}-r", dimensions=request.dimensions
+            )
+        return embedder_pb2.EmbedResponse(
+            vectors=struct.pack(f"<{space.dimensions}f", *([0.5] * space.dimensions)),
+            space=space,
+            usage=embedder_pb2.EmbeddingUsage(input_tokens=9),
+            token_counts=[9],
+            truncated=[0] if self.truncated else [],
+        )
+
+    async def Rerank(self, request: embedder_pb2.RerankRequest, context: Context) -> embedder_pb2.RerankResponse:  # noqa: N802
+        self.reranked.append(request)
+        order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
+        results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
+        return embedder_pb2.RerankResponse(results=results, model="rerank")
+
+
+class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
+    """Hits as scripted; knows documents 7 and 8."""
+
+    def __init__(self) -> None:
+        self.space: common_pb2.EmbeddingSpace | None = SPACE
+        self.hits: list[retriever_pb2.SearchResult] = [hit(1), hit(2, 0.7)]
+        self.known = {7, 8}
+        self.not_ready = 0
+        self.plans: list[retriever_pb2.PlanRequest] = []
+        self.searches: list[retriever_pb2.SearchRequest] = []
+        self.search_errors: list[CitewireError] = []
+        self.tenants: list[Tenant] = []
+
+    async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:  # noqa: N802
+        self.plans.append(request)
+        self.tenants.append(current_tenant())
+        self._check(request.scope)
+        return retriever_pb2.PlanResponse(
+            path=retriever_pb2.CONTEXT_PATH_SEMANTIC,
+            reason="2 items are searched.",
+            counts=retriever_pb2.ScopeCounts(items=2, kept=2, not_ready=self.not_ready, chunks=9),
+            space=self.space,
+        )
+
+    async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:  # noqa: N802
+        self.searches.append(request)
+        self._check(request.scope)
+        if self.search_errors:
+            raise self.search_errors.pop(0)
+        results = [one for one in self.hits if not request.min_score or one.similarity >= request.min_score]
+        return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
+
+    async def GetChunks(  # noqa: N802
+        self, request: retriever_pb2.GetChunksRequest, context: Context
+    ) -> retriever_pb2.GetChunksResponse:
+        if request.chunk_ids[0] != 1:
+            raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
+        found = chunk(1, section="Results > 2025", page_number=3, char_start=10, char_end=31)
+        return retriever_pb2.GetChunksResponse(chunks=[found])
+
+    def _check(self, scope: retriever_pb2.Scope) -> None:
+        unknown = [number for number in scope.selection.document_ids if number not in self.known]
+        if unknown:
+            named = ", ".join(map(str, unknown))
+            raise NotFound(f"no such documents: {named}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": named})
+
+
+Script: TypeAlias = Callable[[generator_pb2.GenerateRequest], AsyncGenerator[generator_pb2.GenerateResponse, None]]
+
+
+async def cite_all(request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+    """Packs every passage and answers in three pieces, two of them in one message."""
+    yield started(*((index + 1, index) for index in range(len(request.passages))))
+    yield delta("Revenue")
+    yield delta(" grew", ' by "12" %.')
+    yield completed(cited=[1])
+
+
+class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
+    """Runs a script per answer, and notes how each call ended."""
+
+    def __init__(self) -> None:
+        self.script: Script = cite_all
+        self.requests: list[generator_pb2.GenerateRequest] = []
+        self.tenants: list[Tenant] = []
+        self.ended: list[str] = []
+        self.ended_event = asyncio.Event()
+        self.suggestions = ["What grew?", "How much?", "Since when?"]
+        self.suggest_requests: list[generator_pb2.SuggestQuestionsRequest] = []
+        self.suggest_error: CitewireError | None = None
+
+    async def Generate(  # noqa: N802
+        self, request: generator_pb2.GenerateRequest, context: Context
+    ) -> AsyncIterator[generator_pb2.GenerateResponse]:
+        self.requests.append(request)
+        self.tenants.append(current_tenant())
+        how = "cancelled"
+        try:
+            async for message in self.script(request):
+                yield message
+            how = "ok"
+        except CitewireError:
+            how = "failed"
+            raise
+        finally:
+            self.ended.append(how)
+            self.ended_event.set()
+
+    async def SuggestQuestions(  # noqa: N802
+        self, request: generator_pb2.SuggestQuestionsRequest, context: Context
+    ) -> generator_pb2.SuggestQuestionsResponse:
+        self.suggest_requests.append(request)
+        if self.suggest_error is not None:
+            raise self.suggest_error
+        usage = generator_pb2.TokenUsage(prompt_tokens=30, completion_tokens=6)
+        return generator_pb2.SuggestQuestionsResponse(questions=self.suggestions[: request.count], usage=usage)
+
+
+@dataclass
+class Stored:
+    """A document of the fake corpus."""
+
+    document: corpus_pb2.Document
+    content: bytes
+
+
+class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
+    """Documents in memory, each organisation's apart."""
+
+    def __init__(self) -> None:
+        self.stored: dict[tuple[str, int], Stored] = {}
+        self.headers: list[corpus_pb2.UploadHeader] = []
+        self.puts: list[corpus_pb2.PutDocumentRequest] = []
+        self.lists: list[corpus_pb2.ListDocumentsRequest] = []
+        self.updates: list[corpus_pb2.UpdateDocumentRequest] = []
+        self.uploads = 0
+        self.upload_gate: Callable[[], Awaitable[None]] | None = None
+        self.progress: list[corpus_pb2.WatchDocumentResponse] = []
+        self.cut_download = False
+        self.collections: dict[str, int] = {}
+        self._next = 100
+
+    async def UploadDocument(  # noqa: N802
+        self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
+    ) -> corpus_pb2.UploadDocumentResponse:
+        self.uploads += 1
+        header: corpus_pb2.UploadHeader | None = None
+        data = bytearray()
+        async for message in request_iterator:
+            if message.HasField("header"):
+                header = message.header
+            else:
+                assert len(message.data) <= 4 * 1024 * 1024
+                data.extend(message.data)
+        assert header is not None
+        self.headers.append(header)
+        if self.upload_gate is not None:
+            await self.upload_gate()
+        document = self._store(
+            header.document_id if header.HasField("document_id") else None,
+            bytes(data),
+            title=header.title or header.file_name,
+            file_name=header.file_name,
+            media_type=header.media_type,
+            type=header.type or "file",
+            collection=header.collection,
+            tags=header.tags,
+            metadata=header.metadata,
+        )
+        return corpus_pb2.UploadDocumentResponse(document=document)
+
+    async def PutDocument(  # noqa: N802
+        self, request: corpus_pb2.PutDocumentRequest, context: Context
+    ) -> corpus_pb2.PutDocumentResponse:
+        self.puts.append(request)
+        document = self._store(
+            request.document_id if request.HasField("document_id") else None,
+            request.content.encode(),
+            title=request.title,
+            type=request.type,
+            media_type="text/markdown",
+            url=request.url,
+            collection=request.collection,
+            tags=request.tags,
+            metadata=request.metadata,
+        )
+        return corpus_pb2.PutDocumentResponse(document=document)
+
+    async def GetDocument(  # noqa: N802
+        self, request: corpus_pb2.GetDocumentRequest, context: Context
+    ) -> corpus_pb2.GetDocumentResponse:
+        return corpus_pb2.GetDocumentResponse(document=self._find(request.document_id).document)
+
+    async def ListDocuments(  # noqa: N802
+        self, request: corpus_pb2.ListDocumentsRequest, context: Context
+    ) -> corpus_pb2.ListDocumentsResponse:
+        self.lists.append(request)
+        org = current_tenant().org_id
+        found = [one.document for (owner, _), one in self.stored.items() if owner == org]
+        return corpus_pb2.ListDocumentsResponse(documents=found, next_page_token="next" if len(found) > 1 else "")
+
+    async def UpdateDocument(  # noqa: N802
+        self, request: corpus_pb2.UpdateDocumentRequest, context: Context
+    ) -> corpus_pb2.UpdateDocumentResponse:
+        self.updates.append(request)
+        found = self._find(request.document.document_id).document
+        for path in request.update_mask.paths:
+            found.ClearField(path)  # type: ignore[arg-type]
+        found.MergeFrom(request.document)
+        return corpus_pb2.UpdateDocumentResponse(document=found)
+
+    async def DeleteDocument(  # noqa: N802
+        self, request: corpus_pb2.DeleteDocumentRequest, context: Context
+    ) -> corpus_pb2.DeleteDocumentResponse:
+        self._find(request.document_id)
+        del self.stored[current_tenant().org_id, request.document_id]
+        return corpus_pb2.DeleteDocumentResponse()
+
+    async def RetryDocument(  # noqa: N802
+        self, request: corpus_pb2.RetryDocumentRequest, context: Context
+    ) -> corpus_pb2.RetryDocumentResponse:
+        return corpus_pb2.RetryDocumentResponse(document=self._find(request.document_id).document)
+
+    async def WatchDocument(  # noqa: N802
+        self, request: corpus_pb2.WatchDocumentRequest, context: Context
+    ) -> AsyncIterator[corpus_pb2.WatchDocumentResponse]:
+        self._find(request.document_id)
+        for one in self.progress:
+            yield one
+
+    async def DownloadDocument(  # noqa: N802
+        self, request: corpus_pb2.DownloadDocumentRequest, context: Context
+    ) -> AsyncIterator[corpus_pb2.DownloadDocumentResponse]:
+        found = self._find(request.document_id)
+        if request.HasField("version") and request.version != found.document.version:
+            raise NotFound(f"no such version: {request.version}", reason="VERSION_NOT_FOUND")
+        header = corpus_pb2.DownloadHeader(
+            file_name=found.document.file_name,
+            media_type=found.document.media_type,
+            size_bytes=len(found.content),
+            sha256=hashlib.sha256(found.content).hexdigest(),
+            version=found.document.version,
+        )
+        yield corpus_pb2.DownloadDocumentResponse(header=header)
+        half = len(found.content) // 2
+        yield corpus_pb2.DownloadDocumentResponse(data=found.content[:half])
+        if self.cut_download:
+            raise InvalidArgument("cut", reason="INVALID_FIELD")
+        yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
+
+    async def ListCollections(  # noqa: N802
+        self, request: corpus_pb2.ListCollectionsRequest, context: Context
+    ) -> corpus_pb2.ListCollectionsResponse:
+        found = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
+        return corpus_pb2.ListCollectionsResponse(collections=found)
+
+    async def CreateCollection(  # noqa: N802
+        self, request: corpus_pb2.CreateCollectionRequest, context: Context
+    ) -> corpus_pb2.CreateCollectionResponse:
+        self.collections[request.name] = 0
+        return corpus_pb2.CreateCollectionResponse(collection=corpus_pb2.Collection(name=request.name))
+
+    async def UpdateCollection(  # noqa: N802
+        self, request: corpus_pb2.UpdateCollectionRequest, context: Context
+    ) -> corpus_pb2.UpdateCollectionResponse:
+        if request.name not in self.collections:
+            raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
+        self.collections[request.new_name] = self.collections.pop(request.name)
+        return corpus_pb2.UpdateCollectionResponse(collection=corpus_pb2.Collection(name=request.new_name))
+
+    async def DeleteCollection(  # noqa: N802
+        self, request: corpus_pb2.DeleteCollectionRequest, context: Context
+    ) -> corpus_pb2.DeleteCollectionResponse:
+        if request.name not in self.collections:
+            raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
+        return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
+
+    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401
+        version = 1
+        if document_id is None:
+            document_id, self._next = self._next, self._next + 1
+        else:
+            version = self._find(document_id).document.version + 1
+        document = corpus_pb2.Document(
+            document_id=document_id,
+            status=corpus_pb2.DOCUMENT_STATUS_PENDING,
+            version=version,
+            size_bytes=len(content),
+            owner=current_tenant().user_id,
+            sha256=hashlib.sha256(content).hexdigest(),
+            **fields,
+        )
+        self.stored[current_tenant().org_id, document_id] = Stored(document, content)
+        return document
+
+    def _find(self, document_id: int) -> Stored:
+        found = self.stored.get((current_tenant().org_id, document_id))
+        if found is None:
+            raise NotFound(
+                f"no such document: {document_id}",
+                reason="DOCUMENT_NOT_FOUND",
+                metadata={"document_ids": str(document_id)},
+            )
+        return found
+
+
+@dataclass
+class Fakes:
+    """The services, and their servers."""
+
+    embedder: FakeEmbedder = field(default_factory=FakeEmbedder)
+    retriever: FakeRetriever = field(default_factory=FakeRetriever)
+    corpus: FakeCorpus = field(default_factory=FakeCorpus)
+    generator: FakeGenerator = field(default_factory=FakeGenerator)
+    servers: dict[str, GrpcServer] = field(default_factory=dict[str, GrpcServer])
+
+    def target(self, name: str) -> str:
+        """Where a service listens."""
+        return f"127.0.0.1:{self.servers[name].port}"
+
+    async def kill(self, name: str) -> None:
+        """Stops a service at once, running calls included."""
+        stopping = asyncio.ensure_future(self.servers[name].drain_and_stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        await asyncio.wait((stopping,))
+
+    async def start(self, name: str, port: int = 0) -> None:
+        """Starts a service, on a port if that is given."""
+        settings = ProcessSettings(port=port, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
+        server = GrpcServer(settings, service=name, stream_window=name == "generator")
+        if name == "embedder":
+            server.add(
+                embedder_pb2_grpc.add_EmbedderServiceServicer_to_server,
+                self.embedder,
+                "citewire.embedder.v1.EmbedderService",
+            )
+        elif name == "generator":
+            server.add(
+                generator_pb2_grpc.add_GeneratorServiceServicer_to_server,
+                self.generator,
+                "citewire.generator.v1.GeneratorService",
+            )
+        else:
+            server.add(
+                retriever_pb2_grpc.add_RetrieverServiceServicer_to_server,
+                self.retriever,
+                "citewire.retriever.v1.RetrieverService",
+            )
+            server.add(
+                corpus_pb2_grpc.add_CorpusServiceServicer_to_server,
+                self.corpus,
+                "citewire.retriever.v1.CorpusService",
+            )
+        await server.start()
+        server.set_serving(True)
+        self.servers[name] = server
+
+
+@asynccontextmanager
+async def running_fakes() -> AsyncGenerator[Fakes, None]:
+    """Runs the three services on free ports until the block ends."""
+    fakes = Fakes()
+    for name in ("embedder", "retriever", "generator"):
+        await fakes.start(name)
+    try:
+        yield fakes
+    finally:
+        for server in fakes.servers.values():
+            await server.drain_and_stop()

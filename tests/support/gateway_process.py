@@ -1,0 +1,130 @@
+"""A gateway on a free port inside the test's event loop, with a real database and scripted services."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import httpx
+import psycopg
+
+from citewire_gateway.app import build_app, build_services
+from citewire_gateway.drain import Drain
+from citewire_gateway.server import GatewayServer
+from citewire_gateway.services import Services
+from citewire_gateway.settings import GatewaySettings
+from gateway_fakes import Fakes
+
+Json = dict[str, Any]
+
+
+class HasDsn(Protocol):
+    """A test's database."""
+
+    @property
+    def owner_dsn(self) -> str:
+        """Connection string of the owner."""
+        ...
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role."""
+        ...
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One server-sent event, as it stood in the stream."""
+
+    event: str | None
+    id: str | None
+    data: Any
+    raw: str
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A running gateway, a client for it, and the services behind it."""
+
+    http: httpx.AsyncClient
+    fakes: Fakes
+    server: GatewayServer
+    services: Services
+    url: str
+
+    async def stream(self, path: str, body: Json, headers: dict[str, str] | None = None) -> list[Frame]:
+        """POSTs and reads the stream to its end."""
+        response = await self.http.post(path, json=body, headers=headers)
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return frames_of(response.text)
+
+
+def frames_of(text: str) -> list[Frame]:
+    """Splits a stream into its frames; heartbeats are left out."""
+    assert text.endswith("\n\n"), text[-200:]
+    frames: list[Frame] = []
+    for raw in text.split("\n\n")[:-1]:
+        if raw.startswith(":"):
+            continue
+        lines = dict(line.split(": ", 1) for line in raw.split("\n"))
+        assert set(lines) <= {"event", "id", "data"}, raw
+        frames.append(Frame(lines.get("event"), lines.get("id"), json.loads(lines["data"]), raw))
+    return frames
+
+
+def text_of(frames: list[Frame]) -> str:
+    """The answer of a native stream."""
+    return "".join(frame.data["text"] for frame in frames if frame.event == "token")
+
+
+async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5) -> None:
+    """Waits for something that nothing announces."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = condition()
+            if found is True or (isinstance(found, Awaitable) and await found):
+                return
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) -> AsyncGenerator[Gateway, None]:
+    """Runs a gateway until the block ends."""
+    built = GatewaySettings.model_validate(
+        {
+            "port": 0,
+            "metrics_port": 0,
+            "auth": "off",
+            "dsn": database.dsn("citewire_chat"),
+            "leave_seconds": 0,
+            "drain_seconds": 1,
+            **{f"{name}_target": fakes.target(name) for name in ("embedder", "retriever", "generator")},
+            **settings,
+        }
+    )
+    async with AsyncExitStack() as stack:
+        drain = Drain()
+        services = await build_services(built, stack, drain)
+        server = GatewayServer(build_app(services), built, drain, signals=False)
+        serving = asyncio.create_task(server.serve())
+        await server.listening.wait()
+
+        async def stop() -> None:
+            server.leave()
+            drain.expire()
+            await serving
+
+        stack.push_async_callback(stop)
+        url = f"http://127.0.0.1:{server.port}"
+        http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False))
+        yield Gateway(http, fakes, server, services, url)
+
+
+def rows(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
+    """What the owner of the database sees, whatever the tenant."""
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        return connection.execute(statement.encode()).fetchall()
