@@ -1,0 +1,319 @@
+"""SIGKILL of the worker, and of Postgres, at random moments of many uploads.
+
+Every acknowledged document becomes ready with the same chunks as an undisturbed run; none is doubled. In full (200
+uploads) by `make faults`, scaled down in the normal run; `--seed` repeats a run's choices.
+"""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+import pytest
+
+from citewire_embedder.providers.base import TokenisedText, Vectors
+from citewire_kit.errors import CitewireError
+from citewire_retriever.ingest.parsers import parse
+from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
+from fake_embedding import FakeModel
+from ingest_files import make_pdf, prose_page
+from ingest_world import (
+    ACME,
+    OTHER,
+    WINDOW,
+    World,
+    article,
+    expected_chunks,
+    running_embedder_server,
+    worker_settings,
+)
+
+DATABASE = "faults"
+_ENVIRONMENT = {
+    "CITEWIRE_WORKER_LEASE_SECONDS": "2",
+    "CITEWIRE_WORKER_POLL_SECONDS": "0.2",
+    "CITEWIRE_WORKER_RETRY_SECONDS": "0.1",
+    "CITEWIRE_WORKER_RETRY_SECONDS_MAX": "0.5",
+    "CITEWIRE_WORKER_BATCH_CHUNKS": "4",
+    "CITEWIRE_WORKER_STREAM_BATCHES": "2",
+    "CITEWIRE_WORKER_CHUNK_TOKENS": "24",
+    "CITEWIRE_WORKER_OVERLAP_TOKENS": "8",
+    "CITEWIRE_WORKER_METRICS_PORT": "0",
+    "CITEWIRE_WORKER_MAX_CLAIMS": "10000",
+}
+
+
+class Proof(Protocol):
+    """See tests/conftest.py."""
+
+    seed: int
+
+    def pick(self, *, scaled_down: int, full: int) -> int: ...
+
+    def random(self) -> random.Random: ...
+
+
+class SlowModel(FakeModel):
+    """Takes a moment for each batch, so that kills also meet half-embedded documents."""
+
+    async def embed(self, texts: Sequence[TokenisedText]) -> Vectors:
+        await asyncio.sleep(0.05)
+        return await super().embed(texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The one database of this proof."""
+
+    server: EmbeddedPostgres
+
+    def dsn(self, role: str) -> str:
+        return self.server.dsn(role, DATABASE)
+
+
+@dataclass(slots=True)
+class Chaos:
+    """What is killed, and how often."""
+
+    database: Database
+    embedder: str
+    log: Path
+    random: random.Random
+    kills: dict[str, int] = field(default_factory=lambda: {"worker": 0, "postgres": 0})
+    worker: asyncio.subprocess.Process | None = None
+    killed: asyncio.Condition = field(default_factory=asyncio.Condition)
+
+    async def reached(self, kills: int) -> None:
+        """Waits until so many kills have happened."""
+        async with self.killed:
+            await self.killed.wait_for(lambda: sum(self.kills.values()) >= kills)
+
+    async def start_worker(self) -> None:
+        environment = {
+            **os.environ,
+            **_ENVIRONMENT,
+            "CITEWIRE_WORKER_DSN": self.database.dsn("citewire_worker"),
+            "CITEWIRE_WORKER_EMBEDDER_TARGET": self.embedder,
+        }
+        with self.log.open("ab") as log:
+            self.worker = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "citewire_retriever", "worker", env=environment, stdout=log, stderr=log
+            )
+
+    async def kill_worker(self) -> None:
+        assert self.worker is not None
+        assert self.worker.returncode is None, "the worker ended by itself"
+        self.worker.kill()
+        await self.worker.wait()
+
+    async def wait_for_work(self, stop: asyncio.Event) -> None:
+        """Waits until the worker is on a document; a worker that has nothing to do for 10 s is killed as well."""
+        with suppress(TimeoutError, psycopg.OperationalError):
+            async with asyncio.timeout(10):
+                while not stop.is_set() and not await self.is_working():  # noqa: ASYNC110 - of another process
+                    await asyncio.sleep(0.05)
+
+    async def is_working(self) -> bool:
+        async with await psycopg.AsyncConnection.connect(self.database.dsn("postgres")) as connection:
+            cursor = await connection.execute("SELECT FROM corpus.ingest_jobs WHERE state = 'running' LIMIT 1")
+            return cursor.rowcount == 1
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Kills and starts again until it is told to stop: mostly in the middle of work, else at any moment."""
+        while not stop.is_set():
+            if self.random.random() < 0.8:
+                await self.wait_for_work(stop)
+                moment = self.random.uniform(0, 0.8)
+            else:
+                moment = self.random.uniform(0, 3)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(moment):
+                    await stop.wait()
+            if self.random.random() < 0.6:
+                await self.kill_worker()
+                await self.start_worker()
+                self.kills["worker"] += 1
+            else:
+                await asyncio.to_thread(self.database.server.kill)
+                await asyncio.sleep(self.random.uniform(0, 0.5))
+                await asyncio.to_thread(self.database.server.start)
+                self.kills["postgres"] += 1
+            async with self.killed:
+                self.killed.notify_all()
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file to be uploaded once so many kills have happened."""
+
+    number: int
+    name: str
+    data: bytes
+    after_kills: int
+
+
+def make_file(choices: random.Random, number: int) -> tuple[str, bytes]:
+    """A file of some format and size; no two are alike."""
+    name = f"subject{number}"
+    kind = choices.choice(["md", "md", "txt", "csv", "py", "html", "pdf"])
+    size = choices.randint(1, 30)
+    if kind == "csv":
+        rows = "".join(f"{name} item {row},{row * number},note {row} of {name}\n" for row in range(2 * size))
+        return f"{name}.csv", f"Name,Amount,Note\n{rows}".encode()
+    if kind == "py":
+        functions = "".join(f"def {name}_{part}(value):\n    return value + {part}\n\n\n" for part in range(size))
+        return f"{name}.py", functions.encode()
+    if kind == "html":
+        body = "".join(f"<h2>Part {part}</h2><p>Words of {name} in part {part}.</p>" for part in range(size))
+        return f"{name}.html", f"<!doctype html><html><body>{body}</body></html>".encode()
+    if kind == "pdf":
+        page = [[f"Line {line} of the text about {name} goes on." for line in range(8)]]
+        return f"{name}.pdf", make_pdf([prose_page(f"Page {part} of {name}", page) for part in range(size // 4 + 1)])
+    return f"{name}.{kind}", article(size, name=name).encode()
+
+
+async def upload(world: World, tries: asyncio.Queue[Upload], done: dict[int, int], chaos: Chaos) -> None:
+    """Uploads file after file; one that isn't acknowledged is uploaded again. `done`: number -> document's id."""
+    while not tries.empty():
+        each = tries.get_nowait()
+        await chaos.reached(each.after_kills)
+        try:
+            done[each.number] = await world.upload(each.name, each.data, tenant=OTHER if each.number % 3 == 0 else ACME)
+        except CitewireError:
+            tries.put_nowait(each)
+            await asyncio.sleep(0.1)
+
+
+async def statuses(database: Database, wanted: set[int]) -> dict[int, str]:
+    """The status of each wanted document's version."""
+    async with await psycopg.AsyncConnection.connect(database.dsn("postgres"), autocommit=True) as connection:
+        cursor = await connection.execute(
+            "SELECT document_id, status FROM corpus.versions WHERE document_id = ANY(%s)", (list(wanted),)
+        )
+        return dict(await cursor.fetchall())
+
+
+@pytest.mark.timeout(3000)
+async def test_no_acknowledged_document_is_lost_or_doubled(
+    proof: Proof, tmp_path: Path, print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
+) -> None:
+    choices = proof.random()
+    count = proof.pick(scaled_down=12, full=200)
+    least_kills = proof.pick(scaled_down=6, full=120)
+    files = [make_file(choices, number) for number in range(count)]
+    started = time.perf_counter()
+    with start_embedded_postgres(durable=True) as server:
+        database = Database(server)
+        prepare(database)
+        async with running_embedder_server(SlowModel(window=WINDOW)) as embedder:
+            chaos = Chaos(database, embedder, tmp_path / "worker.log", choices)
+            await chaos.start_worker()
+            try:
+                done = await under_fire(chaos, files, least_kills)
+                await wait_until_ready(chaos, done)
+            finally:
+                if chaos.worker is not None and chaos.worker.returncode is None:
+                    await chaos.kill_worker()
+            chunks, interrupted = await check(database, files, done, tmp_path)
+    print_table(
+        f"Ingest under SIGKILL, seed {proof.seed}",
+        ["uploads", "worker kills", "postgres kills", "interrupted", "ready", "chunks", "seconds"],
+        [
+            [
+                count,
+                chaos.kills["worker"],
+                chaos.kills["postgres"],
+                interrupted,
+                len(done),
+                chunks,
+                round(time.perf_counter() - started),
+            ]
+        ],
+    )
+
+
+def prepare(database: Database) -> None:
+    """Makes the database and its schema."""
+    database.server.create_database(DATABASE)
+    environment = {**os.environ, "CITEWIRE_RETRIEVER_MIGRATE_DSN": database.dsn("postgres")}
+    subprocess.run([sys.executable, "-m", "citewire_retriever", "migrate"], env=environment, check=True, timeout=120)
+
+
+async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kills: int) -> dict[int, int]:
+    """Uploads everything while worker and database are killed again and again."""
+    tries: asyncio.Queue[Upload] = asyncio.Queue()
+    for number, (name, data) in enumerate(files):
+        tries.put_nowait(Upload(number, name, data, number * least_kills // len(files)))
+    done: dict[int, int] = {}
+    stop = asyncio.Event()
+    async with World.open(chaos.database) as world, asyncio.TaskGroup() as group:
+        group.create_task(chaos.run(stop))
+        await asyncio.wait([group.create_task(upload(world, tries, done, chaos)) for _ in range(3)])
+        stop.set()
+    assert len(done) == len(files)
+    return done
+
+
+async def wait_until_ready(chaos: Chaos, done: dict[int, int]) -> None:
+    """Waits until every acknowledged document is ready, with nobody disturbing any more."""
+    wanted = set(done.values())
+    assert len(wanted) == len(done), "two uploads got one document"
+    deadline = time.monotonic() + 300
+    while True:
+        found = await statuses(chaos.database, wanted)
+        waiting = {each: found.get(each, "lost") for each in wanted if found.get(each) != "ready"}
+        if not waiting:
+            return
+        assert not {"failed", "lost"} & set(waiting.values()), waiting
+        assert time.monotonic() < deadline, (waiting, chaos.log.read_text()[-4000:])
+        assert chaos.worker is not None
+        assert chaos.worker.returncode is None, chaos.log.read_text()[-4000:]
+        await asyncio.sleep(0.2)
+
+
+async def check(
+    database: Database, files: Sequence[tuple[str, bytes]], done: dict[int, int], folder: Path
+) -> tuple[int, int]:
+    """Compares every document with an undisturbed run; returns the chunks, and how many were interrupted."""
+    settings = worker_settings(database, "unused")
+    total = 0
+    async with World.open(database) as world:
+        for number, document_id in done.items():
+            name, data = files[number]
+            path = folder / "file"
+            path.write_bytes(data)
+            document = parse(path, name)
+            wanted = await expected_chunks(document, document.title or name, settings)
+            stored = await world.chunks(document_id)
+            assert [describe(row) for row in stored] == [
+                (each.index, each.text, each.section, each.page, each.row, each.start_line, each.char_start)
+                for each in wanted
+            ], name
+            assert await world.text(document_id) == document.text
+            vectors = await world.vectors(document_id)
+            assert [row["chunk_index"] for row in vectors] == [each.index for each in wanted], name
+            assert (await world.document(document_id))["live_version"] == 1
+            total += len(wanted)
+        jobs = await world.rows(
+            "SELECT state, attempts FROM corpus.ingest_jobs WHERE document_id = ANY(%s)", list(done.values())
+        )
+        assert [row["state"] for row in jobs] == ["done"] * len(done)
+        interrupted = sum(row["attempts"] > 1 for row in jobs)
+        assert interrupted, "no kill met a document in work: the proof proves nothing"
+        orphans = await world.rows("SELECT FROM corpus.vectors_1 v LEFT JOIN corpus.chunks c USING (org_id, chunk_id)"
+                                   " WHERE c.chunk_id IS NULL")  # fmt: skip
+        assert orphans == []
+    return total, interrupted
+
+
+def describe(row: dict[str, Any]) -> tuple[object, ...]:
+    names = ("chunk_index", "text", "section", "page_number", "row_number", "start_line", "char_start")
+    return tuple(row[name] for name in names)
