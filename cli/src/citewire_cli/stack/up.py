@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -86,24 +86,34 @@ class _Run:
         """Until a signal or a failure ends it."""
         self._listen()
         self._write_run()
-        life = asyncio.create_task(self._live(), name="life of the stack")
-        stop = asyncio.create_task(self._stop.wait())
         try:
-            await asyncio.wait({life, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if life.done():
-                await life  # raises why the stack cannot be
+            await self._until_stopped(self._supervisor.unless_failed(self._bring_up()), patience=10.0)
+            if not self._stop.is_set():
+                await self._until_stopped(self._greet(), patience=1.0)
+            await self._stop.wait()
         finally:
-            for task in (life, stop):
-                task.cancel()
-            await asyncio.gather(life, stop, return_exceptions=True)
             await self._end()
         return ExitCode.OK
 
-    async def _live(self) -> None:
-        await self._supervisor.unless_failed(self._bring_up())
-        loaded = await self._offer_sample()
-        await self._greet(loaded)
-        await asyncio.Event().wait()
+    async def _until_stopped(self, work: Coroutine[object, object, None], *, patience: float) -> None:
+        """Does `work`, or gives it up as soon as somebody asks to stop.
+
+        Args:
+            work: raises why the stack cannot be.
+            patience: seconds that it gets to clean up. It is cancelled again after them: the HTTP client loses a
+                cancellation that meets the end of its own attempt to connect.
+        """
+        task = asyncio.create_task(work)
+        stop = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop.cancel()
+            while not task.done():
+                task.cancel()
+                await asyncio.wait({task}, timeout=patience)
+        if not task.cancelled():
+            await task
 
     async def _bring_up(self) -> None:
         plan, supervisor, postgres = self._plan, self._supervisor, self._plan.postgres
@@ -171,7 +181,8 @@ class _Run:
         self._reporter.say(f"The sample library is ready ({ready} documents)", event="sample_ready", documents=ready)
         return ready > 0
 
-    async def _greet(self, sample_loaded: bool) -> None:
+    async def _greet(self) -> None:
+        sample_loaded = await self._offer_sample()
         greeting = welcome(self._plan.url, self._options.environ, self._layout, sample_loaded=sample_loaded)
         self._reporter.say(greeting.text, event="welcome", **greeting.facts)
 
