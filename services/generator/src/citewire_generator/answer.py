@@ -34,9 +34,11 @@ class NotFoundGate:
 
     Args:
         sentence: The exact sentence that a not-found answer starts with.
+        paraphrases: Whether to look for paraphrases: not where the text is quoted from documents.
     """
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, *, paraphrases: bool = True) -> None:
+        self._paraphrases = paraphrases
         self._sentence = sentence
         self._normal = _normalise(sentence)
         self._held: str | None = ""
@@ -90,12 +92,16 @@ class NotFoundGate:
         normal = _normalise(held)
         if self._normal.startswith(normal) or normal.startswith(self._normal):
             return True
+        if not self._paraphrases:
+            return False
         words, complete = _words(held), held[-1:].isspace()
         match = match_openers([*words, ""] if complete else words, partial=True)
         return match.open or (bool(match.full) and _TURNS.search(normal, _preamble_end(normal)) is None)
 
     def _is_not_found(self, sentence: str) -> bool:
-        return len(sentence) <= MAX_HELD and (_normalise(sentence) == self._normal or is_not_found(sentence))
+        if _normalise(sentence) == self._normal:
+            return True
+        return self._paraphrases and len(sentence) <= MAX_HELD and is_not_found(sentence)
 
     def _replace(self, rest: str) -> str:
         self._held, self.not_found = None, True

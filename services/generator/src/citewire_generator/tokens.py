@@ -7,6 +7,10 @@ the providers' own counts; on dense code and digits it is too low by up to a thi
 (`packing.MARGIN`).
 """
 
+from collections.abc import Iterable
+
+from citewire_generator.model import Message
+
 ASCII_BYTES_PER_TOKEN = 4
 OTHER_BYTES_PER_TOKEN = 3
 MESSAGE_OVERHEAD = 4
@@ -21,3 +25,8 @@ def estimate_tokens(text: str) -> int:
     ascii_bytes = len(text.encode("ascii", "ignore"))
     quarters = ascii_bytes * OTHER_BYTES_PER_TOKEN + (total - ascii_bytes) * ASCII_BYTES_PER_TOKEN
     return -(-quarters // (ASCII_BYTES_PER_TOKEN * OTHER_BYTES_PER_TOKEN))
+
+
+def estimate_messages(messages: Iterable[Message]) -> int:
+    """Estimates the tokens of a prompt."""
+    return sum(estimate_tokens(message.content) + MESSAGE_OVERHEAD for message in messages)

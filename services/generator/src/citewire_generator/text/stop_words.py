@@ -8,7 +8,7 @@ a about above after again against all also am an and any are aren as at be becau
 but by can could did didn do does doesn doing don down during each either else ever few for from further had has hasn
 have haven having he her here hers herself him himself his how i if in into is isn it its itself just let ll may me
 might mine more most much must my myself neither no nor not now of off on once only or other our ours ourselves out
-over own per please re same say says shall she should since so some such tell than that the their theirs them
+over own per please re said same say says shall she should since so some such tell than that the their theirs them
 themselves then there these they this those through to too under until up upon us ve very via was wasn we were weren
 what when where whether which while who whom whose why will with within without won would you your yours yourself s t d
 m
@@ -51,4 +51,13 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS = words_of(" ".join((_ENGLISH, _GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH)))
+STOP_WORDS_BY_LANGUAGE = {
+    "en": words_of(_ENGLISH),
+    "de": words_of(_GERMAN),
+    "fr": words_of(_FRENCH),
+    "es": words_of(_SPANISH),
+    "it": words_of(_ITALIAN),
+    "pt": words_of(_PORTUGUESE),
+    "nl": words_of(_DUTCH),
+}
+STOP_WORDS = frozenset[str]().union(*STOP_WORDS_BY_LANGUAGE.values())

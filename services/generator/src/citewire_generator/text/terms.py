@@ -50,6 +50,11 @@ def content_keys(text: str) -> set[str]:
     return {term.key for term in _terms(text) if not term.stop}
 
 
+def words(text: str) -> list[str]:
+    """Returns the words of a text as they are written, numbers left out."""
+    return [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "number"]
+
+
 def _terms(text: str) -> Iterator[Term]:
     previous_end = 0
     sentence_start = True

@@ -1,0 +1,86 @@
+"""What a chat provider is to the rest of the service, and the values that travel between them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+from citewire_generator.model import (
+    AnswerPolicy,
+    FinishReason,
+    Message,
+    ModelInfo,
+    PackedPassage,
+    Suggestions,
+    SuggestRequest,
+    Usage,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatTask:
+    """One answer to write.
+
+    A language model reads `messages`; a provider without one reads the question and the packed passages that the
+    messages were made of.
+    """
+
+    model: str
+    messages: tuple[Message, ...]
+    question: str = ""
+    packed: tuple[PackedPassage, ...] = ()
+    policy: AnswerPolicy = field(default_factory=AnswerPolicy)
+    max_completion_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What has arrived since the last event: texts in order, at least one, none of them empty."""
+
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The provider's own end of the stream. A stream that stops without one is an error of the provider's."""
+
+    finish_reason: FinishReason
+    usage: Usage | None = None
+    """None if the provider didn't report it."""
+    not_found: bool = False
+    """True if the provider knows that it found no answer."""
+
+
+class ChatProvider(ABC):
+    """Writes answers.
+
+    Implementations raise `citewire_kit.errors` whose text holds nothing of the provider's. Closing the generator that
+    `stream` returns stops the work behind it at once, a remote call's socket included.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The provider's name, as requests and metrics spell it."""
+
+    @property
+    @abstractmethod
+    def models(self) -> tuple[ModelInfo, ...]:
+        """Its models, the default first."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether text leaves this process: then a call counts as an attempt."""
+        return any(model.remote for model in self.models)
+
+    @abstractmethod
+    def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        """Writes one answer: deltas, then exactly one `End`."""
+
+    @abstractmethod
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        """Suggests questions that the passages answer."""
+
+    async def close(self) -> None:
+        """Frees what the provider holds."""
+        return

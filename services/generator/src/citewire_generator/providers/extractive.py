@@ -1,0 +1,212 @@
+"""Answers without a language model: the sentences of the passages that fit the question best, word for word.
+
+Deterministic. Whether anything fits is decided by a threshold that was derived from measured score distributions; see
+`text/weights.py`.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from citewire_generator.model import (
+    AnswerPolicy,
+    FinishReason,
+    MarkerStyle,
+    ModelInfo,
+    PackedPassage,
+    Suggestions,
+    SuggestRequest,
+    Usage,
+)
+from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+from citewire_generator.suggestions import suggest_from_passages
+from citewire_generator.text.questions import read_question
+from citewire_generator.text.scoring import Candidate, Scored, Source, answer_score, rank, score_units
+from citewire_generator.text.sentences import UnitKind, looks_like_code
+from citewire_generator.text.stop_words import words_of
+from citewire_generator.text.terms import normalise, words
+from citewire_generator.text.weights import Weights, load_weights
+from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
+
+PROVIDER: Final = "extractive"
+MODEL: Final = "extractive"
+MAX_QUOTES: Final = 3
+"""Units that are quoted at most."""
+MAX_READ: Final = 40
+"""Passages that are read closely; of more, those that share most words with the question."""
+SUGGESTED: Final = 3
+_BATCH: Final = 8
+"""Words in a message after the first: one would cost a message each, and nothing makes us wait."""
+_SAME: Final = 0.8
+"""Share of common words from which two units say the same: chunks overlap, and documents repeat themselves."""
+_CODE_SUFFIXES: Final = words_of(
+    """
+    .bash .c .cc .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .pl .proto .ps1 .py .r .rb .rs .scala .sh .sql
+    .swift .ts .tsx .vue .zig
+    """
+)
+_WORD = re.compile(r"\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """An answer, whole."""
+
+    text: str
+    found: bool
+
+
+class Extractive(ChatProvider):
+    """Quotes."""
+
+    def __init__(self, weights: Weights | None = None) -> None:
+        self._weights = weights or load_weights()
+
+    @property
+    def name(self) -> str:
+        """`extractive`."""
+        return PROVIDER
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """One, of the same name; it has no window and no limit."""
+        return (ModelInfo(PROVIDER, MODEL, remote=False),)
+
+    async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        """Streams the answer word by word, as fast as it is taken."""
+        # In a thread: a thousand passages take a while, and other streams go on meanwhile.
+        answer = await asyncio.to_thread(quote, task.question, task.packed, task.policy, self._weights)
+        texts = _WORD.findall(answer.text)
+        kept = _within(texts, task.max_completion_tokens)
+        for start, end in _batches(kept):
+            yield Delta(tuple(texts[start:end]))
+        reason = FinishReason.STOP if kept == len(texts) else FinishReason.LENGTH
+        yield End(reason, Usage(), not_found=not answer.found)
+
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        """Suggests questions about the passages' topics."""
+        del model
+        questions = await asyncio.to_thread(
+            suggest_from_passages,
+            request.passages,
+            request.count,
+            avoid=request.question,
+            language=request.language,
+        )
+        return Suggestions(questions)
+
+
+def quote(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy, weights: Weights) -> Quoted:
+    """Answers a question by quoting from the packed passages."""
+    read = _shortlist(question, packed)
+    scored = score_units(read_question(question), [_source(one) for one in read])
+    ranked = rank(scored, weights.unit)
+    if not ranked or answer_score(scored, ranked[0][1], weights) < 0:
+        return Quoted(_not_found(question, packed, policy), found=False)
+    chosen = _choose(ranked, weights)
+    return Quoted(_compose(scored, chosen, read, policy.marker_style), found=True)
+
+
+def _shortlist(question: str, packed: tuple[PackedPassage, ...]) -> list[PackedPassage]:
+    if len(packed) <= MAX_READ:
+        return list(packed)
+    # Beginnings of words, so that most forms of a word are found without taking each text apart.
+    wanted = {normalise(word)[:5] for word in words(question) if len(word) > 2}
+
+    def fits(one: PackedPassage) -> float:
+        text = one.text.casefold()
+        return sum(1 for word in wanted if word in text) + len(wanted) * (one.passage.similarity or 0.0)
+
+    best = sorted(packed, key=lambda one: (-fits(one), one.number))[:MAX_READ]
+    return sorted(best, key=lambda one: one.number)
+
+
+def _source(one: PackedPassage) -> Source:
+    passage = one.passage
+    code = PurePosixPath(passage.file_name).suffix.lower() in _CODE_SUFFIXES or looks_like_code(one.text)
+    headings = "\n".join((passage.title, passage.file_name, passage.section))
+    return Source(one.text, headings, passage.similarity, code=code)
+
+
+def _choose(ranked: list[tuple[float, Candidate]], weights: Weights) -> list[Candidate]:
+    """The best unit, and those close behind it that say something else; passages by their best unit, then in order."""
+    chosen: list[Candidate] = []
+    for score, candidate in ranked:
+        if len(chosen) == MAX_QUOTES or score < ranked[0][0] - weights.unit_margin:
+            break
+        if not any(_same(candidate.keys, other.keys) for other in chosen):
+            chosen.append(candidate)
+    places = {candidate.source: place for place, candidate in reversed(list(enumerate(chosen)))}
+    return sorted(chosen, key=lambda candidate: (places[candidate.source], candidate.order))
+
+
+def _same(one: frozenset[str], other: frozenset[str]) -> bool:
+    smaller = min(len(one), len(other))
+    return smaller > 0 and len(one & other) >= _SAME * smaller
+
+
+def _compose(scored: Scored, chosen: list[Candidate], read: list[PackedPassage], style: MarkerStyle) -> str:
+    """Sentences that follow one another make a paragraph; a row or a piece of code stands alone."""
+    blocks: list[str] = []
+    in_paragraph = False
+    for candidate in chosen:
+        text = scored.sources[candidate.source].text[candidate.unit.start : candidate.unit.end]
+        marker = _marker(style, read[candidate.source].number)
+        kind = candidate.unit.kind
+        shown = _shown(text, kind)
+        if marker:
+            shown += ("\n" if kind is UnitKind.CODE else " ") + marker
+        if kind is UnitKind.SENTENCE and in_paragraph:
+            blocks[-1] += f" {shown}"
+        else:
+            blocks.append(shown)
+        in_paragraph = kind is UnitKind.SENTENCE
+    return "\n\n".join(blocks)
+
+
+def _shown(text: str, kind: UnitKind) -> str:
+    if kind is UnitKind.SENTENCE:
+        return " ".join(text.split())
+    if kind is UnitKind.CODE:
+        if text.lstrip().startswith(("```", "~~~")):
+            return text
+        longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+        fence = "`" * (longest + 1)
+        return f"{fence}\n{text}\n{fence}"
+    lines = [line.strip().strip("|").strip() for line in text.splitlines()]
+    return "\n".join(f"- {line}" for line in lines if line) if len(lines) > 1 else lines[0]
+
+
+def _marker(style: MarkerStyle, number: int) -> str:
+    if style is MarkerStyle.REF:
+        return f"[ref:{number}]"
+    return f"[SOURCE {number}]" if style is MarkerStyle.SOURCE else ""
+
+
+def _not_found(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy) -> str:
+    if not policy.suggest_on_not_found or not packed:
+        return policy.not_found_sentence
+    passages = [one.passage for one in packed]
+    questions = suggest_from_passages(passages, SUGGESTED, avoid=question, language=policy.answer_language)
+    return "\n".join([policy.not_found_sentence, "", *(f"- {one}" for one in questions)]).rstrip()
+
+
+def _within(texts: list[str], max_tokens: int | None) -> int:
+    """How many words fit into a limit of tokens."""
+    if max_tokens is None:
+        return len(texts)
+    chars = 0
+    for count, text in enumerate(texts):
+        chars += len(text)
+        if chars > max_tokens * ASCII_BYTES_PER_TOKEN:
+            return count
+    return len(texts)
+
+
+def _batches(count: int) -> list[tuple[int, int]]:
+    """The first word alone, so that it comes at once; the others in small groups."""
+    starts = [0, *range(1, count, _BATCH)]
+    return [(start, min(end, count)) for start, end in zip(starts, [*starts[1:], count], strict=True) if start < count]

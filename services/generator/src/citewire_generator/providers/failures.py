@@ -1,0 +1,190 @@
+"""What goes wrong with a remote provider, as errors that clients may see.
+
+No text of the provider's gets into them. It is logged, shortened and without the key: it says what an operator has to
+know (which parameter, which model, which limit).
+"""
+
+import email.utils
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from citewire_kit.errors import (
+    CitewireError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    ResourceExhausted,
+    Unavailable,
+)
+
+MAX_LOGGED = 300
+_MAX_RETRY_AFTER = 3600.0
+_OVERFLOW_CODES = frozenset({"context_length_exceeded", "context_window_exceeded", "string_above_max_length"})
+_OVERFLOW_TEXTS = (
+    "maximum context length",
+    "context window",
+    "context length",
+    "too many tokens",
+    "prompt is too long",
+)
+_RATE_CODES = frozenset({"rate_limit_exceeded", "insufficient_quota", "rate_limit_error", "requests", "tokens"})
+_AUTH_CODES = frozenset({"invalid_api_key", "authentication_error", "permission_error", "invalid_authentication"})
+_SERVER_CODES = frozenset(
+    {
+        "server_error", "overloaded_error", "api_error", "internal_server_error", "service_unavailable",
+        "internal_error", "timeout",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderComplaint:
+    """An error object of the provider's: for classification and the log, not for clients."""
+
+    code: str = ""
+    type: str = ""
+    text: str = ""
+
+    def shown(self, secret: str) -> str:
+        """The text for the log: one line, short, without the key."""
+        text = " ".join(self.text.split())
+        if secret:
+            text = text.replace(secret, "[key]")
+        return text[:MAX_LOGGED]
+
+    @property
+    def is_content_filter(self) -> bool:
+        """Whether the provider's filter refused the prompt."""
+        return "content_filter" in (self.code, self.type) or self.code == "content_policy_violation"
+
+
+def read_complaint(body: bytes | object) -> ProviderComplaint:
+    """Reads an error body, or the error object of a stream, in the shapes that providers use."""
+    parsed: object = body
+    if isinstance(body, bytes):
+        try:
+            parsed = json.loads(body)
+        except ValueError:
+            return ProviderComplaint(text=body[:1000].decode("utf-8", "replace"))
+    fields = as_mapping(parsed)
+    inner: object = fields.get("error", fields)
+    if isinstance(inner, str):
+        return ProviderComplaint(text=inner)
+    error = as_mapping(inner)
+    text = error.get("message") or error.get("detail") or ""
+    return ProviderComplaint(
+        code=str(error.get("code") or ""), type=str(error.get("type") or ""), text=text if isinstance(text, str) else ""
+    )
+
+
+def from_status(
+    status: int, complaint: ProviderComplaint, provider: str, headers: Mapping[str, str] | None = None
+) -> CitewireError:
+    """Turns an HTTP status of the provider's into an error."""
+    metadata = {"provider": provider, "status": str(status)}
+    retry_after = read_retry_after(headers or {})
+    if status in {401, 403}:
+        return FailedPrecondition(
+            "the model provider refused the credentials", reason="PROVIDER_AUTH", metadata=metadata
+        )
+    if status in {402, 429}:
+        return ResourceExhausted(
+            "the model provider's rate limit or quota is reached",
+            reason="PROVIDER_RATE_LIMITED",
+            metadata=metadata,
+            retry_after=retry_after,
+        )
+    if status == 408 or status >= 500:
+        return Unavailable(
+            f"the model provider answered with an error ({status})",
+            reason="PROVIDER_UNAVAILABLE",
+            metadata=metadata,
+            retry_after=retry_after if retry_after is not None else 1.0,
+        )
+    if _is_overflow(complaint):
+        return InvalidArgument(
+            "the prompt doesn't fit the model's context window", reason="CONTEXT_TOO_LONG", metadata=metadata
+        )
+    if status == 404:
+        return FailedPrecondition(
+            "the model provider doesn't know this model, or its address is wrong",
+            reason="PROVIDER_REJECTED",
+            metadata=metadata,
+        )
+    return FailedPrecondition(
+        f"the model provider refused the request ({status})", reason="PROVIDER_REJECTED", metadata=metadata
+    )
+
+
+def from_stream(complaint: ProviderComplaint, provider: str) -> CitewireError:
+    """Turns an error object inside a stream that began with 200 into an error, by what it says of itself."""
+    codes = {complaint.code, complaint.type}
+    for status, known in ((401, _AUTH_CODES), (429, _RATE_CODES), (503, _SERVER_CODES)):
+        if codes & known:
+            return from_status(status, complaint, provider)
+    if complaint.code.isdecimal() and 400 <= int(complaint.code) < 600:
+        return from_status(int(complaint.code), complaint, provider)
+    if _is_overflow(complaint):
+        return from_status(400, complaint, provider)
+    return Unavailable(
+        "the model provider reported an error in the middle of the answer",
+        reason="PROVIDER_STREAM_BROKEN",
+        metadata={"provider": provider},
+    )
+
+
+def stream_broken(what: str) -> Unavailable:
+    """The stream can't be understood, or ended before its end."""
+    return Unavailable(f"the model provider's stream broke: {what}", reason="PROVIDER_STREAM_BROKEN")
+
+
+def unreachable(provider: str) -> Unavailable:
+    """No connection, or one that was lost before the answer began."""
+    return Unavailable(
+        "the model provider can't be reached",
+        reason="PROVIDER_UNAVAILABLE",
+        metadata={"provider": provider},
+        retry_after=1.0,
+    )
+
+
+def timed_out(what: str, provider: str, seconds: float) -> DeadlineExceeded:
+    """The provider was silent for too long."""
+    return DeadlineExceeded(
+        f"the model provider {what} in {seconds:g} s", reason="PROVIDER_TIMEOUT", metadata={"provider": provider}
+    )
+
+
+def read_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Reads `retry-after-ms` or `Retry-After` (seconds or a date) as seconds from now; None if absent or senseless."""
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = lower.get(name, "").strip()
+        try:
+            seconds = float(value) * scale
+        except ValueError:
+            parsed = email.utils.parsedate_tz(value) if value else None
+            if parsed is None:
+                continue
+            seconds = email.utils.mktime_tz(parsed) - time.time()
+        if 0 <= seconds < float("inf"):
+            return min(seconds, _MAX_RETRY_AFTER)
+    return None
+
+
+def as_list(value: object) -> list[object]:
+    """A JSON array as a list; empty for anything else."""
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """A JSON object as a mapping; empty for anything else, so that reading on finds nothing."""
+    return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _is_overflow(complaint: ProviderComplaint) -> bool:
+    text = complaint.text.lower()
+    return complaint.code in _OVERFLOW_CODES or any(phrase in text for phrase in _OVERFLOW_TEXTS)

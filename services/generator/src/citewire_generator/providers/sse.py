@@ -1,0 +1,81 @@
+"""Server-sent events from raw bytes, whatever the chunks are that the bytes arrive in."""
+
+from citewire_generator.providers.failures import stream_broken
+
+MAX_LINE = 4 * 1024 * 1024
+"""Longest line in bytes; a longer one is no event but a fault."""
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseDecoder:
+    """Takes bytes and gives the data of each event.
+
+    Follows the WHATWG rules: lines end with LF, CR LF or CR; a blank line ends an event; `data:` lines of one event are
+    joined; comments and other fields are skipped. Lines are cut before bytes are decoded, so that a chunk may end
+    inside a character or between CR and LF.
+    """
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        self._rest_size = 0
+        self._data: list[bytes] = []
+        self._after_cr = False
+        self._started = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Takes the next bytes and returns the data of the events that they complete.
+
+        Raises:
+            Unavailable: A line is longer than `MAX_LINE`.
+        """
+        if self._after_cr and chunk:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._keep(chunk)
+            return []
+        # splitlines of bytes knows LF, CR LF and CR, and nothing else.
+        lines = (b"".join(self._rest) + chunk).splitlines(keepends=True)
+        self._rest.clear()
+        self._rest_size = 0
+        if lines[-1][-1:] not in b"\r\n":
+            self._keep(lines.pop())
+        elif lines[-1].endswith(b"\r"):
+            self._after_cr = True
+        events: list[bytes] = []
+        for line in lines:
+            self._line(line.rstrip(b"\r\n"), events)
+        return events
+
+    def finish(self) -> list[bytes]:
+        """Returns the event that the stream's end left without its blank line, if there is one.
+
+        The rules would drop it. Some servers leave the last blank line out, and whoever reads the data sees whether it
+        is whole.
+        """
+        events: list[bytes] = []
+        if self._rest:
+            self._line(b"".join(self._rest), events)
+            self._rest.clear()
+        self._line(b"", events)
+        return events
+
+    def _keep(self, part: bytes) -> None:
+        self._rest.append(part)
+        self._rest_size += len(part)
+        if self._rest_size > MAX_LINE:
+            raise stream_broken("a line of the stream is too long")
+
+    def _line(self, line: bytes, events: list[bytes]) -> None:
+        if not self._started:
+            self._started = True
+            line = line.removeprefix(_BOM)
+        if not line:
+            if self._data:
+                events.append(b"\n".join(self._data))
+                self._data.clear()
+        elif line.startswith(b"data:"):
+            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+        elif line == b"data":
+            self._data.append(b"")

@@ -1,0 +1,57 @@
+# ruff: noqa: N802, D102 - the RPCs' names are those of the proto, and their descriptions are there
+"""The gRPC face of the generator: converts, calls the domain, converts back. Errors are kit's interceptors' work."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, NoReturn, TypeAlias
+
+import grpc
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
+
+from citewire_generator.converters import from_event, from_models, from_suggestions, to_request, to_suggest
+from citewire_generator.service import Generator
+from citewire_kit.errors import Unimplemented
+from citewire_kit.streams import track_stream
+
+SERVICE_NAME = "citewire.generator.v1.GeneratorService"
+DIALECT = "grpc"
+"""What the streams' metrics call this wire format."""
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the type stubs
+
+
+class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
+    """Serves `citewire.generator.v1.GeneratorService`; the RPCs are described in its proto."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+
+    async def Generate(
+        self, request: pb.GenerateRequest, context: Context
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
+        with track_stream(DIALECT):
+            async with aclosing(self._generator.generate(to_request(request))) as events:
+                async for event in events:
+                    yield from_event(event)
+
+    async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
+        _not_yet("deciding whether to retrieve")
+
+    async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:
+        _not_yet("assessing an answer")
+
+    async def Rewrite(self, request: pb.RewriteRequest, context: Context) -> pb.RewriteResponse:
+        _not_yet("rewriting a question")
+
+    async def SuggestQuestions(
+        self, request: pb.SuggestQuestionsRequest, context: Context
+    ) -> pb.SuggestQuestionsResponse:
+        return from_suggestions(await self._generator.suggest(to_suggest(request)))
+
+    async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
+        return from_models(self._generator.models())
+
+
+def _not_yet(what: str) -> NoReturn:
+    raise Unimplemented(f"{what} is not available yet", reason="NOT_IMPLEMENTED")

@@ -1,0 +1,193 @@
+"""Questions that passages answer: read from a model's text, or made from the passages' topics."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+from citewire_generator.model import Passage
+from citewire_generator.packing import defuse
+from citewire_generator.text.languages import detect_language, language_code, question_about
+from citewire_generator.text.questions import read_question
+from citewire_generator.text.scoring import Source, answer_score, rank, score_units
+from citewire_generator.text.terms import Term, content_keys, terms
+from citewire_generator.text.weights import load_weights
+
+MAX_QUESTION = 200
+"""Longest suggested question in code points."""
+MAX_READ = 12
+"""Passages whose topics are looked at."""
+MAX_TRIED = 24
+"""Topics for which it is checked that the passages answer."""
+
+_FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
+_BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
+_QUOTES = " \t\"'“”«»*_`"
+_SENTENCE_END = re.compile(r"[.!?:;\n•|()\[\]“”\"]")
+
+
+def read_questions(text: str, count: int, *, avoid: str = "") -> tuple[str, ...]:
+    """Reads a model's questions: a JSON list (fenced, or inside an object), or lines with or without bullets.
+
+    Args:
+        text: What the model wrote.
+        count: How many at most.
+        avoid: A question that isn't repeated.
+    """
+    fenced = _FENCE.search(text)
+    body = fenced.group(1) if fenced else text
+    lines = _from_json(body) or body.splitlines()
+    return _distinct((_clean(line) for line in lines), count, avoid)
+
+
+def suggest_from_passages(
+    passages: Sequence[Passage], count: int, *, avoid: str = "", language: str = ""
+) -> tuple[str, ...]:
+    """Makes questions from what passages are about: their sections, the names and the terms that recur.
+
+    Each is checked the way an answer would be: none is suggested that the passages wouldn't answer.
+
+    Args:
+        passages: Best first.
+        count: How many at most; fewer if the passages hold fewer topics.
+        avoid: The question that found no answer: its own topic isn't suggested.
+        language: Name or code; empty, or one that isn't known, means the passages'.
+    """
+    read = passages[:MAX_READ]
+    code = language_code(language) if language else None
+    code = code or detect_language(" ".join(passage.text[:600] for passage in read))
+    avoided = content_keys(avoid)
+    sources = [Source(one.text, " ".join((one.title, one.file_name, one.section))) for one in read]
+    questions: list[str] = []
+    used: set[str] = set()
+    for topic in _topics(read)[:MAX_TRIED]:
+        keys = content_keys(topic.text)
+        if not keys or keys <= avoided or len(keys & used) * 2 > len(keys):
+            continue
+        question = question_about(topic.text, topic.where, code)
+        if len(question) > MAX_QUESTION or not _is_answered(question, sources):
+            continue
+        used |= keys
+        questions.append(question)
+        if len(questions) == count:
+            break
+    return _distinct(questions, count, avoid)
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    text: str
+    where: str
+
+
+def _topics(passages: Sequence[Passage]) -> list[_Topic]:
+    """Sections first, for their author named them; then names and recurring pairs of words, by frequency."""
+    several = len({passage.document_id for passage in passages}) > 1
+    topics: dict[str, _Topic] = {}
+    for passage in passages:
+        where = _tidy(passage.title) or _tidy(passage.file_name)
+        section = _tidy(passage.section.rsplit(" > ", 1)[-1])
+        if section and section.casefold() != where.casefold() and _is_topic(section):
+            topics.setdefault(section.casefold(), _Topic(section, where if several else ""))
+    counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
+    for passage in passages:
+        text = defuse(passage.text)
+        for phrase in {*_names(text), *_pairs(text)}:
+            key = phrase.casefold()
+            counts[key] += 1 + phrase[0].isupper()
+            spelled.setdefault(key, phrase)
+    for key, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        topics.setdefault(key, _Topic(spelled[key], ""))
+    return list(topics.values())
+
+
+def _names(text: str) -> Iterable[str]:
+    """Runs of up to four words that are written like names, and names of one longer word."""
+    run: list[Term] = []
+    for term in [*terms(text), None]:
+        capital = term is not None and not term.stop and text[term.start].isupper()
+        joined = term is not None and run and text[run[-1].end : term.start] in {" ", "-", "’s ", "'s "}
+        if term is not None and capital and joined and len(run) < 4:
+            run.append(term)
+            continue
+        # A capital alone may only start a sentence.
+        if len(run) > 1 or (run and run[0].name and run[0].end - run[0].start >= 4):
+            yield text[run[0].start : run[-1].end]
+        run = [term] if term is not None and capital else []
+
+
+def _pairs(text: str) -> Iterable[str]:
+    """Two topic words next to one another that recur in the text."""
+    found = terms(text)
+    counts: Counter[tuple[str, str]] = Counter()
+    spelled: dict[tuple[str, str], str] = {}
+    for first, second in pairwise(found):
+        if first.stop or second.stop or first.number or second.number or text[first.end : second.start] != " ":
+            continue
+        if min(first.end - first.start, second.end - second.start) < 3:
+            continue
+        pair = (first.key, second.key)
+        counts[pair] += 1
+        spelled.setdefault(pair, text[first.start : second.end])
+    return [spelled[pair] for pair, count in counts.items() if count >= 2]
+
+
+def _is_answered(question: str, sources: Sequence[Source]) -> bool:
+    scored = score_units(read_question(question), sources)
+    weights = load_weights()
+    ranked = rank(scored, weights.unit)
+    return bool(ranked) and answer_score(scored, ranked[0][1], weights) >= 0
+
+
+def _is_topic(text: str) -> bool:
+    return 3 <= len(text) <= 80 and any(not term.stop and not term.number for term in terms(text))
+
+
+def _tidy(text: str) -> str:
+    text = " ".join(defuse(text).split()).strip(" #*_`")
+    return re.sub(r"^(?:\d{1,2}[.)])+\d{0,2}\s+", "", text)
+
+
+def _from_json(body: str) -> list[str]:
+    start = min((index for index in (body.find("["), body.find("{")) if index >= 0), default=-1)
+    if start < 0:
+        return []
+    try:
+        parsed: object = json.JSONDecoder().raw_decode(body[start:])[0]
+    except ValueError:
+        return []
+    if isinstance(parsed, dict):
+        for value in cast("dict[str, object]", parsed).values():
+            if isinstance(value, list):
+                parsed = cast("list[object]", value)
+                break
+    found: list[str] = []
+    for item in cast("list[object]", parsed) if isinstance(parsed, list) else []:
+        value = next(iter(cast("dict[str, object]", item).values()), "") if isinstance(item, dict) else item
+        if isinstance(value, str):
+            found.append(value)
+    return found
+
+
+def _clean(line: str) -> str:
+    line = " ".join(_BULLET.sub("", line).split()).strip(_QUOTES).rstrip(",").strip(_QUOTES)
+    return line if line.endswith(("?", "？", "؟")) and len(line) <= MAX_QUESTION else ""
+
+
+def _distinct(lines: Iterable[str], count: int, avoid: str) -> tuple[str, ...]:
+    seen = {_compared(avoid)}
+    found: list[str] = []
+    for line in lines:
+        key = _compared(line)
+        if line and key and key not in seen and len(found) < count:
+            seen.add(key)
+            found.append(line)
+    return tuple(found)
+
+
+def _compared(text: str) -> str:
+    return re.sub(r"\W+", " ", text).casefold().strip()
