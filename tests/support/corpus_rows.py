@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -42,6 +43,7 @@ class CorpusRows:
     """Writes as the owner of the database, whom row-level security doesn't bind (a superuser)."""
 
     def __init__(self, dsn: str, *, dimensions: int, model: str = MODEL, revision: str = REVISION) -> None:
+        self.dsn = dsn
         self._connection = psycopg.connect(dsn, autocommit=True)
         self.dimensions = dimensions
         self.space_id = self.add_space(model, revision, dimensions)
@@ -154,6 +156,22 @@ class CorpusRows:
             for chunk_id, vector in zip(chunk_ids, vectors, strict=True):
                 literal = "[" + ",".join(f"{value:.6g}" for value in vector) + "]"
                 copy.write_row((org, chunk_id, document_id, version, literal))
+
+    @contextmanager
+    def bulk(self) -> Generator[None]:
+        """Loads what the block puts before the graph is built: a build is much faster than as many insertions."""
+        index = sql.Identifier("corpus", f"vectors_{self.space_id}_by_likeness")
+        self._connection.execute(sql.SQL("DROP INDEX {}").format(index))
+        self._connection.execute("SET session_replication_role = replica")  # what is put refers to what is there
+        yield
+        self._connection.execute("SET session_replication_role = origin")
+        self._connection.execute(
+            sql.SQL("CREATE INDEX {} ON {} USING hnsw (embedding halfvec_cosine_ops)").format(
+                sql.Identifier(f"vectors_{self.space_id}_by_likeness"),
+                sql.Identifier("corpus", f"vectors_{self.space_id}"),
+            )
+        )
+        self._connection.execute("ANALYZE")
 
     def publish(self, org: str, document_id: int, version: int, *, chunks: int, tokens: int) -> None:
         """Makes a version the live one."""

@@ -1,0 +1,267 @@
+"""Dense search against numpy's exact answer: several tenants, scopes, both ways, and the plans that Postgres makes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import psycopg
+import pytest
+from numpy.typing import NDArray
+from psycopg import sql
+from psycopg_pool import AsyncConnectionPool
+
+from citewire_kit.postgres import Pool, open_pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.filters import comparison
+from citewire_retriever.model import Scope, SearchQuery, Space
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.tuning import SearchTuning
+from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+DIMENSIONS = 32
+SPACE = Space(MODEL, REVISION, DIMENSIONS)
+ALWAYS_INDEX = SearchTuning(exact_chunks=0, exact_chunks_per_candidate=0)
+DEFAULT = SearchTuning()
+
+
+def partition_mate(org: str, dsn: str) -> str:
+    """The name of another organisation whose vectors share a partition with those of `org`."""
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(
+            "SELECT 'mate' || n FROM generate_series(1, 1000) n, (SELECT 'corpus.vectors_1'::regclass AS parent) p"
+            " WHERE EXISTS (SELECT FROM generate_series(0, 15) r"
+            "  WHERE satisfies_hash_partition(p.parent, 16, r, 'mate' || n)"
+            "  AND satisfies_hash_partition(p.parent, 16, r, %s::text)) LIMIT 1",
+            (org,),
+        ).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What was put, for numpy to search."""
+
+    vectors: Vectors
+    """A row per chunk, of length 1."""
+    chunk_ids: NDArray[np.int64]
+    document_ids: NDArray[np.int64]
+
+    def nearest(self, query: Vectors, top_k: int, keep: NDArray[np.bool_] | None = None) -> list[int]:
+        """The exact answer among the rows to keep."""
+        scores = self.vectors @ query
+        if keep is not None:
+            scores = np.where(keep, scores, -np.inf)
+        order = np.argsort(-scores, kind="stable")[:top_k]
+        return [int(self.chunk_ids[index]) for index in order if scores[index] > -np.inf]
+
+
+def clustered(random: np.random.Generator, count: int) -> Vectors:
+    """Vectors that lie as embeddings do: around some centres, on fewer dimensions than they have."""
+    basis = np.random.default_rng(0).normal(size=(8, DIMENSIONS))
+    centres = np.random.default_rng(1).normal(size=(40, 8))
+    points = centres[random.integers(0, len(centres), count)] + 0.5 * random.normal(size=(count, 8))
+    vectors = points @ basis + 0.1 * random.normal(size=(count, DIMENSIONS))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401
+    """Puts documents of `each` chunks; every third one has the tag `third`."""
+    chunk_ids: list[int] = []
+    document_ids: list[int] = []
+    for number, start in enumerate(range(0, len(vectors), each)):
+        part = vectors[start : start + each]
+        tags = ["third"] if number % 3 == 0 else []
+        document_id, chunks = rows.add(NewDocument(org, part, tags=tags, **fields))
+        chunk_ids += chunks
+        document_ids += [document_id] * len(chunks)
+    return Library(vectors, np.array(chunk_ids), np.array(document_ids))
+
+
+@pytest.fixture
+def rows(database: Database) -> Iterator[CorpusRows]:
+    with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS) as made:
+        yield made
+
+
+@pytest.fixture
+async def pool(database: Database) -> AsyncIterator[Pool]:
+    pool = await open_pool(database.dsn("citewire_corpus"), name="test")
+    yield pool
+    await pool.close()
+
+
+def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401
+    values: dict[str, Any] = {"scope": Scope(), "space": SPACE, **fields}
+    return SearchQuery(vector=vector.astype("<f4").tobytes(), **values)
+
+
+async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
+    found = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
+    scores = [hit.similarity or 0 for hit in found.ranked]
+    assert scores == sorted(scores, reverse=True)
+    return [hit.chunk.chunk_id for hit in found.ranked], found.exact
+
+
+async def test_exact_search_is_numpys(rows: CorpusRows, pool: Pool) -> None:
+    random = np.random.default_rng(7)
+    libraries = {org: fill(rows, org, clustered(random, 300), each=7) for org in ("acme", "other", "third")}
+    for vector in clustered(random, 20):
+        for org, library in libraries.items():
+            ids, exact = await search(pool, org, query(vector, top_k=15))
+            # Half precision may swap neighbours that are as near as makes no difference.
+            assert exact
+            assert len(ids) == 15
+            assert len(set(ids) & set(library.nearest(vector, 15))) >= 14
+            assert ids[0] == library.nearest(vector, 1)[0]
+
+
+async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: CorpusRows, pool: Pool) -> None:
+    random = np.random.default_rng(8)
+    mate = partition_mate("acme", rows.dsn)
+    with rows.bulk():
+        library = fill(rows, "acme", clustered(random, 3000), each=10)
+        fill(rows, mate, clustered(random, 3000), each=100)
+    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    tagged = np.isin(library.document_ids, np.unique(library.document_ids)[::3])
+    for scope, keep in ((Scope(), None), (third, tagged)):
+        hits = 0
+        vectors = clustered(random, 40)
+        for vector in vectors:
+            ids, exact = await search(pool, "acme", query(vector, scope=scope), ALWAYS_INDEX)
+            assert not exact
+            assert len(ids) == 10
+            hits += len(set(ids) & set(library.nearest(vector, 10, keep)))
+        assert hits / (10 * len(vectors)) >= 0.97, scope
+
+
+async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Pool) -> None:
+    """50 own chunks in one graph with 20,000 nearer ones of another tenant and 500 nearer ones not yet published."""
+    random = np.random.default_rng(9)
+    target = clustered(random, 1)[0]
+    mate = partition_mate("acme", rows.dsn)
+    crowd = target + 0.05 * random.normal(size=(20_000, DIMENSIONS)).astype(np.float32)
+    far = -target + 0.5 * random.normal(size=(50, DIMENSIONS)).astype(np.float32)
+    with rows.bulk():
+        fill(rows, mate, crowd, each=5000)
+        own = fill(rows, "acme", far / np.linalg.norm(far, axis=1, keepdims=True), each=5)
+        fill(rows, "acme", crowd[:500], each=500, live=False)
+    expected = set(own.nearest(target, 10))
+    # By default so few are scanned at once; a graph that is asked all the same gives up among the foreign rows.
+    for tuning in (DEFAULT, replace(ALWAYS_INDEX, max_scan_tuples=5000)):
+        ids, exact = await search(pool, "acme", query(target), tuning)
+        assert (len(ids), exact) == (10, True)
+        assert len(set(ids) & expected) >= 9  # half precision may swap two
+        ids, exact = await search(pool, "acme", query(target, by_document=True), tuning)
+        assert (len(ids), exact) == (10, True)
+    ids, exact = await search(pool, mate, query(target))
+    assert (len(ids), exact) == (10, False)
+
+
+async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> None:
+    random = np.random.default_rng(10)
+    with rows.bulk():
+        library = fill(rows, "acme", clustered(random, 2000), each=4)
+    hits = 0
+    for vector in clustered(random, 20):
+        found = await PostgresSearch(pool, ALWAYS_INDEX).search(
+            Tenant("acme", "user", "pro"), query(vector, by_document=True, top_k=10)
+        )
+        ids = [hit.chunk.document_id for hit in found.ranked]
+        assert len(set(ids)) == 10
+        order = np.argsort(-(library.vectors @ vector))
+        expected = list(dict.fromkeys(int(library.document_ids[index]) for index in order))[:10]
+        hits += len(set(ids) & set(expected))
+    assert hits / 200 >= 0.97
+
+
+async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) -> None:
+    random = np.random.default_rng(11)
+    first = fill(rows, "acme", clustered(random, 20), each=5)
+    store = PostgresSearch(
+        pool, replace(DEFAULT, exact_chunks=50, exact_chunks_per_candidate=0, statistics_seconds=600)
+    )
+    tenant = Tenant("acme", "user", "pro")
+    vector = clustered(random, 1)[0]
+    assert len((await store.search(tenant, query(vector, top_k=200))).ranked) == 20
+    second = fill(rows, "acme", clustered(random, 100), each=5)
+    found = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
+    assert {hit.chunk.chunk_id for hit in found.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
+
+
+class RecordingConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
+    """Remembers the statements that it sends."""
+
+    recorded: list[tuple[sql.Composable | str, Any]] = []  # noqa: RUF012 - one list for the test's connections
+
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401
+        self.recorded.append((query, params))
+        return await super().execute(query, params, **options)
+
+
+@pytest.fixture
+async def explain(database: Database) -> AsyncIterator[Callable[[str, SearchQuery], Awaitable[list[str]]]]:
+    """Searches, then asks Postgres for the plans of the very statements that were sent, as the application's role."""
+    pool = AsyncConnectionPool(
+        database.dsn("citewire_corpus"),
+        connection_class=RecordingConnection,
+        kwargs={"autocommit": True},
+        min_size=1,
+        open=False,
+    )
+    await pool.open()
+    recorded = RecordingConnection.recorded
+
+    async def plans(org: str, wanted: SearchQuery) -> list[str]:
+        recorded.clear()
+        tenant = Tenant(org, "user", "pro")
+        await PostgresSearch(cast("Pool", pool), DEFAULT).search(tenant, wanted)
+        statements = list(recorded)
+        found: list[str] = []
+        async with tenant_transaction(cast("Pool", pool), tenant) as connection:
+            for statement, values in statements:
+                text = statement if isinstance(statement, str) else statement.as_string(connection)
+                if "hnsw.iterative_scan" in text:
+                    await connection.execute(text.encode(), values)
+                if "AS MATERIALIZED" in text:
+                    cursor = await connection.execute(b"EXPLAIN (ANALYZE, COSTS OFF) " + text.encode(), values)
+                    found.append("\n".join(row[0] for row in await cursor.fetchall()))
+        return found
+
+    yield plans
+    await pool.close()
+
+
+async def test_plans_as_the_application_role(
+    rows: CorpusRows, explain: Callable[[str, SearchQuery], Awaitable[list[str]]]
+) -> None:
+    random = np.random.default_rng(12)
+    with rows.bulk():
+        fill(rows, "large", clustered(random, 4000), each=20)
+        fill(rows, "small", clustered(random, 200), each=20)
+    vector = clustered(random, 1)[0]
+    graph = f"using vectors_{rows.space_id}_p"
+
+    [large] = await explain("large", query(vector))
+    assert graph in large
+    assert "embedding_idx" in large
+    assert "Order By: (embedding <=> " in large
+    for plan in (large, *await explain("small", query(vector)), *await explain("large", query(vector, exact=True))):
+        touched = {word for word in plan.replace(")", " ").split() if word.startswith(f"vectors_{rows.space_id}_p")}
+        assert len({name.split("_")[2] for name in touched}) == 1, plan  # one partition of sixteen
+
+    narrowed = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    for plan in (
+        *await explain("small", query(vector)),
+        *await explain("large", query(vector, exact=True)),
+        *await explain("large", query(vector, scope=replace(narrowed, document_ids=(1, 2, 3)))),
+    ):
+        assert "Order By" not in plan
+        assert "Sort Key" in plan
+        assert "Seq Scan" not in plan or "Seq Scan on documents" in plan
