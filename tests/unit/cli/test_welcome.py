@@ -1,0 +1,66 @@
+"""What a newcomer is told once the stack is ready."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from citewire_cli.stack.layout import Layout
+from citewire_cli.stack.provider import EXTRACTIVE, describe_provider
+from citewire_cli.stack.sample import QUESTION
+from citewire_cli.stack.welcome import welcome
+
+DEFAULT = "http://127.0.0.1:8080"
+
+
+def remote(base: str) -> dict[str, str]:
+    return {
+        "CITEWIRE_GENERATOR_PROVIDER": "openai-compatible",
+        "CITEWIRE_GENERATOR_API_BASE": base,
+        "CITEWIRE_GENERATOR_MODEL": "m",
+        "CITEWIRE_GENERATOR_API_KEY": "secret",
+    }
+
+
+@pytest.mark.parametrize(
+    ("environ", "text"),
+    [
+        ({}, EXTRACTIVE),
+        ({"CITEWIRE_GENERATOR_PROVIDER": "extractive"}, EXTRACTIVE),
+        (remote("http://localhost:11434"), "m at http://localhost:11434: no text leaves this machine"),
+        (remote("http://[::1]:1/v1"), "m at http://[::1]:1/v1: no text leaves this machine"),
+        (
+            remote("https://llm.example/v1"),
+            "m at https://llm.example/v1: questions and the passages found are sent to llm.example",
+        ),
+        (
+            remote("http://127.0.0.1.evil.example"),
+            "m at http://127.0.0.1.evil.example: questions and the passages found are sent to 127.0.0.1.evil.example",
+        ),
+    ],
+)
+def test_provider_that_sees_text(environ: dict[str, str], text: str) -> None:
+    assert describe_provider(environ) == text
+    assert "secret" not in describe_provider(environ)
+
+
+def test_lines_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def on_the_path(name: str) -> str:
+        return f"/usr/bin/{name}"
+
+    monkeypatch.setattr(shutil, "which", on_the_path)
+    said = welcome(DEFAULT, {}, Layout(tmp_path), sample_loaded=True)
+    curl = shlex.split(said.facts["curl"])
+    assert curl[:3] == ["curl", "-N", f"{DEFAULT}/v1/chat"]
+    assert json.loads(curl[-1]) == {"question": QUESTION}
+    assert shlex.split(said.facts["ask"]) == ["citewire", "ask", QUESTION]
+    for part in (said.facts["curl"], said.facts["ask"], f"{DEFAULT}/docs", EXTRACTIVE, "Ctrl-C"):
+        assert part in said.text
+    other = welcome("http://127.0.0.1:9999", {}, Layout(tmp_path), sample_loaded=False)
+    assert other.facts["ask"].startswith("CITEWIRE_URL=http://127.0.0.1:9999 citewire ask ")
+    assert QUESTION not in other.text
+    assert "citewire ingest PATH" in other.text
