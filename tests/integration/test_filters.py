@@ -1,0 +1,90 @@
+"""Filters as Postgres answers them, against a second implementation in Python: whatever they are, no error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import numpy as np
+import psycopg
+import pytest
+from hypothesis import given, settings
+from psycopg import sql
+
+from citewire_retriever.filters import Filter
+from citewire_retriever.store.filter_sql import Parameters, filter_condition
+from corpus_rows import CorpusRows, NewDocument
+from embedded_postgres import EmbeddedPostgres
+from filter_oracle import SUBJECTS_METADATA, Subject, any_filter, comparisons, holds
+
+
+def subject(number: int, title: str, moment: str, **fields: str) -> Subject:
+    values = {"file_name": "", "type": "file", "url": "", "collection": "", "owner": "b", **fields}
+    return Subject(
+        title=title,
+        tags=TAGS[number - 1],
+        metadata=SUBJECTS_METADATA[number - 1],
+        created_at=datetime.fromisoformat(moment),
+        id=number,
+        **values,
+    )
+
+
+TAGS: tuple[tuple[str, ...], ...] = ((), ("a", "é"), ("2024",), ("", "a"), ("%",))
+SUBJECTS = (
+    subject(1, "a", "2024-01-01T00:00:00Z"),
+    subject(2, "A", "2024-05-01T12:00:00Z", file_name="ab", type="article", url="2024", collection="a", owner="a"),
+    subject(3, "é", "2024-05-01T12:00:00.5Z", file_name="%", type="capture", url="'", collection="ab", owner="%s"),
+    subject(4, "{}", "2031-01-01T00:00:00Z", file_name="a", type="repository", url="a"),
+    subject(5, "2024", "1999-01-01T00:00:00Z", file_name='"', url="\\", collection="é", owner="null"),
+)
+SELECT = sql.SQL("SELECT d.document_id, {} FROM corpus.documents d WHERE d.org_id = %(org_id)s ORDER BY 1")
+
+
+@pytest.fixture(scope="module")
+def connection(postgres_server: EmbeddedPostgres, migrated_template: str) -> Iterator[psycopg.Connection]:
+    """A database for all examples, with the subjects in it."""
+    name = "test_filters"
+    postgres_server.create_database(name, template=migrated_template)
+    with CorpusRows(postgres_server.dsn(database=name), dimensions=2) as rows:
+        for it in SUBJECTS:
+            document = NewDocument(
+                "acme",
+                np.ones((1, 2), np.float32),
+                title=it.title,
+                file_name=it.file_name,
+                type=it.type,
+                url=it.url,
+                collection=it.collection,
+                owner=it.owner,
+                tags=it.tags,
+                metadata=it.metadata,
+                created_at=it.created_at,
+            )
+            assert rows.add(document)[0] == it.id
+    with psycopg.connect(postgres_server.dsn("citewire_corpus", name)) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', false)")
+        yield connection
+    postgres_server.drop_database(name)
+
+
+def test_every_comparison_means_what_the_grammar_says(connection: psycopg.Connection) -> None:
+    leaves = comparisons()
+    assert len(leaves) > 3000
+    for batch in (leaves[start : start + 100] for start in range(0, len(leaves), 100)):
+        parameters = Parameters()
+        columns = sql.SQL(", ").join([filter_condition(leaf, parameters) for leaf in batch])
+        rows = connection.execute(SELECT.format(columns), {"org_id": "acme", **parameters.values}).fetchall()
+        for (document_id, *answers), it in zip(rows, SUBJECTS, strict=True):
+            assert document_id == it.id
+            wrong = [leaf for leaf, answer in zip(batch, answers, strict=True) if answer is not holds(leaf, it)]
+            assert wrong == [], it
+
+
+@settings(max_examples=150, deadline=None)
+@given(node=any_filter())
+def test_conditions_combine(connection: psycopg.Connection, node: Filter) -> None:
+    parameters = Parameters()
+    statement = SELECT.format(filter_condition(node, parameters))
+    found = connection.execute(statement, {"org_id": "acme", **parameters.values}).fetchall()
+    assert found == [(it.id, holds(node, it)) for it in SUBJECTS]
