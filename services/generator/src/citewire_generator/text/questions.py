@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
 
+from citewire_generator.text.languages import detect_language
 from citewire_generator.text.stop_words import words_of
 from citewire_generator.text.terms import Term, normalise, stem, terms
 
@@ -71,6 +72,7 @@ _FRAME_WORDS = words_of("""
     percent percentage people person place country city location term word refer referred known mean meaning
     describe explain tell find give list example happen way thing something someone use used question answer
     document documents file text passage source page section information detail details
+    dokument dokumente dokumenten documento documentos documenti documenten
 """)
 _FRAME_KEYS = frozenset(stem(word) for word in _FRAME_WORDS)
 """Words that say what kind of thing is asked for; the passage rarely repeats them."""
@@ -113,12 +115,22 @@ def read_question(text: str) -> Question:
     return Question(
         keys=keys,
         weights={key: 0.3 if key in _FRAME_KEYS else 1.0 for key in keys},
-        names=frozenset(term.key for term in content if term.name),
+        names=_names(text, content),
         numbers=frozenset(term.key for term in content if term.number),
         pairs=tuple((a.key, b.key) for a, b in pairwise(content) if a.key != b.key and b.start - a.end <= 12),
         kind=_kind(text),
         every=frozenset(term.key for term in found),
         negated=is_negated(text),
+    )
+
+
+def _names(text: str, content: list[Term]) -> frozenset[str]:
+    """Words written like names; in German every noun is, so there only acronyms count."""
+    german = detect_language(text) == "de"
+    return frozenset(
+        term.key
+        for term in content
+        if term.name and term.key not in _FRAME_KEYS and (not german or text[term.start : term.end].isupper())
     )
 
 

@@ -1,0 +1,217 @@
+"""The extractive provider: quotes, decides, cites, suggests; deterministic."""
+
+import asyncio
+
+import pytest
+
+from citewire_generator.model import (
+    NOT_FOUND_SENTENCE,
+    AnswerPolicy,
+    ContextFormat,
+    FinishReason,
+    MarkerStyle,
+    Passage,
+    SuggestRequest,
+    Usage,
+)
+from citewire_generator.packing import Budget, pack
+from citewire_generator.providers.base import ChatTask, Delta, End
+from citewire_generator.providers.extractive import Extractive, quote
+from citewire_generator.suggestions import read_questions, suggest_from_passages
+from citewire_generator.text.weights import load_weights
+
+HANDBOOK = (
+    Passage(
+        1,
+        1,
+        "# Refunds\n\nYou can return a product within 30 days of delivery. Refunds are paid to the original card.\n"
+        "Write to support@example.com, e.g. for a label.",
+        title="Shop handbook",
+        file_name="handbook.md",
+        section="Shop handbook > Refunds",
+        similarity=0.55,
+    ),
+    Passage(
+        2,
+        1,
+        "Shipping takes 3 to 5 business days inside the EU. Express shipping costs 12.50 EUR.",
+        title="Shop handbook",
+        file_name="handbook.md",
+        section="Shop handbook > Shipping",
+        similarity=0.42,
+    ),
+    Passage(3, 2, "name: Ann Miller\nrole: Head of Support\ncity: Lyon", file_name="staff.csv", similarity=0.4),
+    Passage(
+        4,
+        3,
+        'def retry_delay(attempt: int) -> float:\n    """Seconds to wait."""\n'
+        "    return min(30.0, waits[1] * 2**attempt)",
+        file_name="retry.py",
+        similarity=0.35,
+    ),
+    Passage(
+        5, 4, "Die Lieferung ist ab 50 Euro kostenlos. Der Versand dauert drei Tage.", title="Versand", similarity=0.4
+    ),
+)
+
+
+def ask(question: str, passages: tuple[Passage, ...] = HANDBOOK, **policy: object) -> str:
+    packed = pack(passages, ContextFormat.NUMBERED, Budget()).passages
+    return quote(question, packed, AnswerPolicy(**policy), load_weights()).text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (
+            "How many days do I have to return a product?",
+            "You can return a product within 30 days of delivery. [ref:1]",
+        ),
+        ("What does express shipping cost?", "Express shipping costs 12.50 EUR. [ref:2]"),
+        ("Who is the head of support?", "- name: Ann Miller\n- role: Head of Support\n- city: Lyon [ref:3]"),
+        ("Ab wann ist die Lieferung kostenlos?", "Die Lieferung ist ab 50 Euro kostenlos. [ref:5]"),
+    ],
+)
+def test_it_quotes_the_best_sentence_with_its_marker(question: str, expected: str) -> None:
+    assert ask(question, marker_style=MarkerStyle.REF).startswith(expected)
+
+
+def test_markers_follow_the_policy() -> None:
+    question = "What does express shipping cost?"
+    assert ask(question, marker_style=MarkerStyle.SOURCE) == "Express shipping costs 12.50 EUR. [SOURCE 2]"
+    for style in (MarkerStyle.NONE, MarkerStyle.REMOVE):
+        assert ask(question, marker_style=style) == "Express shipping costs 12.50 EUR."
+
+
+def test_code_is_quoted_in_a_fence() -> None:
+    answer = ask("What is the longest retry delay?", marker_style=MarkerStyle.REF)
+    assert answer.startswith("```\ndef retry_delay(attempt: int) -> float:\n")
+    assert answer.endswith("waits[1] * 2**attempt)\n```\n[ref:4]")
+
+
+@pytest.mark.parametrize("question", ["What is the capital of Mongolia?", "Who won the election in 1932?", "?!", "…"])
+def test_it_says_so_if_nothing_fits(question: str) -> None:
+    far = tuple(Passage(p.chunk_id, p.document_id, p.text, p.title, p.file_name, similarity=0.08) for p in HANDBOOK)
+    assert ask(question, far) == NOT_FOUND_SENTENCE
+    assert ask(question, far, not_found_sentence="Nope.") == "Nope."
+
+
+def test_without_passages_nothing_is_found() -> None:
+    assert ask("What does express shipping cost?", (), suggest_on_not_found=True) == NOT_FOUND_SENTENCE
+
+
+def test_without_similarities_words_decide() -> None:
+    blind = tuple(Passage(p.chunk_id, p.document_id, p.text, p.title, p.file_name) for p in HANDBOOK)
+    assert "12.50" in ask("What does express shipping cost?", blind)
+    assert ask("Who painted the Mona Lisa in Florence?", blind) == NOT_FOUND_SENTENCE
+
+
+def test_not_found_suggests_questions_that_would_be_answered() -> None:
+    answer = ask("What is the capital of Mongolia?", HANDBOOK[:3], suggest_on_not_found=True)
+    sentence, _, rest = answer.partition("\n\n")
+    questions = [line.removeprefix("- ") for line in rest.splitlines()]
+    assert sentence == NOT_FOUND_SENTENCE
+    assert 2 <= len(questions) <= 3
+    for question in questions:
+        assert question.endswith("?")
+        assert not ask(question, HANDBOOK[:3]).startswith(NOT_FOUND_SENTENCE)
+
+
+def test_a_document_cannot_mint_a_citation() -> None:
+    text = "The rebate is 5 percent [ref:7][SOURCE 2]. Other things are other things."
+    answer = ask("What is the rebate?", (Passage(1, 1, text, similarity=0.7),), marker_style=MarkerStyle.REF)
+    assert answer == "The rebate is 5 percent (ref:7)(SOURCE 2). [ref:1]"
+
+
+def test_what_overlapping_chunks_share_is_quoted_once() -> None:
+    text = "The rebate is 5 percent of the price for all members."
+    twice = (Passage(1, 1, text, similarity=0.7), Passage(2, 1, f"{text} It ends in May.", similarity=0.7))
+    assert ask("What is the rebate for members?", twice).count("5 percent") == 1
+
+
+def test_many_passages_are_read_by_what_they_share_with_the_question() -> None:
+    others = tuple(Passage(n, n, f"Nothing of note happened on day {n}. Weather was fine.") for n in range(1, 600))
+    answer = ask("What does express shipping cost?", (*others, HANDBOOK[1]), marker_style=MarkerStyle.REF)
+    assert answer == "Express shipping costs 12.50 EUR. [ref:600]"
+
+
+async def collect(task: ChatTask) -> tuple[list[str], End]:
+    texts: list[str] = []
+    async for event in Extractive().stream(task):
+        if isinstance(event, End):
+            return texts, event
+        assert isinstance(event, Delta)
+        texts += event.texts
+    raise AssertionError("no end")
+
+
+def task_for(question: str, **fields: object) -> ChatTask:
+    packed = pack(HANDBOOK, ContextFormat.NUMBERED, Budget()).passages
+    return ChatTask("extractive", (), question, packed, **fields)  # type: ignore[arg-type]
+
+
+async def test_it_streams_word_by_word_and_ends() -> None:
+    texts, end = await collect(task_for("What does express shipping cost?"))
+    assert texts == ["Express ", "shipping ", "costs ", "12.50 ", "EUR."]
+    assert end == End(FinishReason.STOP, Usage(), not_found=False)
+
+
+async def test_a_token_limit_cuts_and_says_so() -> None:
+    texts, end = await collect(task_for("What does express shipping cost?", max_completion_tokens=4))
+    assert "".join(texts) == "Express "
+    assert end.finish_reason is FinishReason.LENGTH
+
+
+async def test_the_same_question_gets_the_same_answer() -> None:
+    answers = await asyncio.gather(*(collect(task_for("How long does shipping take?")) for _ in range(5)))
+    assert len({tuple(texts) for texts, _ in answers}) == 1
+
+
+async def test_a_stream_can_be_left() -> None:
+    events = Extractive().stream(task_for("How long does shipping take?"))
+    assert isinstance(await anext(events), Delta)
+    await events.aclose()
+    with pytest.raises(StopAsyncIteration):
+        await anext(events)
+
+
+async def test_suggest_questions() -> None:
+    suggestions = await Extractive().suggest(SuggestRequest(HANDBOOK, "What is said about refunds?", count=2), "")
+    assert len(suggestions.questions) == 2
+    assert all("refunds" not in question.lower() for question in suggestions.questions)
+    assert suggestions.usage == Usage()
+
+
+def test_suggestions_are_in_the_passages_language_or_the_one_asked_for() -> None:
+    german = (
+        Passage(
+            1, 1, "Die Lieferung ist kostenlos. Die Rückgabe ist in der Filiale möglich.", section="Versand > Lieferung"
+        ),
+    )
+    assert suggest_from_passages(german, 1) == ("Was steht in den Dokumenten über Lieferung?",)
+    assert suggest_from_passages(german, 1, language="English") == ("What is said about Lieferung?",)
+
+
+def test_no_topics_no_suggestions() -> None:
+    assert suggest_from_passages((Passage(1, 1, "1 2 3"),), 3) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is X?\nWho is Y?",
+        "1. What is X?\n2. Who is Y?",
+        "- “What is X?”\n* **Who is Y?**\nHope this helps!",
+        '["What is X?", "Who is Y?"]',
+        '```json\n{"questions": ["What is X?", "Who is Y?"]}\n```',
+        'Sure:\n[{"question": "What is X?"}, {"question": "Who is Y?"}]',
+        "What is X?\nwhat is x?\nWho is Y?\nNo question.",
+    ],
+)
+def test_questions_are_read_from_what_a_model_writes(text: str) -> None:
+    assert read_questions(text, 5) == ("What is X?", "Who is Y?")
+
+
+def test_reading_keeps_to_the_count_and_avoids_the_question() -> None:
+    assert read_questions("A?\nB?\nC?\nD?", 2, avoid="b?") == ("A?", "C?")
+    assert read_questions("[not json", 2) == ()

@@ -1,0 +1,203 @@
+"""Markers on the stream: the same whatever the pieces, nothing incomplete shown, numbers checked, code left alone."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citewire_generator.markers import MarkerFilter, read_numbers
+from citewire_generator.model import MarkerStyle
+
+FRAGMENTS = st.sampled_from(
+    [
+        "[", "]", "[ref:1]", "[ref:2, 9]", "[SOURCE 1]", "[Source: a.pdf, chunk 3]", "[1]", "[1, 2]", "【1†source】",
+        "［２］", "[^1]", "[ref:", "[Sour", "[x]", "[a link](http://x.y)", "(", ")", " ", "  ", "\n", ", ", ". ",
+        "`", "```", "\n```\n", "~~~", "word", "Äpfel", "語", "[ref:0]", "[source code]", "†", "[[1]]",
+        "[Source: a[1].txt]", "1", "ref",
+    ]
+)  # fmt: skip
+TEXTS = st.lists(FRAGMENTS, max_size=24).map("".join)
+STYLES = st.sampled_from(list(MarkerStyle))
+
+
+def run(style: MarkerStyle, pieces: list[str], packed: int = 3) -> tuple[str, MarkerFilter]:
+    marker_filter = MarkerFilter(style, packed)
+    text = "".join(marker_filter.feed(piece) for piece in pieces) + marker_filter.finish()
+    return text, marker_filter
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("It is 5 [ref:1].", "It is 5."),
+        ("It is 5[ref:1][ref:2].", "It is 5."),
+        ("A [1], [2] and [3]. B", "A and. B"),
+        ("claim [1] next", "claim next"),
+        ("claim [SOURCE 1], next", "claim, next"),
+        ("claim [source 2: a.pdf § x] next", "claim next"),
+        ("claim [Source: a[1].pdf, p. 3] next", "claim next"),
+        ("claim [SOURCE: report.pdf]", "claim"),
+        ("claim [Source] x", "claim x"),
+        ("[1] Start", "Start"),
+        ("x【1†source】.", "x."),
+        ("x［１］.", "x."),
+        ("x [^1].", "x."),
+        ("x [1, 2, and 3] y", "x y"),
+        ("x [1-3] y", "x y"),
+        ("x [1](https://a.example/b) y", "x y"),
+        ("x [1] (see y)", "x (see y)"),
+        ("x [1](see y) z", "x (see y) z"),
+        ("- [1]\n- foo [2] bar\nend", "-\n- foo bar\nend"),
+        ("- first [1]\n- second [2]\n", "- first\n- second\n"),
+        ("see [2023] and [x] and [ ] and [source code]", "see [2023] and [x] and [ ] and [source code]"),
+        ("[a link](https://a.example)", "[a link](https://a.example)"),
+        ("hard break  \nline ", "hard break  \nline "),
+        ("the code `items[1]` [1] here", "the code `items[1]` here"),
+        ("```py\nx[1] = [2]\n```\nafter [1].", "```py\nx[1] = [2]\n```\nafter."),
+        ("a lone ` tick [1]\nthen [2].", "a lone ` tick [1]\nthen."),
+        ("```\n[Source: x]\ny[1]\n```", "```\n\ny[1]\n```"),
+    ],
+)
+def test_remove(text: str, expected: str) -> None:
+    for pieces in ([text], list(text)):
+        shown, _ = run(MarkerStyle.REMOVE, pieces)
+        assert shown == expected
+
+
+@pytest.mark.parametrize("style", [MarkerStyle.REF, MarkerStyle.SOURCE])
+@pytest.mark.parametrize(
+    ("text", "cited", "invalid"),
+    [
+        ("a [ref:1] b [ref:3][ref:1].", (1, 3), 0),
+        ("a [REF: 2] b", (2,), 0),
+        ("a [SOURCE 1] b [source 2]", (1, 2), 0),
+        ("a [SOURCE 1, SOURCE 3] b", (1, 3), 0),
+        ("a [ref:1-3].", (1, 2, 3), 0),
+        ("a [SOURCE 2, p. 7] b", (2,), 0),
+        ("a [ref:0] b [ref:4] c [ref:99999999999]", (), 3),
+        ("a [ref:1, 9] b", (1,), 1),
+        ("a [1] b 【2】 c [ref] [ref:] [reference: x]", (), 0),
+        ("`[ref:1]` and\n```\n[ref:2]\n```\n", (), 0),
+        ("[ref:1", (), 0),
+    ],
+)
+def test_markers_that_stay(style: MarkerStyle, text: str, cited: tuple[int, ...], invalid: int) -> None:
+    for pieces in ([text], list(text)):
+        shown, marker_filter = run(style, pieces)
+        assert shown == text
+        assert (marker_filter.cited, marker_filter.invalid, marker_filter.removed) == (cited, invalid, 0)
+
+
+def test_removed_markers_are_counted_and_cite_nothing() -> None:
+    _, marker_filter = run(MarkerStyle.REMOVE, ["a [1] b [ref:9] c [Source: x]"])
+    assert (marker_filter.cited, marker_filter.invalid, marker_filter.removed) == ((), 1, 3)
+
+
+def test_none_leaves_everything() -> None:
+    text = "a [ref:1] [1] [Source: x"
+    assert run(MarkerStyle.NONE, list(text))[0] == text
+
+
+@pytest.mark.parametrize("end", range(1, len("[SOURCE 1")))
+def test_no_prefix_of_a_marker_is_shown(end: int) -> None:
+    for marker, style in (("[ref:12]", MarkerStyle.REF), ("[SOURCE 1]", MarkerStyle.SOURCE)):
+        marker_filter = MarkerFilter(style, 20)
+        assert marker_filter.feed(f"claim{marker[: min(end, len(marker) - 1)]}") == "claim"
+
+
+def test_removal_shows_no_prefix_either() -> None:
+    marker_filter = MarkerFilter(MarkerStyle.REMOVE, 3)
+    shown = [marker_filter.feed(char) for char in "claim [Source: a.pdf] and"]
+    assert "".join(shown) == "claim and"
+    assert shown[5:21] == [""] * 16
+
+
+def test_what_is_pending_at_the_end_is_shown() -> None:
+    for style in (MarkerStyle.REMOVE, MarkerStyle.REF, MarkerStyle.SOURCE):
+        for pending in ("[", "[ref:1", "[SOURCE 2, ", "[Source: report"):
+            assert run(style, list(f"claim {pending}"))[0] == f"claim {pending}"
+
+
+def test_text_without_markers_flows_at_once() -> None:
+    text = "The price is 12.50 EUR (see page 3); `code` isn't special.\n\n| a | b |\n"
+    for style in MarkerStyle:
+        marker_filter = MarkerFilter(style, 3)
+        for piece in ("The", " price", " is", " 12", ".", "50", " EUR", "\n", "`x`", "(", "|"):
+            assert marker_filter.feed(piece) == piece
+        assert run(style, [text])[0] == text
+
+
+@given(STYLES, TEXTS)
+def test_split_at_every_offset(style: MarkerStyle, text: str) -> None:
+    whole, reference = run(style, [text])
+    for offset in range(len(text) + 1):
+        shown, marker_filter = run(style, [text[:offset], text[offset:]])
+        assert shown == whole
+        assert marker_filter.cited == reference.cited
+        assert (marker_filter.invalid, marker_filter.removed) == (reference.invalid, reference.removed)
+
+
+@given(STYLES, TEXTS, st.lists(st.integers(1, 5), min_size=1, max_size=40))
+def test_any_pieces_give_the_same(style: MarkerStyle, text: str, sizes: list[int]) -> None:
+    pieces: list[str] = []
+    rest, turn = text, 0
+    while rest:
+        size = sizes[turn % len(sizes)]
+        pieces.append(rest[:size])
+        rest, turn = rest[size:], turn + 1
+    assert run(style, pieces)[0] == run(style, [text])[0]
+
+
+@given(TEXTS)
+def test_markers_that_stay_change_no_text(text: str) -> None:
+    assert run(MarkerStyle.REF, list(text))[0] == text
+    assert run(MarkerStyle.SOURCE, list(text))[0] == text
+
+
+@given(
+    st.lists(st.sampled_from(["word ", "Satz. ", "[1] ", "[ref:2]", "[Source: a b.pdf]", "【3】", "\n"]), max_size=20)
+)
+def test_removal_leaves_no_marker(parts: list[str]) -> None:
+    shown, _ = run(MarkerStyle.REMOVE, parts)
+    again, marker_filter = run(MarkerStyle.REMOVE, [shown])
+    assert marker_filter.removed == 0
+    assert again == shown
+    assert "[" not in shown
+    assert "【" not in shown
+
+
+@pytest.mark.parametrize(
+    "unit", ["[", "[source: ", "[ref:1", "[1,", "[^", "[[ref:", "` [1", "[Source: [Source: [Source:\n"]
+)
+@pytest.mark.parametrize("style", [MarkerStyle.REMOVE, MarkerStyle.REF])
+def test_hostile_text_takes_linear_time(unit: str, style: MarkerStyle) -> None:
+    def seconds(count: int) -> float:
+        started = time.process_time()
+        run(style, [unit * count])
+        return time.process_time() - started
+
+    seconds(200)
+    # Ten times the text: a quadratic filter would take a hundred times as long.
+    short, long = seconds(1_000), seconds(10_000)
+    assert long < 40 * max(short, 0.002)
+
+
+@pytest.mark.parametrize(
+    ("inner", "worded", "numbers"),
+    [
+        ("ref:1", True, [1]),
+        ("SOURCE 1, 2 and 3", True, [1, 2, 3]),
+        ("refs 2-4", True, [2, 3, 4]),
+        ("source 1-9000", True, [1, 9000]),
+        ("ref:1 but not", True, []),
+        ("1", False, [1]),
+        ("1;2", False, [1, 2]),
+        ("1234", False, []),
+        ("1.5", False, []),
+        ("1", True, []),
+        ("ref:1", False, []),
+    ],
+)
+def test_reading_numbers(inner: str, worded: bool, numbers: list[int]) -> None:
+    assert read_numbers(inner, worded=worded) == numbers
