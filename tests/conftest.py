@@ -18,6 +18,7 @@ import pytest
 from benchmarks.tables import format_table
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
+from paced_stack import PacedStack, paced_stack
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
@@ -170,6 +171,16 @@ def _temporary_database(server: EmbeddedPostgres, template: str | None) -> Itera
         yield Database(name, server)
     finally:
         server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedStack]:
+    """`citewire up` whose model is the paced upstream: one stack for all tests that cut answers or kill processes.
+
+    Whoever kills a process waits until it is back (`wait_restarted`), or others fail.
+    """
+    with paced_stack(tmp_path_factory.mktemp("paced")) as stack:
+        yield stack
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

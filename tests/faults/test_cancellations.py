@@ -1,0 +1,60 @@
+"""Many clients that leave after the second token: nothing of their answers goes on for a second.
+
+200 in full by `make faults`, a few in the normal run.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Protocol, get_args
+
+import pytest
+
+from leaving import TOKEN, How, Signs, leaving
+from paced_stack import PacedStack
+
+COLUMNS = {
+    "socket": "provider's socket closed",
+    "rpc": "RPC seen as cancelled in the generator's metrics, gauge 0",
+    "gateway": "seen as cancelled in the gateway's metrics, gauge 0",
+    "exchange": "exchange closed as cancelled",
+}
+
+
+class Proof(Protocol):
+    """See tests/conftest.py."""
+
+    seed: int
+
+    def pick(self, *, scaled_down: int, full: int) -> int: ...
+
+    def random(self) -> random.Random: ...
+
+
+@pytest.mark.system(program="curl", package="curl")
+@pytest.mark.timeout(1200)
+async def test_nothing_goes_on_for_clients_that_left(
+    proof: Proof,
+    paced: PacedStack,
+    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+) -> None:
+    choices, count = proof.random(), proof.pick(scaled_down=3, full=200)
+    paced.upstream.pace(rate=50, tokens=500)
+    found: list[Signs] = []
+    async with leaving(paced) as clients:
+        for _ in range(count):
+            path, how = choices.choice(list(TOKEN)), choices.choice(get_args(How))
+            found.append(await clients.leave_stream(path, how, tokens=2))
+    rows: list[list[object]] = []
+    for name, title in COLUMNS.items():
+        times = sorted(asdict(signs)[name] * 1000 for signs in found)
+        rows.append([title, *(round(_quantile(times, part), 1) for part in (0.5, 0.99, 1.0))])
+    print_table(
+        f"{count} clients left in the middle of an answer, seed {proof.seed}: milliseconds until",
+        ["", "p50", "p99", "most"],
+        rows,
+    )
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]

@@ -1,0 +1,224 @@
+"""A client that leaves in the middle of an answer, and what is seen of it all the way down to the provider."""
+
+import asyncio
+import json
+import os
+import time
+import uuid
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import httpx
+import psycopg
+
+from paced_stack import PacedStack
+
+How = Literal["killed", "hangs up"]
+"""`killed`: SIGKILL. `hangs up`: curl closes its connection by itself, since nobody reads what it prints."""
+
+LIMIT_SECONDS = 1.0
+QUESTION = "What does the upstream say, and at which pace?"
+TOKEN = {"/v1/chat": b"event: token\n", "/api/chat/": b'data: {"token"'}
+_EXIT_CODES = {"killed": -9, "hangs up": 23}  # 23: curl's "failed writing output"
+_EXCHANGE = "SELECT state, reason, ended_at IS NOT NULL FROM chat.exchanges WHERE request_id = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """Seconds from the client's leaving until each sign of it was there."""
+
+    socket: float
+    """The provider saw its socket closed."""
+    rpc: float
+    """The generator counts the RPC as cancelled, and no stream in flight."""
+    gateway: float
+    """The gateway counts the stream as cancelled by its client, and none in flight."""
+    exchange: float
+    """The exchange is closed as cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Counters of generator and gateway, and the provider's sockets that were closed early."""
+
+    rpcs_cancelled: float
+    rpcs_ended: float
+    generator_in_flight: float
+    gateway_cancelled: float
+    gateway_in_flight: float
+    sockets_closed: int
+    last_closed: float
+
+
+class Leaving:
+    """Leaves answers of one stack, one after the other, with nothing else going on."""
+
+    def __init__(self, paced: PacedStack, http: httpx.AsyncClient, database: psycopg.AsyncConnection) -> None:
+        self._paced = paced
+        self._http = http
+        self._database = database
+
+    async def leave_stream(self, path: str, how: How, *, tokens: int = 2) -> Signs:
+        """Streams an answer with curl, leaves once so many tokens are printed, and waits for all signs of it.
+
+        Raises:
+            AssertionError: A sign isn't there within a second, or says something else.
+        """
+        async with self._asking(path, {"question": QUESTION}) as (curl, before):
+            await curl.read_until(TOKEN[path], tokens)
+            return await self._signs(before, curl, await curl.leave(how))
+
+    async def leave_silence(self, path: str, body: dict[str, object], *, tokens: int) -> Signs:
+        """Asks with curl for an answer of which nothing has been printed yet, and kills curl.
+
+        It does so once the provider has written so many tokens; 0: once it was asked. See `leave_stream`.
+        """
+        sent = (await self._stats())["tokens_sent"] + tokens
+        async with self._asking(path, {"question": QUESTION, **body}) as (curl, before):
+            async with asyncio.timeout(10):
+                while (stats := await self._stats())["open_streams"] == 0 or stats["tokens_sent"] < sent:  # noqa: ASYNC110 # nobody tells us
+                    await asyncio.sleep(0.005)
+            return await self._signs(before, curl, await curl.leave("killed"))
+
+    @asynccontextmanager
+    async def _asking(self, path: str, body: dict[str, object]) -> AsyncGenerator[tuple["Curl", _Seen]]:
+        before = await self._look()
+        assert (before.generator_in_flight, before.gateway_in_flight) == (0, 0)
+        async with running_curl(f"{self._paced.stack.base_url}{path}", body) as curl:
+            yield curl, before
+
+    async def _signs(self, before: _Seen, curl: "Curl", left_at: float) -> Signs:
+        """Looks again and again until every sign is there."""
+        times: dict[str, float] = {}
+        while True:
+            now = await self._look()
+            row = await (await self._database.execute(_EXCHANGE, (curl.request_id,))).fetchone()
+            at = time.monotonic() - left_at
+            there = {
+                "rpc": now.rpcs_cancelled > before.rpcs_cancelled and now.generator_in_flight == 0,
+                "gateway": now.gateway_cancelled > before.gateway_cancelled and now.gateway_in_flight == 0,
+                "exchange": row is not None and row[0] != "running",
+            }
+            # A sign that goes again was none.
+            times = {name: times.get(name, at) for name, yes in there.items() if yes}
+            if now.sockets_closed > before.sockets_closed:
+                times["socket"] = now.last_closed - left_at
+            if len(times) == 1 + len(there):
+                break
+            assert at < LIMIT_SECONDS, f"after {at:.2f} s there is only {sorted(times)}: {now}, {row}"
+        assert now == _Seen(
+            rpcs_cancelled=before.rpcs_cancelled + 1,
+            rpcs_ended=before.rpcs_ended + 1,
+            generator_in_flight=0,
+            gateway_cancelled=before.gateway_cancelled + 1,
+            gateway_in_flight=0,
+            sockets_closed=before.sockets_closed + 1,
+            last_closed=now.last_closed,
+        )
+        assert row == ("cancelled", "client", True)
+        signs = Signs(**times)
+        assert max(asdict(signs).values()) < LIMIT_SECONDS, signs
+        return signs
+
+    async def _look(self) -> _Seen:
+        generator, gateway, stats = await asyncio.gather(
+            self._metrics("generator"), self._metrics("gateway"), self._stats()
+        )
+        return _Seen(
+            rpcs_cancelled=_total(generator, "grpc_server_handled_total", "Generate", 'grpc_code="CANCELLED"'),
+            rpcs_ended=_total(generator, "grpc_server_handled_total", "Generate"),
+            generator_in_flight=_total(generator, "citewire_streams_in_flight"),
+            gateway_cancelled=_total(gateway, "citewire_streams_cancelled_total", 'cause="client"'),
+            gateway_in_flight=_total(gateway, "citewire_streams_in_flight"),
+            sockets_closed=len(stats["closed_early"]),
+            last_closed=stats["closed_early"][-1] if stats["closed_early"] else 0.0,
+        )
+
+    async def _metrics(self, name: str) -> str:
+        port = self._paced.stack.ports()[name]
+        return (await self._http.get(f"http://127.0.0.1:{port}/metrics")).raise_for_status().text
+
+    async def _stats(self) -> dict[str, Any]:
+        return (await self._http.get(f"{self._paced.upstream.url}/stats")).raise_for_status().json()
+
+
+@asynccontextmanager
+async def leaving(paced: PacedStack) -> AsyncGenerator[Leaving]:
+    """Opens what is needed to watch the signs."""
+    async with (
+        httpx.AsyncClient(trust_env=False, timeout=10) as http,
+        await psycopg.AsyncConnection.connect(paced.stack.dsn(), autocommit=True) as database,
+    ):
+        yield Leaving(paced, http, database)
+
+
+class Curl:
+    """A running `curl -N`, and the read end of the pipe that it prints to."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, pipe: asyncio.BaseTransport, name: str
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._pipe = pipe
+        self.request_id = name
+
+    async def read_until(self, sign: bytes, count: int) -> None:
+        """Reads until `sign` was printed `count` times."""
+        printed = b""
+        async with asyncio.timeout(10):
+            while printed.count(sign) < count:
+                piece = await self._reader.read(65536)
+                assert piece, f"curl ended: {printed!r}"
+                printed += piece
+
+    async def leave(self, how: How) -> float:
+        """Ends curl; returns when that began."""
+        assert self._process.returncode is None, "curl has ended already"
+        left_at = time.monotonic()
+        if how == "killed":
+            self._process.kill()
+        else:
+            self._pipe.close()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            assert await self._process.wait() == _EXIT_CODES[how]
+        return left_at
+
+
+@asynccontextmanager
+async def running_curl(url: str, body: dict[str, object]) -> AsyncGenerator[Curl]:
+    """Starts curl with a POST of JSON, and ends it if the block hasn't."""
+    request_id = f"leaving-{uuid.uuid4().hex}"
+    headers = ("-H", "Content-Type: application/json", "-H", f"X-Request-Id: {request_id}")
+    read_end, write_end = os.pipe()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *("curl", "-N", "-sS", "--noproxy", "*", *headers, "-d", json.dumps(body), url),
+            stdout=write_end,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    reader = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(read_end, "rb", buffering=0)
+    )
+    try:
+        yield Curl(process, reader, pipe, request_id)
+    finally:
+        pipe.close()
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _total(metrics: str, name: str, *labels: str) -> float:
+    """The sum of a series' samples that have all these labels (or parts of them)."""
+    lines = [line for line in metrics.splitlines() if line.startswith(f"{name}{{")]
+    assert lines, f"there is no series {name}"
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if all(label in line for label in labels))
