@@ -12,10 +12,11 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from benchmarks.relay_load import Target
+from benchmarks.relay_services import FOUND_STAMP
 from benchmarks.relay_systems import free_port, start, wait_for_http
 from embedded_postgres import start_embedded_postgres
 
-BODY: dict[str, object] = {"question": "What does the paced upstream say?", "profile": "simple", "model": "paced"}
+BODY: dict[str, object] = {"question": "What does the paced upstream say?", "profile": "simple"}
 
 
 @contextlib.asynccontextmanager
@@ -50,8 +51,9 @@ async def citewire(
                     **shared,
                     "CITEWIRE_GENERATOR_PORT": str(ports["generator"]),
                     "CITEWIRE_GENERATOR_METRICS_PORT": str(ports["generator_metrics"]),
-                    "OPENAI_API_KEY": "none",
-                    "OPENAI_BASE_URL": f"{upstream_url}/v1",
+                    "CITEWIRE_GENERATOR_PROVIDER": "openai-compatible",
+                    "CITEWIRE_GENERATOR_API_BASE": upstream_url,
+                    "CITEWIRE_GENERATOR_MODEL": "paced",
                 },
             )
         )
@@ -72,5 +74,5 @@ async def citewire(
             )
         )
         await wait_for_http(f"http://127.0.0.1:{ports['gateway']}/readyz", generator, gateway)
-        target = Target("127.0.0.1", ports["gateway"], "/v1/chat", BODY, b"event: done\n")
+        target = Target("127.0.0.1", ports["gateway"], "/v1/chat", BODY, b"event: done\n", FOUND_STAMP)
         yield target, lambda: generator.cpu_seconds() + gateway.cpu_seconds()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import statistics
 import time
 from array import array
@@ -36,6 +37,8 @@ class Target:
     path: str
     body: dict[str, object]
     terminal: bytes
+    began: re.Pattern[bytes] | None = None
+    """Finds the stamp, in what comes before the first token, of when the relaying began; None: with the request."""
 
     def request(self) -> bytes:
         """The whole HTTP request, headers included."""
@@ -71,6 +74,16 @@ class Load:
         return self.failed == 0 and self.throughput >= HELD_THROUGHPUT and self.p95_ms <= HELD_P95_MS
 
 
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """How long a single request waited for its first token, in milliseconds."""
+
+    whole: float
+    """From the request."""
+    relay: float
+    """From when the relaying began: when the passages had been found, where a system finds passages first."""
+
+
 class _Stream(asyncio.Protocol):
     def __init__(self, target: Target, arrivals: array[int]) -> None:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -96,7 +109,7 @@ class _Stream(asyncio.Protocol):
             self._arrivals.append(now - int(stamp[1]))
             end = stamp.end()
         if self.first_token_at is None:
-            self.head = (self.head + data)[:400]
+            self.head += data
             if end:
                 self.first_token_at = now / 1e6
         # What may hold the beginning of a stamp or of the terminal frame is kept.
@@ -130,7 +143,7 @@ async def run_load(
     delays = [delay for at, delay in pairs if window_begin <= at < window_end]
     seconds = (window_end - window_begin) / 1e6
     if not delays:
-        msg = f"no token arrived; the first stream began with {opened[0][1].head!r}"
+        msg = f"no token arrived; the first stream began with {opened[0][1].head[:400]!r}"
         raise RuntimeError(msg)
     return Load(
         streams=streams,
@@ -144,18 +157,21 @@ async def run_load(
     )
 
 
-async def measure_first_token(target: Target, *, requests: int) -> list[float]:
-    """Milliseconds from the request to its first token, for requests one after the other."""
+async def measure_first_token(target: Target, *, requests: int) -> list[FirstToken]:
+    """Asks one request after the other and measures the wait of each for its first token."""
     loop = asyncio.get_running_loop()
-    waits: list[float] = []
+    waits: list[FirstToken] = []
     for _ in range(requests):
         _, stream = await loop.create_connection(lambda: _Stream(target, array("q")), target.host, target.port)
         async with asyncio.timeout(30):
             await stream.ended
         if stream.first_token_at is None:
-            msg = f"no token arrived; the answer began with {stream.head!r}"
+            msg = f"no token arrived; the answer began with {stream.head[:400]!r}"
             raise RuntimeError(msg)
-        waits.append((stream.first_token_at - stream.asked_at) * 1000)
+        began = target.began.search(stream.head) if target.began else None
+        began_at = int(began[1]) / 1e6 if began else stream.asked_at
+        whole, relay = stream.first_token_at - stream.asked_at, stream.first_token_at - began_at
+        waits.append(FirstToken(whole * 1000, relay * 1000))
     return waits
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import struct
+import time
 
 import grpc.aio
 from citewire.common.v1.common_pb2 import EmbeddingSpace
@@ -29,6 +31,8 @@ SPACE = EmbeddingSpace(model="all-MiniLM-L6-v2", revision="benchmark", dimension
 VECTOR = struct.pack("<4f", 0.5, 0.5, 0.5, 0.5)
 PASSAGES = 5
 EMBEDDER, RETRIEVER = "citewire.embedder.v1.EmbedderService", "citewire.retriever.v1.RetrieverService"
+# Put before the first passage: when it was found, in microseconds of the monotonic clock (like the upstream's stamps).
+FOUND_STAMP = re.compile(rb"found at (\d{9,}) ")
 TEXT = "The paced upstream says at which time it wrote each token, and nothing else. " * 10
 
 
@@ -44,8 +48,9 @@ async def _plan(_: PlanRequest, __: object) -> PlanResponse:
 
 
 async def _search(_: SearchRequest, __: object) -> SearchResponse:
+    found = f"found at {time.monotonic_ns() // 1000} "
     results = [
-        SearchResult(chunk=_chunk(index), score=0.9 - index / 100, similarity=0.9 - index / 100)
+        SearchResult(chunk=_chunk(index, found), score=0.9 - index / 100, similarity=0.9 - index / 100)
         for index in range(PASSAGES)
     ]
     return SearchResponse(results=results, exact=True, space=SPACE)
@@ -55,8 +60,9 @@ async def _check(_: HealthCheckRequest, __: object) -> HealthCheckResponse:
     return HealthCheckResponse(status=HealthCheckResponse.SERVING)
 
 
-def _chunk(index: int) -> Chunk:
-    chunk = Chunk(chunk_id=index + 1, document_id=1, version=1, chunk_index=index, text=TEXT, token_count=150)
+def _chunk(index: int, found: str) -> Chunk:
+    text = found + TEXT
+    chunk = Chunk(chunk_id=index + 1, document_id=1, version=1, chunk_index=index, text=text, token_count=150)
     chunk.title, chunk.file_name, chunk.type, chunk.live = "Paced", "paced.md", "file", True
     return chunk
 
