@@ -57,4 +57,5 @@ def _items(counts: ScopeCounts, what: str) -> str:
 
 
 def _trimmed(counts: ScopeCounts, why: str) -> str:
-    return f"The {counts.kept} most recent of {counts.items} items are read, {counts.trimmed} are left out: {why}."
+    left_out = "1 is" if counts.trimmed == 1 else f"{counts.trimmed} are"
+    return f"The {counts.kept} most recent of {counts.items} items are read, {left_out} left out: {why}."

@@ -158,6 +158,13 @@ def _metadata(node: Comparison, parameters: Parameters) -> sql.Composable:
         members = parameters.add([_json(value) for value in node.values])
         return _format("{} = ANY({}::text[]::jsonb[])", found, members)
     value = node.values[0]
+    if isinstance(value, str) and node.op in ("lt", "le", "gt", "ge"):
+        return _format(
+            "jsonb_typeof({0}) = 'string' AND ({0} #>> '{{}}') COLLATE \"C\" {1} {2}::text",
+            found,
+            _COMPARE[node.op],
+            parameters.add(value),
+        )
     as_json = parameters.add(_json(value))
     if node.op in ("eq", "ne"):
         return _format("{} = {}::jsonb", found, as_json)
@@ -169,13 +176,6 @@ def _metadata(node: Comparison, parameters: Parameters) -> sql.Composable:
             "jsonb_typeof({0}) = 'string' AND strpos({0} #>> '{{}}', {1}::text) > 0", found, parameters.add(value)
         )
         return _format("({}) OR ({})", in_list, in_text)
-    if isinstance(value, str):
-        return _format(
-            "jsonb_typeof({0}) = 'string' AND ({0} #>> '{{}}') COLLATE \"C\" {1} {2}::text",
-            found,
-            _COMPARE[node.op],
-            parameters.add(value),
-        )
     kind = sql.SQL("'boolean'" if isinstance(value, bool) else "'number'")
     return _format("jsonb_typeof({0}) = {1} AND {0} {2} {3}::jsonb", found, kind, _COMPARE[node.op], as_json)
 

@@ -1,0 +1,86 @@
+"""The decision table of the library, its budgets, and what it says about them."""
+
+from __future__ import annotations
+
+import pytest
+
+from citewire_kit.tenant import Plan
+from citewire_retriever.model import ContextPath, ScopeCounts
+from citewire_retriever.service.planning import context_budget, decide
+
+
+def counts(items: int, *, kept: int | None = None, without: int = 0) -> ScopeCounts:
+    return ScopeCounts(items, items if kept is None else kept, without, 0, items)
+
+
+@pytest.mark.parametrize(
+    ("plan", "attached", "found", "path"),
+    [
+        # D1: attached items are exactly what is read, whatever else holds
+        ("free", True, counts(1), "focused"),
+        ("pro", True, counts(500, without=500), "focused"),
+        # D2: up to 200 items, all of them if they fit
+        ("pro", False, counts(0), "long_context"),
+        ("pro", False, counts(200), "long_context"),
+        ("free", False, counts(200), "long_context"),
+        ("pro", False, counts(200, kept=199), "long_context_trim"),
+        ("pro", False, counts(200, without=200), "long_context"),
+        # D3: more, and no semantic search in the plan
+        ("free", False, counts(201), "long_context_trim"),
+        ("basic", False, counts(201, kept=10), "long_context_trim"),
+        # D4: more than 20 % without vectors; exactly 20 % is not more
+        ("pro", False, counts(205, without=42), "long_context_fallback"),
+        ("pro", False, counts(205, without=41), "semantic"),
+        ("pro", False, counts(1000, without=201, kept=3), "long_context_fallback"),
+        # D5
+        ("pro", False, counts(201), "semantic"),
+    ],
+)
+def test_the_library_table(plan: Plan, attached: bool, found: ScopeCounts, path: ContextPath) -> None:
+    assert decide("library", plan, attached=attached, counts=found)[0] == path
+
+
+def test_the_semantic_strategy_always_searches() -> None:
+    for attached in (True, False):
+        for found in (counts(0), counts(1), counts(1000, without=1000)):
+            assert decide("semantic", "free", attached=attached, counts=found)[0] == "semantic"
+
+
+def test_budgets_are_the_plans_unless_one_is_given() -> None:
+    assert [context_budget(plan, None) for plan in ("free", "basic", "pro")] == [28_500, 28_500, 148_500]
+    assert context_budget("pro", 5000) == 3500
+    assert context_budget("pro", 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("plan", "attached", "found", "reason"),
+    [
+        ("pro", True, counts(1), "1 item is attached: exactly these are read, without a search."),
+        ("pro", False, counts(3), "3 items fit the budget: all are read."),
+        (
+            "pro",
+            False,
+            counts(3, kept=2),
+            "The 2 most recent of 3 items are read, 1 is left out: the budget holds no more.",
+        ),
+        (
+            "free",
+            False,
+            counts(300, kept=20),
+            "The 20 most recent of 300 items are read, 280 are left out: the free plan has no semantic search.",
+        ),
+        (
+            "pro",
+            False,
+            counts(300, kept=20, without=90),
+            "The 20 most recent of 300 items are read, 280 are left out: 90 of them (30%) can't be searched yet.",
+        ),
+    ],
+)
+def test_the_reason_can_be_shown_to_a_user(
+    plan: Plan,
+    attached: bool,
+    found: ScopeCounts,
+    reason: str,
+) -> None:
+    assert decide("library", plan, attached=attached, counts=found)[1] == reason

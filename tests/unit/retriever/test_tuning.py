@@ -1,0 +1,71 @@
+"""The choice between graph and exact scan, and what it is made from."""
+
+from __future__ import annotations
+
+from citewire_retriever.store.sizes import SizeCache
+from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, choose
+
+TUNING = SearchTuning()
+
+
+def way(chunks: int, rows: int, *, wanted: int = 10, by_document: bool = False, documents: int = 1000) -> int | None:
+    """The candidates of the graph's search, or None for a scan."""
+    found = choose(Sizes(documents, chunks, rows), wanted=wanted, by_document=by_document, tuning=TUNING)
+    return None if found is None else found.ef_search
+
+
+def test_small_scopes_are_scanned() -> None:
+    assert way(0, 0) is None
+    assert way(1000, 1000) is None
+    assert way(1000, 1_000_000) is None
+
+
+def test_large_scopes_go_through_the_graph() -> None:
+    assert way(50_000, 50_000) == 40
+    assert way(5000, 5000) == 40
+
+
+def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> None:
+    assert way(50_000, 100_000) == 80
+    assert way(50_000, 50_000, wanted=50) == 200
+    assert way(50_000, 50_000, by_document=True) == 200
+    assert way(500_000, 10_000_000) == TUNING.ef_search_max
+
+
+def test_a_scope_that_is_a_small_part_of_its_graph_is_scanned_even_if_it_is_large() -> None:
+    assert way(10_000, 10_000_000) is None
+    assert way(10_000, 15_000) is not None
+
+
+def test_fewer_documents_than_wanted_are_scanned() -> None:
+    assert way(50_000, 50_000, by_document=True, documents=9) is None
+    assert way(50_000, 50_000, by_document=True, documents=10) is not None
+
+
+def test_an_old_count_never_exceeds_the_graph() -> None:
+    found = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
+    assert found == IndexSearch(40)
+
+
+def test_sizes_are_forgotten_after_their_time() -> None:
+    now = [0.0]
+    cache = SizeCache(30, clock=lambda: now[0])
+    sizes = Sizes(1, 2, 3)
+    assert cache.get("acme", "vectors_1") is None
+    cache.put("acme", "vectors_1", sizes)
+    now[0] = 29.9
+    assert cache.get("acme", "vectors_1") == sizes
+    assert cache.get("acme", "vectors_2") is None
+    assert cache.get("other", "vectors_1") is None
+    now[0] = 30.0
+    assert cache.get("acme", "vectors_1") is None
+
+
+def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
+    cache = SizeCache(30, clock=lambda: 0.0)
+    for number in range(10_000):
+        cache.put(f"org{number}", "t", Sizes(number, 0, 0))
+    assert cache.get("org0", "t") is not None
+    cache.put("one more", "t", Sizes(0, 0, 0))
+    assert cache.get("org0", "t") is not None
+    assert cache.get("org1", "t") is None
