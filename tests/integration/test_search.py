@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg
 import pytest
 from numpy.typing import NDArray
-from psycopg import sql
-from psycopg_pool import AsyncConnectionPool
 
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -20,6 +18,7 @@ from citewire_retriever.model import Scope, SearchQuery, Space
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
+from recorded_search import RecordedSearch, recorded_search
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -195,73 +194,39 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     assert {hit.chunk.chunk_id for hit in found.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
 
 
-class RecordingConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Remembers the statements that it sends."""
-
-    recorded: list[tuple[sql.Composable | str, Any]] = []  # noqa: RUF012 - one list for the test's connections
-
-    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401
-        self.recorded.append((query, params))
-        return await super().execute(query, params, **options)
-
-
-@pytest.fixture
-async def explain(database: Database) -> AsyncIterator[Callable[[str, SearchQuery], Awaitable[list[str]]]]:
-    """Searches, then asks Postgres for the plans of the very statements that were sent, as the application's role."""
-    pool = AsyncConnectionPool(
-        database.dsn("citewire_corpus"),
-        connection_class=RecordingConnection,
-        kwargs={"autocommit": True},
-        min_size=1,
-        open=False,
-    )
-    await pool.open()
-    recorded = RecordingConnection.recorded
-
-    async def plans(org: str, wanted: SearchQuery) -> list[str]:
-        recorded.clear()
-        tenant = Tenant(org, "user", "pro")
-        await PostgresSearch(cast("Pool", pool), DEFAULT).search(tenant, wanted)
-        statements = list(recorded)
-        found: list[str] = []
-        async with tenant_transaction(cast("Pool", pool), tenant) as connection:
-            for statement, values in statements:
-                text = statement if isinstance(statement, str) else statement.as_string(connection)
-                if "hnsw.iterative_scan" in text:
-                    await connection.execute(text.encode(), values)
-                if "AS MATERIALIZED" in text:
-                    cursor = await connection.execute(b"EXPLAIN (ANALYZE, COSTS OFF) " + text.encode(), values)
-                    found.append("\n".join(row[0] for row in await cursor.fetchall()))
-        return found
-
-    yield plans
-    await pool.close()
+async def plan(search: RecordedSearch, org: str, wanted: SearchQuery) -> str:
+    """What Postgres makes, for the application's role, of the very statement that a search sends."""
+    tenant = Tenant(org, "user", "pro")
+    statements = await search.sent(tenant, wanted)
+    async with tenant_transaction(search.pool, tenant) as connection:
+        for sent in statements:
+            if sent.tunes:
+                await connection.execute(sent.text(connection).encode(), sent.values)
+        [ranking] = [sent for sent in statements if sent.ranks]
+        explain = b"EXPLAIN (ANALYZE, COSTS OFF) " + ranking.text(connection).encode()
+        rows = await (await connection.execute(explain, ranking.values)).fetchall()
+    return "\n".join(row[0] for row in rows)
 
 
-async def test_plans_as_the_application_role(
-    rows: CorpusRows, explain: Callable[[str, SearchQuery], Awaitable[list[str]]]
-) -> None:
+async def test_plans_as_the_application_role(rows: CorpusRows, database: Database) -> None:
     random = np.random.default_rng(12)
     with rows.bulk():
         fill(rows, "large", clustered(random, 4000), each=20)
         fill(rows, "small", clustered(random, 200), each=20)
     vector = clustered(random, 1)[0]
-    graph = f"using vectors_{rows.space_id}_p"
-
-    [large] = await explain("large", query(vector))
-    assert graph in large
-    assert "embedding_idx" in large
-    assert "Order By: (embedding <=> " in large
-    for plan in (large, *await explain("small", query(vector)), *await explain("large", query(vector, exact=True))):
-        touched = {word for word in plan.replace(")", " ").split() if word.startswith(f"vectors_{rows.space_id}_p")}
-        assert len({name.split("_")[2] for name in touched}) == 1, plan  # one partition of sixteen
-
-    narrowed = Scope(filter=comparison("filter", "tags", "contains", "third"))
-    for plan in (
-        *await explain("small", query(vector)),
-        *await explain("large", query(vector, exact=True)),
-        *await explain("large", query(vector, scope=replace(narrowed, document_ids=(1, 2, 3)))),
-    ):
-        assert "Order By" not in plan
-        assert "Sort Key" in plan
-        assert "Seq Scan" not in plan or "Seq Scan on documents" in plan
+    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    async with recorded_search(database.dsn("citewire_corpus")) as search:
+        graph = await plan(search, "large", query(vector))
+        scans = [
+            await plan(search, "small", query(vector)),
+            await plan(search, "large", query(vector, exact=True)),
+            await plan(search, "large", query(vector, scope=replace(third, document_ids=(1, 2, 3)))),
+        ]
+    assert "embedding_idx" in graph
+    assert "Order By: (embedding <=> " in graph
+    for text in (graph, *scans):
+        tables = {word for word in text.split() if word.startswith(f"vectors_{rows.space_id}_p")}
+        assert len({name.split("_")[2] for name in tables}) == 1, text  # one partition of sixteen
+    for text in scans:
+        assert "embedding_idx" not in text
+        assert "Sort Key" in text
