@@ -131,7 +131,9 @@ def test_json(gateway: FakeGateway, run: Run) -> None:
 )
 def test_no_answer_exits_with_5(gateway: FakeGateway, run: Run, frames: tuple[bytes, ...]) -> None:
     gateway.on("POST", "/v1/chat", reply_events(*frames, frame("done", {})))
-    assert run("ask", "?").exit_code == 5
+    result = run("ask", "?")
+    assert result.exit_code == 5
+    assert "Sources" not in result.stdout
 
 
 def test_answer_without_retrieval_is_an_answer(gateway: FakeGateway, run: Run) -> None:

@@ -81,6 +81,12 @@ def test_every_taken_port_is_named_and_the_option_for_the_gateway() -> None:
     assert lines[1].startswith(f"Port {embedder}, which embedder needs for gRPC")
 
 
+def test_all_taken_is_probably_another_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_cli.stack.ports.is_taken", bool)
+    with pytest.raises(CliError, match="another `citewire up` is probably running"):
+        choose_ports({})
+
+
 def test_port_given_twice() -> None:
     with pytest.raises(CliError, match=r"given to both embedder \(gRPC\) and worker \(metrics\)"):
         choose_ports({**ALL_FREE, "CITEWIRE_EMBEDDER_PORT": "45555", "CITEWIRE_WORKER_METRICS_PORT": "45555"})

@@ -242,6 +242,19 @@ async def test_command_that_runs_once(
     assert caught.value.tail == ["bad migration"]
 
 
+async def test_python_that_cannot_be_started(
+    supervisor: Supervisor, child: Callable[..., ChildSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = child("any")
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    with pytest.raises(StartError, match=r"It failed: It cannot be started: .*/nonexistent/python"):
+        await supervisor.run_once(spec, what="It failed")
+    supervisor.start(spec)
+    with pytest.raises(StartError) as caught:
+        await supervisor.unless_failed(supervisor.ready(["any"], seconds=20))
+    assert "/nonexistent/python" in caught.value.tail[0]
+
+
 async def test_cancelling_a_command_ends_it(
     supervisor: Supervisor, recorder: Recorder, child: Callable[..., ChildSpec]
 ) -> None:

@@ -94,7 +94,7 @@ def _print_sources(answer: Answer) -> None:
         return
     console = output.stdout()
     console.print()
-    console.print(Text("Sources", style="bold"))
+    console.print(Text("Sources" if answer.found else "Looked at, and not found there", style="bold"))
     for position, citation in enumerate(answer.citations, start=1):
         number = get_int(citation, "index") or position
         for line in source_lines(number, citation, get_str(citation, "snippet")):

@@ -64,6 +64,8 @@ def choose_ports(environ: Mapping[str, str], *, gateway_port: int | None = None)
                 f"Port {port}, which {spec.process} needs for {spec.purpose}, is taken by another program: "
                 f"set {spec.variable} to a free one{option}."
             )
+    if len(complaints) == len(PORTS):
+        complaints.append("All of them are taken: another `citewire up` is probably running, on another data folder.")
     if complaints:
         raise CliError("The stack cannot start: a port is taken", "\n".join(complaints))
     return _filled(wanted)

@@ -145,7 +145,10 @@ class Supervisor:
         """
         log = RotatingFile(self._logs / f"{spec.name}.log")
         try:
-            child = await start_child(spec, log, lambda raw: self._watcher.line(spec.name, raw))
+            try:
+                child = await start_child(spec, log, lambda raw: self._watcher.line(spec.name, raw))
+            except OSError as error:
+                raise StartError(what, f"It cannot be started: {error}") from None
             try:
                 code = await child.wait()
             except asyncio.CancelledError:
