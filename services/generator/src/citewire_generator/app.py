@@ -1,5 +1,6 @@
 """Builds the generator from its settings, and closes it in reverse."""
 
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from citewire.generator.v1.generator_pb2_grpc import add_GeneratorServiceServicer_to_server
@@ -20,19 +21,22 @@ from citewire_kit.telemetry import get_logger, start_metrics_server
 log = get_logger(__name__)
 
 
-async def start(stack: AsyncExitStack, settings: GeneratorSettings) -> GrpcServer:
+async def start(
+    stack: AsyncExitStack, settings: GeneratorSettings, providers: Sequence[ChatProvider] | None = None
+) -> GrpcServer:
     """Starts the metrics server and the gRPC server; it serves at once, whether or not its provider answers.
 
     Args:
         stack: Takes what must be closed.
         settings: The process's settings.
+        providers: Offer these instead of those that the settings name (tests).
 
     Raises:
         StartupError: An address is taken.
     """
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)
-    registry = Registry(_providers(stack, settings))
+    registry = Registry(_providers(stack, settings) if providers is None else providers)
     init_streams([DIALECT])
     for model in registry.models():
         init_model(provider=model.provider, model=model.name, operation=OPERATION)

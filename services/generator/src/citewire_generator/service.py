@@ -220,7 +220,9 @@ def _fit(
             metadata={"context_window": str(model.context_window)},
         )
     dropped = 0
-    while history and estimate_messages(history) > left:
+    # Passages are what is asked about: history leaves them half of the room at least.
+    for_history = left // 2 if request.passages else left
+    while history and estimate_messages(history) > for_history:
         history.pop(0)
         dropped += 1
     notices: tuple[Notice, ...] = ()

@@ -1,0 +1,58 @@
+"""A chat provider that says what it is told, with pauses and faults where they are wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+
+from citewire_generator.model import FinishReason, ModelInfo, Suggestions, SuggestRequest, Usage
+from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+
+STOP = End(FinishReason.STOP, Usage(11, 2, 7))
+
+
+class ScriptedChat(ChatProvider):
+    """Each answer is `script`: texts (a tuple is one delta of several), errors to raise, events to wait for."""
+
+    def __init__(
+        self, *script: str | tuple[str, ...] | Exception | asyncio.Event, end: End | None = STOP, window: int = 0
+    ) -> None:
+        self.script: Sequence[str | tuple[str, ...] | Exception | asyncio.Event] = script
+        self.end = end
+        self.window = window
+        self.tasks: list[ChatTask] = []
+        self.waiting = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return "scripted"
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        return (
+            ModelInfo("scripted", "parrot", context_window=self.window, max_completion_tokens=1000),
+            ModelInfo("scripted", "lab/crow"),
+        )
+
+    async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        self.tasks.append(task)
+        try:
+            for step in self.script:
+                if isinstance(step, Exception):
+                    raise step
+                if isinstance(step, asyncio.Event):
+                    self.waiting.set()
+                    await step.wait()
+                else:
+                    yield Delta((step,) if isinstance(step, str) else step)
+            if self.end is not None:
+                yield self.end
+        finally:
+            self.closed.set()
+
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        for step in self.script:
+            if isinstance(step, Exception):
+                raise step
+        return Suggestions(tuple(f"{model} {number}?" for number in range(request.count)), Usage(3, 0, 2))
