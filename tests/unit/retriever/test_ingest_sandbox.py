@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -174,3 +175,27 @@ def test_the_test_process_has_no_children_left() -> None:
     assert not [
         child for child in psutil.Process(os.getpid()).children() if "parse_process" in " ".join(child.cmdline())
     ]
+
+
+async def test_mutilated_files_are_read_or_refused_but_never_our_defect(sandbox: Sandbox, tmp_path: Path) -> None:
+    whole: list[tuple[str, bytes]] = [
+        ("a.pdf", make_pdf([prose_page("Title", [["Some text (in brackets)."] * 5])] * 3, outline=[("Title", 0)] * 3)),
+        ("a.md", MARKDOWN.encode() * 5),
+        ("a.html", b"<html><h1>T</h1><table><tr><th>a<th>b<tr><td>1<td>2</table><ul><li>x<li>y</ul>" * 5),
+        ("a.csv", b'a;b\n"x;1";2\n3;"y\nz"\n' * 5),
+        ("a.ts", b"export class A {\n  f() { return `${1}`; }\n}\nfunction g() {}\n" * 5),
+    ]
+    choices = random.Random(7)
+    for _ in range(60):
+        name, data = choices.choice(whole)
+        damaged = bytearray(data)
+        for _ in range(choices.randint(1, 5)):
+            place = choices.randrange(len(damaged))
+            damaged[place : place + choices.randint(0, 30)] = choices.randbytes(choices.randint(0, 5))
+        try:
+            await sandbox.parse(write(tmp_path / name, bytes(damaged)), name, "")
+        except IngestError as error:
+            refused = error.code
+        else:
+            continue
+        assert refused not in {IngestCode.INTERNAL, IngestCode.TIMEOUT}, damaged

@@ -12,11 +12,12 @@ from citewire_retriever.ingest.chunks import SEPARATOR, Chunk, ChunkRules, Token
 from citewire_retriever.ingest.cutting import Piece, divide
 from citewire_retriever.ingest.document import LineIndex, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.grouping import Group, group, is_mere_heading, leaves, take_apart
+from citewire_retriever.ingest.grouping import Group, group, is_in_path, leaves, take_apart
 from citewire_retriever.ingest.packing import Sizes, pack
 
 _CHARS_PER_TOKEN = 16
 _LEAST_ROOM = 8
+_JOIN_TOKENS = 2  # what a tokenizer may make of the line end between header and text
 
 
 async def chunk(document: ParsedDocument, title: str, rules: ChunkRules, count: TokenCounter) -> list[Chunk]:
@@ -141,7 +142,8 @@ class _Chunker:
         self.headers.update(zip(sections, zip(headers, counts, strict=True), strict=True))
         for each in groups:
             each.header, each.header_tokens = self.headers[each.section]
-            each.room = max(_LEAST_ROOM, self.rules.max_tokens - each.header_tokens)
+            join = _JOIN_TOKENS if each.header else 0
+            each.room = max(_LEAST_ROOM, self.rules.max_tokens - each.header_tokens - join)
 
     def _header(self, section: str) -> str:
         # A document's first heading usually is its title: once is enough.
@@ -151,15 +153,9 @@ class _Chunker:
     async def _pack(self, groups: list[Group]) -> list[_Cut]:
         """Puts pieces together, and checks the whole: joined texts can have more tokens than their parts."""
         cuts: dict[int, list[_Cut]] = {}
-        open_groups = list(enumerate(groups))
+        open_groups: list[tuple[int, Group]] = list(enumerate(groups))
         while open_groups:
-            for index, each in open_groups:
-                spans = pack(each.pieces, self._sizes(each))
-                cuts[index] = [
-                    _Cut(each, start, end)
-                    for start, end in spans
-                    if len(spans) == 1 or not is_mere_heading(each, start, end)
-                ]
+            cuts.update(await asyncio.to_thread(self._pack_all, open_groups))
             self._check(sum(len(part) for part in cuts.values()))
             fresh = [cut for index, _ in open_groups for cut in cuts[index]]
             for cut, tokens in zip(fresh, await self.count([cut.text for cut in fresh]), strict=True):
@@ -167,6 +163,18 @@ class _Chunker:
             open_groups = [(index, each) for index, each in open_groups if _shrink(each, cuts[index])]
             await self._fit_again([each for _, each in open_groups])
         return [cut for index in range(len(groups)) for cut in cuts[index]]
+
+    def _pack_all(self, groups: list[tuple[int, Group]]) -> dict[int, list[_Cut]]:
+        cuts: dict[int, list[_Cut]] = {}
+        for index, each in groups:
+            spans = pack(each.pieces, self._sizes(each))
+            # A heading too long to stand with its text needs no chunk of its own if it leads the section's path.
+            cuts[index] = [
+                _Cut(each, span.start, span.end)
+                for span in spans
+                if len(spans) == 1 or not span.mere_heading or not is_in_path(each, span.start, span.end)
+            ]
+        return cuts
 
     async def _fit_again(self, groups: list[Group]) -> None:
         unfit = groups

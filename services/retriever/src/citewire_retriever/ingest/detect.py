@@ -102,7 +102,7 @@ _OUR_MEDIA = {
     Format.TEXT: "text/plain",
 }
 _HTML_START = re.compile(
-    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?:<!--.{0,2000}?-->\s*)*<(?:!doctype\s+html|html)[\s>]",
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?(?>(?:<!--.{0,2000}?-->\s*)*)<(?:!doctype\s+html|html)[\s>]",
     re.I | re.S,
 )
 

@@ -77,11 +77,8 @@ def leaves(groups: list[Group]) -> Iterator[Group]:
             yield each
 
 
-def is_mere_heading(each: Group, start: int, end: int) -> bool:
-    """Whether a span of a group's source holds nothing but headings, all of whose words are in the section's path."""
-    inside = [piece for piece in each.pieces if piece.start < end and piece.end > start]
-    if any(piece.kind is not BlockKind.HEADING for piece in inside):
-        return False
+def is_in_path(each: Group, start: int, end: int) -> bool:
+    """Whether all words of a span of a group's source are in the section's path."""
     return _words(each.source[start:end]) <= _words(each.section)
 
 
@@ -131,10 +128,10 @@ def _says_something(each: Group, following: Group | None) -> bool:
     start, end = each.pieces[0].start, each.pieces[-1].end
     if not any(char.isalnum() for char in each.source[start:end]):
         return False
-    if following is None:
+    if following is None or any(piece.kind is not BlockKind.HEADING for piece in each.pieces):
         return True
     inside = f"{following.section}{SEPARATOR}".startswith(f"{each.section}{SEPARATOR}")
-    return not (inside and is_mere_heading(each, start, end))
+    return not (inside and is_in_path(each, start, end))
 
 
 def _words(text: str) -> set[str]:

@@ -24,7 +24,22 @@ class Sizes:
     overlap: int
 
 
-def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[tuple[int, int]]:
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Pieces that make a chunk.
+
+    Attributes:
+        start: Where they start in the group's source.
+        end: Where they end, exclusive.
+        mere_heading: Whether they are headings only, which didn't fit with what they stand above.
+    """
+
+    start: int
+    end: int
+    mere_heading: bool
+
+
+def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:
     """Puts pieces of one group together.
 
     Chunks are closed at the target, evenly: three of 100 tokens are better than two of 145 and one of 10. A piece
@@ -36,10 +51,9 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[tuple[int, int]]:
         sizes: Bounds.
 
     Returns:
-        Spans in the group's source, in order. Headings that don't fit with what they stand above are a span of their
-        own.
+        Spans in the group's source, in order.
     """
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     left = sum(piece.tokens for piece in pieces)
     first = 0
     while first < len(pieces):
@@ -47,7 +61,8 @@ def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[tuple[int, int]]:
         even = left / -(-left // sizes.target) if left else 0
         last, used = _fill(pieces, first, sizes, even)
         start = _overlap_start(pieces, first, sizes.overlap, sizes.room - used)
-        spans.append((pieces[start].start, pieces[last - 1].end))
+        heading = all(piece.kind is BlockKind.HEADING for piece in pieces[start:last])
+        spans.append(Span(pieces[start].start, pieces[last - 1].end, heading))
         left -= used
         first = last
     return spans
