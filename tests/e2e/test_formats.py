@@ -1,0 +1,63 @@
+"""A fact asked of a PDF, a sheet, a Markdown file and a source file that we did not write opens at the right place.
+
+Real files through HTTP, the worker, real vectors and the chat: the fact's chunk is among the first three citations.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from http_api import ask, upload
+
+Citation = dict[str, object]
+
+
+def _number(citation: Citation, key: str) -> int:
+    value = citation[key]
+    assert isinstance(value, int), f"{key} is {value!r}"
+    return value
+
+
+CASES: list[tuple[str, str, Callable[[Citation], bool]]] = [
+    (
+        "qa-financebench/pdfs/FOOTLOCKER_2022_8K_dated-2022-05-20.pdf",
+        "How did the shareholders vote on the ten nominees to the Board of Directors?",
+        lambda citation: _number(citation, "page_number") == 2,
+    ),
+    (
+        "documents/csv/csv-comma.csv",
+        "In which city does Linda Olsen live?",
+        lambda citation: _number(citation, "row_number") == 5,
+    ),
+    (
+        "documents/csv/csv-tab.csv",
+        "What is the e-mail address of Sheryl Baxter?",
+        lambda citation: _number(citation, "row_number") == 2,
+    ),
+    (
+        "documents/md/wiki.md",
+        "Which reservation system did IBM develop for American Airlines?",
+        lambda citation: str(citation["section"]).endswith("1960s–1980s"),
+    ),
+    (
+        "documents/code/_reader.py",
+        "Which method of the PDF reader rebuilds the cross-reference table when it is broken?",
+        lambda citation: 1353 <= _number(citation, "start_line") <= 1427,
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "question", "is_right"), CASES, ids=[case[0].split("/")[-1] for case in CASES])
+async def test_the_facts_chunk_is_among_the_first_three_citations(
+    api: httpx.AsyncClient,
+    shared_data: Path,
+    file: str,
+    question: str,
+    is_right: Callable[[Citation], bool],
+) -> None:
+    document = await upload(api, shared_data / file)
+    answer = await ask(api, question, document_ids=[document["id"]])
+    first = answer["citations"][:3]
+    assert all(citation["document_id"] == document["id"] for citation in first)
+    assert any(is_right(citation) for citation in first), first
