@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from citewire.common.v1.common_pb2 import ProviderRef
@@ -44,9 +45,9 @@ def change(path: str, value: object) -> Callable[[pb.GenerateRequest], None]:
 
     def apply(request: pb.GenerateRequest) -> None:
         *way, last = path.split(".")
-        target: object = request
+        target: Any = request
         for step in way:
-            target = target[int(step)] if step.isdecimal() else getattr(target, step)  # type: ignore[index]
+            target = target[int(step)] if step.isdecimal() else getattr(target, step)
         setattr(target, last, value)
 
     return apply

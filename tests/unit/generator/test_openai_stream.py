@@ -38,12 +38,13 @@ def transcripts(shared_data: Path) -> Iterator[tuple[str, list[bytes]]]:
 
 def recorded(events: list[bytes]) -> tuple[str, FinishReason, dict[str, Any]]:
     """What a recording says, read the plain way."""
-    text, reason, usage, refused = "", "", {}, False
+    text, reason, refused = "", "", False
+    usage: dict[str, Any] = {}
     for event in events:
         data = event.strip().removeprefix(b"data:").strip()
         if data == b"[DONE]":
             continue
-        parsed = json.loads(data)
+        parsed: dict[str, Any] = json.loads(data)
         usage = parsed.get("usage") or parsed.get("x_groq", {}).get("usage") or usage
         for choice in parsed["choices"][:1]:
             delta = choice.get("delta", {})
@@ -82,7 +83,8 @@ def test_recorded_streams_in_random_pieces(shared_data: Path) -> None:
                 assert reader.usage is not None, name
                 assert reader.usage.prompt_tokens == usage["prompt_tokens"], name
                 assert reader.usage.completion_tokens == usage["completion_tokens"], name
-                cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+                details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
+                cached = details.get("cached_tokens") or 0
                 assert reader.usage.cached_prompt_tokens == cached, name
             else:
                 assert reader.usage is None, name
@@ -159,6 +161,15 @@ def test_an_error_inside_the_stream(error: object, reason: str) -> None:
     assert "secret" not in str(caught.value)
 
 
+def test_text_before_an_error_is_not_lost() -> None:
+    reader = OpenAiStream("test")
+    assert reader.feed(delta("a") + event(error={"message": "x"}) + delta("b")) == ["a"]
+    with pytest.raises(Unavailable):
+        reader.check()
+    with pytest.raises(Unavailable):
+        reader.feed(delta("c"))
+
+
 def test_a_finish_reason_error_is_an_error() -> None:
     with pytest.raises(CitewireError):
         read([delta("a"), delta(reason="error")])
@@ -205,7 +216,7 @@ def test_usage_may_come_with_any_event() -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}}
     _, reader = read([delta("a", "stop"), event(choices=[], usage=usage), b"data: [DONE]\n\n"])
     assert reader.usage == Usage(7, 5, 3)
-    _, reader = read([event(choices=[{"delta": {}, "finish_reason": "stop"}], usage={"prompt_tokens": None})])
+    _, reader = read([delta(reason="stop"), event(choices=[], usage={"prompt_tokens": None})])
     assert reader.usage == Usage()
 
 

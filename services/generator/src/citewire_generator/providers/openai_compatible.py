@@ -212,6 +212,7 @@ class OpenAiCompatible(ChatProvider):
                 clock.progressed(finished=reader.finished)
             if texts:
                 yield texts
+            reader.check()
             if not chunk:
                 return
         if reader.done:

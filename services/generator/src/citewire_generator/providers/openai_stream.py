@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.failures import as_list, as_mapping, from_stream, read_complaint, stream_broken
 from citewire_generator.providers.sse import SseDecoder
+from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -50,6 +51,7 @@ class OpenAiStream:
         self._finish: FinishReason | None = None
         self._refused = False
         self._high = ""
+        self._failure: CitewireError | None = None
         self.done = False
         """Whether `[DONE]` was read."""
         self.usage: Usage | None = None
@@ -72,13 +74,26 @@ class OpenAiStream:
     def feed(self, chunk: bytes) -> list[str]:
         """Takes the next bytes and returns the texts that they complete.
 
+        Texts before an error are returned, and the error is raised by the next call, or by `check`.
+
         Raises:
             CitewireError: The stream carries an error, or can't be understood.
         """
+        self.check()
         texts: list[str] = []
-        for data in self._sse.feed(chunk):
-            self._event(data, texts)
+        try:
+            for data in self._sse.feed(chunk):
+                self._event(data, texts)
+        except CitewireError as exc:
+            if not texts:
+                raise
+            self._failure = exc
         return texts
+
+    def check(self) -> None:
+        """Raises the error that came after the texts that `feed` returned last, if there was one."""
+        if self._failure is not None:
+            raise self._failure
 
     def finish(self) -> list[str]:
         """Notes the end of the body.
@@ -86,6 +101,7 @@ class OpenAiStream:
         Raises:
             Unavailable: The answer hadn't ended.
         """
+        self.check()
         texts: list[str] = []
         for data in self._sse.finish():
             self._event(data, texts)
