@@ -128,6 +128,23 @@ async def test_unavailable_is_retried_on_named_methods_only(retried: bool) -> No
         await channel.close()
 
 
+async def test_what_became_unavailable_only_after_waiting_is_not_retried() -> None:
+    tries = 0
+
+    async def waits(_request: StringValue) -> StringValue:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0.6)
+        raise Unavailable("the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=1)
+
+    async with serve(Shapes(unary=waits)) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary")])
+        with pytest.raises(Unavailable) as raised:
+            await ask(ShapesStub(channel))
+        await channel.close()
+    assert (tries, raised.value.reason, raised.value.retry_after) == (1, "DATABASE_UNAVAILABLE", 1)
+
+
 async def test_overload_is_not_retried() -> None:
     tries = 0
 

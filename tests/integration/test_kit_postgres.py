@@ -113,6 +113,21 @@ async def test_no_free_connection_in_time_is_unavailable(empty_database: Databas
         await pool.close()
 
 
+async def test_a_caller_hears_that_there_is_no_connection_and_not_its_own_deadline(empty_database: Database) -> None:
+    pool = await open_pool(empty_database.owner_dsn, max_size=1, name="test")
+    try:
+        async with transaction(pool):
+            for seconds in (1.0, 0.2):
+                with deadline.budget(seconds):
+                    with pytest.raises(Unavailable):
+                        await one(pool, "SELECT 1")
+                    left = deadline.remaining()
+                    assert left is not None
+                    assert left > 0
+    finally:
+        await pool.close()
+
+
 async def test_a_malformed_dsn_is_refused_without_its_password() -> None:
     with pytest.raises(StartupError) as raised:
         await open_pool("host=localhost password=hunter2 nonsense", name="test")

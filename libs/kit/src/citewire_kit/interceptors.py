@@ -31,6 +31,14 @@ Behaviour = Callable[[Any, Context], Awaitable[Any]]
 INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
 """Outermost first. Metrics see what the later stages refuse, and every error has a request and a trace id."""
 
+RETRY_SECONDS: Final = 0.5
+"""A call that has become UNAVAILABLE within this time, and has as much left, may be repeated by its client's channel.
+
+Later, a repetition would only turn the answer into a deadline: the call has waited for something that didn't come.
+"""
+
+_NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
+
 SKIPPED: Final = ("grpc.health.", "grpc.reflection.")
 """Services that no stage touches: probes carry no tenant, count as no load and must answer when the server is full."""
 
@@ -130,14 +138,21 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
                     await stack.enter_async_context(stage(call))
                 return await behave(request if parse is None else _parse(parse, request), context)
         except RpcFailure as failure:
-            details = ((DETAILS_KEY, failure.status.SerializeToString()),)
-            await context.abort(grpc.StatusCode[failure.code.value], failure.status.message, details)
+            trailing: tuple[tuple[str, str | bytes], ...] = ((DETAILS_KEY, failure.status.SerializeToString()),)
+            if failure.code is Code.UNAVAILABLE and not _may_be_repeated(call):
+                trailing += (_NO_RETRY,)
+            await context.abort(grpc.StatusCode[failure.code.value], failure.status.message, trailing)
 
     return make(
         run,
         request_deserializer=handler.request_deserializer if streams_in else None,
         response_serializer=handler.response_serializer,
     )
+
+
+def _may_be_repeated(call: Call) -> bool:
+    taken = time.monotonic() - call.started
+    return taken < RETRY_SECONDS and (call.seconds is None or call.seconds - taken > RETRY_SECONDS)
 
 
 def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 # any message

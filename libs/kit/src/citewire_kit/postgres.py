@@ -26,8 +26,11 @@ log = get_logger(__name__)
 STATEMENT_SECONDS: Final = 30.0
 """Longest that one statement may run; less if the running call has less left."""
 
-CHECKOUT_SECONDS: Final = 5.0
-"""Longest wait for a free connection."""
+CHECKOUT_SECONDS: Final = 3.0
+"""Longest wait for a free connection: a short restart is waited out, and nobody waits five seconds for a refusal."""
+
+ANSWER_SECONDS: Final = 0.3
+"""Kept of a call's time for saying that the database is away: its caller shall hear that, and not its own deadline."""
 
 RETRY_SECONDS: Final = 1.0
 
@@ -182,7 +185,8 @@ async def _checkout(pool: Pool) -> Connection:
     The pool's own check costs a round trip each time, and waits longer and longer between the dead connections that a
     server's restart leaves in the pool. A dead one's socket has something to read, its end; a live, idle one's hasn't.
     """
-    until = time.monotonic() + _within(pool.timeout)
+    left = _within(pool.timeout + ANSWER_SECONDS)
+    until = time.monotonic() + max(left - ANSWER_SECONDS, left / 2)
     while True:
         connection = await pool.getconn(timeout=until - time.monotonic())
         if not _readable(connection):
