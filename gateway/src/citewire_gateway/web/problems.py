@@ -69,6 +69,7 @@ def install(app: FastAPI) -> None:
     """Makes every error of the application's routes a problem document."""
     app.add_exception_handler(CitewireError, _citewire_error)
     app.add_exception_handler(HTTPException, _http_exception)
+    app.add_exception_handler(Exception, _defect)
     app.add_exception_handler(RequestValidationError, _invalid_parameters)
 
 
@@ -91,6 +92,11 @@ async def _citewire_error(_request: Request, exc: Exception) -> Response:
     if exc.code in (Code.INTERNAL, Code.DATA_LOSS):
         log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
     return problem_response(exc)
+
+
+async def _defect(_request: Request, exc: Exception) -> Response:
+    log.error("request_failed", exc_info=exc)
+    return problem_response(Internal("something went wrong on our side; the log has the details", reason="INTERNAL"))
 
 
 async def _http_exception(request: Request, exc: Exception) -> Response:

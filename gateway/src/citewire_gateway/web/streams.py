@@ -170,7 +170,7 @@ class ByteStream(Response):
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the body; a failure in the middle is raised, so that the server cuts the connection."""
+        """Sends the body. After a failure it isn't completed, so that the server cuts the connection."""
         with use_tenant(self._tenant):
             work = asyncio.create_task(self._send(send))
             try:
@@ -179,7 +179,7 @@ class ByteStream(Response):
                 await self._data.aclose()
             error = None if cause == "client" else _error_of(work, cause)
             if error is not None:
-                raise error
+                log.warning("body_cut", reason=error.reason, error=error.message)
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self._head})

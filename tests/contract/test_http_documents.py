@@ -1,0 +1,489 @@
+"""`/v1/documents`, `/v1/collections`, `/v1/search` and `/v1/chunks` over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import psutil
+import pytest
+from citewire.retriever.v1 import corpus_pb2, retriever_pb2
+
+from citewire_kit.errors import InvalidArgument, Unavailable
+from gateway_fakes import hit, running_fakes
+from gateway_process import Gateway, frames_of, running_gateway, until
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+MIB = 1024 * 1024
+LIMIT = 8 * MIB
+TEXT = {"type": "article", "title": "Notes", "content": "# Words\n\nMore words."}
+
+
+@pytest.fixture
+async def gateway(database: Database, tmp_path: Path) -> AsyncIterator[Gateway]:
+    async with (
+        running_fakes() as fakes,
+        running_gateway(database, fakes, max_upload_bytes=LIMIT, spool_dir=str(tmp_path)) as running,
+    ):
+        yield running
+
+
+def content_of(gateway: Gateway, document_id: int, org: str = "local") -> bytes:
+    return gateway.fakes.corpus.stored[org, document_id].content
+
+
+async def test_a_file_is_stored_and_answered_with_its_place(gateway: Gateway) -> None:
+    content = os.urandom(3 * MIB)
+    response = await gateway.http.post("/v1/documents", files={"file": ("report.pdf", content, "application/pdf")})
+    assert response.status_code == 202
+    document = response.json()
+    assert response.headers["location"] == f"/v1/documents/{document['id']}"
+    assert (document["file_name"], document["media_type"], document["status"]) == (
+        "report.pdf",
+        "application/pdf",
+        "pending",
+    )
+    assert (document["version"], document["size_bytes"], document["type"]) == (1, len(content), "file")
+    assert content_of(gateway, document["id"]) == content
+
+
+@pytest.mark.parametrize("fields_first", [True, False])
+async def test_fields_may_come_before_or_after_the_file(gateway: Gateway, fields_first: bool) -> None:
+    fields = [
+        ("collection", (None, "reports")),
+        ("tags", (None, "2025, final")),
+        ("tags", (None, '["a,b"]')),
+        ("metadata", (None, '{"year": 2025, "nested": {"list": [1, 2.5, true, null, "x"]}}')),
+        ("title", (None, "Annual report")),
+        ("url", (None, "https://example.org/r")),
+        ("type", (None, "article")),
+    ]
+    file: list[Any] = [("file", ("report.md", b"x" * (2 * MIB), "text/markdown"))]
+    response = await gateway.http.post("/v1/documents", files=[*fields, *file] if fields_first else [*file, *fields])
+    document = response.json()
+    assert response.status_code == 202, response.text
+    header = gateway.fakes.corpus.headers[0]
+    assert (header.collection, header.title, header.url, header.type) == (
+        "reports",
+        "Annual report",
+        "https://example.org/r",
+        "article",
+    )
+    assert document["tags"] == ["2025", "final", "a,b"]
+    assert document["metadata"] == {"year": 2025, "nested": {"list": [1, 2.5, True, None, "x"]}}
+    assert document["collection"] == "reports"
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [("a.md", "a.md"), ("folder/a.md", "a.md"), ("C:\\folder\\a.md", "a.md"), ("Übersicht 📄.md", "Übersicht 📄.md")],
+)
+async def test_a_file_name_loses_its_folders(gateway: Gateway, sent: str, stored: str) -> None:
+    boundary = b"b"
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="file"; filename="' + sent.encode() + b'"\r\n\r\nx\r\n--b--\r\n'
+    )
+    headers = {"Content-Type": f"multipart/form-data; boundary={boundary.decode()}"}
+    response = await gateway.http.post("/v1/documents", content=body, headers=headers)
+    assert response.status_code == 202, response.text
+    assert response.json()["file_name"] == stored
+
+
+BAD_FORMS: list[tuple[bytes, int, str, str | None]] = [
+    (b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n\r\n--b--\r\n', 422, "EMPTY_UPLOAD",
+     None),
+    (b'--b\r\nContent-Disposition: form-data; name="tags"\r\n\r\nx\r\n--b--\r\n', 422, "INVALID_FIELD", "file"),
+    (b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\nx\r\n--b--\r\n', 422, "INVALID_FIELD", "file"),
+    (b'--b\r\nContent-Disposition: form-data; name="file"; filename=""\r\n\r\nx\r\n--b--\r\n', 422, "INVALID_FIELD",
+     "file"),
+    (b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx', 422, "INVALID_FIELD", "body"),
+    (b"nonsense", 422, "INVALID_FIELD", "body"),
+    (b"--b\r\n\r\nx\r\n--b--\r\n", 422, "INVALID_FIELD", "body"),
+    (b'--b\r\nContent-Disposition: form-data; name="x"\r\n\r\ny\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "x"),
+    (b'--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n[1]\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "metadata"),
+    (b'--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n{"a": "\\ud800"}\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "metadata"),
+    (b'--b\r\nContent-Disposition: form-data; name="title"\r\n\r\na\x00b\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "title"),
+    (b'--b\r\nContent-Disposition: form-data; name="title"\r\n\r\n\xff\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "title"),
+    (b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n'
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="b.md"\r\n\r\nx\r\n--b--\r\n', 422,
+     "INVALID_FIELD", "file"),
+    (b'--b\r\nContent-Disposition: form-data; name="title"\r\n\r\n' + b"x" * (300 * 1024) + b"\r\n"
+     b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\nx\r\n--b--\r\n', 413,
+     "TOO_LARGE", None),
+]  # fmt: skip
+
+
+async def test_bad_forms(gateway: Gateway, subtests: pytest.Subtests) -> None:
+    for body, status, reason, field in BAD_FORMS:
+        with subtests.test(body=body[:120]):
+            headers = {"Content-Type": "multipart/form-data; boundary=b"}
+            response = await gateway.http.post("/v1/documents", content=body, headers=headers)
+            assert response.status_code == status, response.text
+            assert response.json()["reason"] == reason
+            if field is not None:
+                assert field in [error["field"] for error in response.json()["errors"]], response.text
+    assert gateway.fakes.corpus.uploads == 0
+
+
+async def test_an_upload_beyond_the_limit_is_413_and_nothing_is_stored(gateway: Gateway) -> None:
+    files = {"file": ("big.bin", b"x" * (LIMIT + 1))}
+    response = await gateway.http.post("/v1/documents", files=files)
+    assert (response.status_code, response.json()["reason"]) == (413, "TOO_LARGE")
+    assert "8 MiB" in response.json()["detail"]
+    assert gateway.fakes.corpus.uploads == 0
+    assert (await gateway.http.post("/v1/documents", files={"file": ("a", b"x" * LIMIT)})).status_code == 202
+
+
+async def test_an_upload_of_unknown_length_is_stopped_at_the_limit(gateway: Gateway) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n'
+        for _ in range(64):
+            sent += MIB
+            yield b"x" * MIB
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    response = await gateway.http.post("/v1/documents", content=endless(), headers=headers)
+    assert response.status_code == 413
+    assert gateway.fakes.corpus.uploads == 0
+
+
+async def test_an_upload_is_not_held_in_memory(gateway: Gateway) -> None:
+    process = psutil.Process()
+    piece = os.urandom(MIB)
+    before = process.memory_info().rss
+
+    async def big() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n'
+        for _ in range(LIMIT // MIB - 1):
+            yield piece
+        # All but its end has arrived, and waits on disk.
+        await asyncio.sleep(0.2)
+        grown.append(process.memory_info().rss - before)
+        yield b"\r\n--b--\r\n"
+
+    grown: list[int] = []
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert (await gateway.http.post("/v1/documents", content=big(), headers=headers)).status_code == 202
+    assert grown[0] < 5 * MIB
+
+
+async def test_a_client_that_breaks_off_leaves_nothing(gateway: Gateway) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.bin"\r\n\r\n' + b"x" * MIB
+        raise ConnectionResetError
+
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    with pytest.raises(ConnectionResetError):
+        await gateway.http.post("/v1/documents", content=broken(), headers=headers)
+    assert gateway.fakes.corpus.uploads == 0
+    # The slot is free again, also for the last of them.
+    assert (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})).status_code == 202
+
+
+async def test_an_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
+    waiting = asyncio.Event()
+
+    async def gate() -> None:
+        await waiting.wait()
+
+    gateway.fakes.corpus.upload_gate = gate
+    slots = gateway.services.settings.max_uploads
+    uploads = [
+        asyncio.create_task(gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})) for _ in range(slots)
+    ]
+    await until(lambda: gateway.fakes.corpus.uploads == slots, 20)
+    refused = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})
+    assert (refused.status_code, refused.json()["reason"]) == (503, "OVERLOADED")
+    waiting.set()
+    assert [one.status_code for one in await asyncio.gather(*uploads)] == [202] * slots
+
+
+async def test_what_the_retriever_refuses_is_said(gateway: Gateway) -> None:
+    async def refuse() -> None:
+        raise InvalidArgument("no such format", reason="UNSUPPORTED_FORMAT", metadata={"supported": "md, pdf"})
+
+    gateway.fakes.corpus.upload_gate = refuse
+    response = await gateway.http.post("/v1/documents", files={"file": ("a.exe", b"MZ")})
+    assert (response.status_code, response.json()["reason"]) == (415, "UNSUPPORTED_FORMAT")
+
+
+async def test_a_text_is_stored(gateway: Gateway) -> None:
+    body = {**TEXT, "url": "https://example.org", "tags": ["a"], "metadata": {"k": 1}, "collection": "notes"}
+    response = await gateway.http.post("/v1/documents", json=body)
+    assert response.status_code == 202
+    document = response.json()
+    assert response.headers["location"] == f"/v1/documents/{document['id']}"
+    put = gateway.fakes.corpus.puts[0]
+    assert (put.type, put.title, put.content, put.url) == ("article", "Notes", TEXT["content"], "https://example.org")
+    assert document["metadata"] == {"k": 1}
+
+
+BAD_TEXTS: list[tuple[dict[str, Any], str]] = [
+    ({**TEXT, "type": "nonsense"}, "type"),
+    ({**TEXT, "title": ""}, "title"),
+    ({**TEXT, "title": "x" * 501}, "title"),
+    ({**TEXT, "content": ""}, "content"),
+    ({**TEXT, "content": " \n"}, "content"),
+    ({**TEXT, "content": "a\x00"}, "content"),
+    ({**TEXT, "tags": ["x"] * 51}, "tags"),
+    ({**TEXT, "tags": ["x" * 65]}, "tags.0"),
+    ({**TEXT, "metadata": [1]}, "metadata"),
+    ({**TEXT, "metadata": {"a": {"b": "\x00"}}}, "metadata.a.b"),
+    ({**TEXT, "nonsense": 1}, "nonsense"),
+    ({"title": "x"}, "type"),
+]
+
+
+async def test_bad_texts(gateway: Gateway, subtests: pytest.Subtests) -> None:
+    for body, field in BAD_TEXTS:
+        with subtests.test(field=field):
+            response = await gateway.http.post("/v1/documents", json=body)
+            assert response.status_code == 422, response.text
+            assert field in [error["field"] for error in response.json()["errors"]]
+    response = await gateway.http.post("/v1/documents", content=b"x", headers={"Content-Type": "application/pdf"})
+    assert (response.status_code, response.json()["reason"]) == (415, "UNSUPPORTED_MEDIA_TYPE")
+    assert gateway.fakes.corpus.stored == {}
+
+
+async def test_put_makes_a_new_version(gateway: Gateway) -> None:
+    first = (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"one")})).json()
+    path = f"/v1/documents/{first['id']}"
+    second = (await gateway.http.put(path, files={"file": ("a.md", b"two")})).json()
+    third = (await gateway.http.put(path, json=TEXT)).json()
+    assert [one["version"] for one in (first, second, third)] == [1, 2, 3]
+    assert {one["id"] for one in (first, second, third)} == {first["id"]}
+    assert (await gateway.http.put("/v1/documents/404", json=TEXT)).status_code == 404
+
+
+async def test_a_document_is_read_changed_retried_and_deleted(gateway: Gateway) -> None:
+    created = (await gateway.http.post("/v1/documents", json=TEXT)).json()
+    path = f"/v1/documents/{created['id']}"
+    assert (await gateway.http.get(path)).json() == created
+    patched = await gateway.http.patch(path, json={"tags": ["new"], "metadata": {"a": 1}, "collection": None})
+    assert patched.json()["tags"] == ["new"]
+    assert sorted(gateway.fakes.corpus.updates[0].update_mask.paths) == ["collection", "metadata", "tags"]
+    for body in ({}, {"title": None}, {"title": ""}, {"nonsense": 1}):
+        assert (await gateway.http.patch(path, json=body)).status_code == 422
+    retried = await gateway.http.post(f"{path}:retry")
+    assert (retried.status_code, retried.headers["location"]) == (202, path)
+    deleted = await gateway.http.delete(path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    assert (await gateway.http.get(path)).status_code == 404
+
+
+async def test_documents_are_listed_by_what_is_asked(gateway: Gateway) -> None:
+    for _ in range(2):
+        await gateway.http.post("/v1/documents", json=TEXT)
+    condition = {"field": "tags", "op": "contains", "value": "x"}
+    params = {
+        "page_size": "2",
+        "page_token": "t",
+        "collection": "c",
+        "type": "article",
+        "status": "ready",
+        "tag": "x",
+        "filter": json.dumps(condition),
+    }
+    response = await gateway.http.get("/v1/documents", params=params)
+    assert [one["title"] for one in response.json()["documents"]] == ["Notes", "Notes"]
+    assert response.json()["next_page_token"] == "next"
+    asked = gateway.fakes.corpus.lists[0]
+    assert (asked.page_size, asked.page_token, asked.collection, asked.type, asked.tag) == (2, "t", "c", "article", "x")
+    assert asked.status == corpus_pb2.DOCUMENT_STATUS_READY
+    assert asked.filter.comparison.field == "tags"
+
+
+@pytest.mark.parametrize(
+    ("media_type", "shown_as", "disposition"),
+    [
+        ("application/pdf", "application/pdf", "inline"),
+        ("text/markdown", "text/plain; charset=utf-8", "inline"),
+        ("text/html", "text/html", "attachment"),
+        ("application/octet-stream", "application/octet-stream", "attachment"),
+        ("image/svg+xml", "image/svg+xml", "attachment"),
+    ],
+)
+async def test_the_original_comes_back(gateway: Gateway, media_type: str, shown_as: str, disposition: str) -> None:
+    content = os.urandom(100_000)
+    files = {"file": ("ü report.bin", content, media_type)}
+    created = (await gateway.http.post("/v1/documents", files=files)).json()
+    response = await gateway.http.get(f"/v1/documents/{created['id']}/content?version=1")
+    assert response.content == content
+    assert response.headers["content-type"] == shown_as
+    assert response.headers["content-disposition"] == f"{disposition}; filename*=UTF-8''%C3%BC%20report.bin"
+    assert response.headers["etag"] == f'"{hashlib.sha256(content).hexdigest()}"'
+    assert response.headers["x-document-version"] == "1"
+    assert ("sandbox" in response.headers["content-security-policy"]) == (media_type != "application/pdf")
+    missing = await gateway.http.get(f"/v1/documents/{created['id']}/content?version=9")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "VERSION_NOT_FOUND")
+
+
+async def test_an_original_that_breaks_off_is_no_whole_body(gateway: Gateway) -> None:
+    created = (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x" * 1000)})).json()
+    gateway.fakes.corpus.cut_download = True
+    with pytest.raises(httpx.RemoteProtocolError):
+        await gateway.http.get(f"/v1/documents/{created['id']}/content")
+
+
+async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
+    created = (await gateway.http.post("/v1/documents", json=TEXT)).json()
+    document = corpus_pb2.Document(document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_PROCESSING, version=1)
+    ready = corpus_pb2.Document(document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_READY, version=1)
+    gateway.fakes.corpus.progress = [
+        corpus_pb2.WatchDocumentResponse(
+            document=document, stage=corpus_pb2.INGEST_STAGE_EMBED, done=1, total=4, attempt=1
+        ),
+        corpus_pb2.WatchDocumentResponse(document=ready),
+    ]
+    response = await gateway.http.get(f"/v1/documents/{created['id']}/events")
+    assert response.headers["content-type"].startswith("text/event-stream")
+    frames = frames_of(response.text)
+    assert [frame.event for frame in frames] == ["progress", "progress", "done"]
+    first, second = frames[0].data, frames[1].data
+    assert (first["stage"], first["done"], first["total"], first["attempt"]) == ("embed", 1, 4, 1)
+    assert first["document"]["status"] == "processing"
+    assert (second["stage"], second["total"], second["document"]["status"]) == (None, None, "ready")
+
+
+async def test_collections_are_made_renamed_listed_and_deleted(gateway: Gateway) -> None:
+    made = await gateway.http.post("/v1/collections", json={"name": "a/b c"})
+    assert (made.status_code, made.json()) == (201, {"name": "a/b c", "documents": 0})
+    renamed = await gateway.http.patch("/v1/collections/a%2Fb%20c", json={"name": "reports"})
+    assert (renamed.status_code, renamed.json()["name"]) == (200, "reports")
+    listed = await gateway.http.get("/v1/collections")
+    assert listed.json() == {"collections": [{"name": "reports", "documents": 0}], "next_page_token": ""}
+    deleted = await gateway.http.delete("/v1/collections/reports?force=true")
+    assert (deleted.status_code, deleted.json()) == (200, {"documents_deleted": 0})
+    missing = await gateway.http.delete("/v1/collections/reports")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
+    assert (await gateway.http.post("/v1/collections", json={"name": ""})).status_code == 422
+
+
+async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
+    gateway.fakes.retriever.hits = [hit(1, 0.81, section="A", page_number=2), hit(2, 0.5)]
+    body = {"query": "revenue", "top_k": 2, "min_score": 0.1, "group_by": "document", "document_ids": [7]}
+    response = await gateway.http.post("/v1/search", json=body)
+    assert response.json() == {
+        "results": [
+            {
+                "chunk_id": 1,
+                "document_id": 7,
+                "version": 1,
+                "chunk_index": 1,
+                "content": "Revenue grew by 12 %.",
+                "score": 0.81,
+                "similarity": 0.81,
+                "title": "Annual report",
+                "file_name": "report.pdf",
+                "section": "A",
+                "page_number": 2,
+            },
+            {
+                "chunk_id": 2,
+                "document_id": 7,
+                "version": 1,
+                "chunk_index": 2,
+                "content": "Revenue grew by 12 %.",
+                "score": 0.5,
+                "similarity": 0.5,
+                "title": "Annual report",
+                "file_name": "report.pdf",
+            },
+        ],
+        "mode": "dense",
+        "usage": {"embedding_tokens": 9},
+    }
+    asked = gateway.fakes.retriever.searches[0]
+    assert (asked.mode, asked.top_k, asked.min_score, asked.group_by) == (
+        retriever_pb2.SEARCH_MODE_DENSE,
+        2,
+        0.1,
+        retriever_pb2.GROUP_BY_DOCUMENT,
+    )
+
+
+async def test_lexical_search_needs_no_vector_and_hybrid_both(gateway: Gateway) -> None:
+    await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "lexical"})
+    await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "hybrid"})
+    lexical, hybrid = gateway.fakes.retriever.searches
+    assert (lexical.query, lexical.vector) == ("revenue", b"")
+    assert hybrid.query == "revenue"
+    assert len(hybrid.vector) == 16
+    assert len(gateway.fakes.embedder.requests) == 1
+
+
+async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
+    gateway.fakes.retriever.hits = [hit(number, 0.9 - number / 100) for number in range(1, 6)]
+    response = await gateway.http.post("/v1/search", json={"query": "x", "top_k": 2, "rerank": True})
+    assert gateway.fakes.retriever.searches[0].top_k == 40
+    found = response.json()["results"]
+    assert [(one["chunk_id"], one["rerank_score"]) for one in found] == [(5, 5.0), (4, 4.0)]
+    assert found[0]["similarity"] == pytest.approx(0.85)
+
+
+BAD_SEARCHES: list[tuple[dict[str, Any], int, str | None]] = [
+    ({}, 422, "query"),
+    ({"query": " "}, 422, "query"),
+    ({"query": "x" * 32769}, 422, "query"),
+    ({"query": "x", "top_k": 0}, 422, "top_k"),
+    ({"query": "x", "top_k": 201}, 422, "top_k"),
+    ({"query": "x", "mode": "nonsense"}, 422, "mode"),
+    ({"query": "x", "group_by": "nonsense"}, 422, "group_by"),
+    ({"query": "x", "min_score": 2}, 422, "min_score"),
+    ({"query": "x", "document_ids": [404]}, 404, None),
+    ({"query": "x", "filter": {}}, 422, "filter"),
+]
+
+
+async def test_bad_searches(gateway: Gateway, subtests: pytest.Subtests) -> None:
+    for body, status, field in BAD_SEARCHES:
+        with subtests.test(body=str(body)[:60]):
+            response = await gateway.http.post("/v1/search", json=body)
+            assert response.status_code == status, response.text
+            assert field in [None, *(error["field"] for error in response.json()["errors"])]
+
+
+async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway) -> None:
+    response = await gateway.http.post("/v1/search", json={"query": "x", "document_ids": []})
+    assert response.json() == {"results": [], "mode": "dense", "usage": {"embedding_tokens": 0}}
+    assert gateway.fakes.embedder.requests == []
+
+
+async def test_a_full_embedder_is_said_with_when_to_come_back(gateway: Gateway) -> None:
+    gateway.fakes.embedder.error = Unavailable("the queue is full", reason="OVERLOADED", retry_after=3.2)
+    response = await gateway.http.post("/v1/search", json={"query": "x"})
+    assert (response.status_code, response.headers["retry-after"]) == (503, "4")
+
+
+async def test_a_citation_opens_its_exact_place(gateway: Gateway) -> None:
+    response = await gateway.http.get("/v1/chunks/1")
+    chunk = response.json()
+    assert (chunk["chunk_id"], chunk["document_id"], chunk["version"], chunk["live"]) == (1, 7, 1, True)
+    assert (chunk["section"], chunk["page_number"], chunk["char_start"], chunk["char_end"]) == (
+        "Results > 2025",
+        3,
+        10,
+        31,
+    )
+    assert chunk["ref"] == "report.pdf § Results > 2025"
