@@ -166,6 +166,10 @@ class JobStore(ABC):
         """Queues jobs again whose lease has passed; returns how many."""
 
     @abstractmethod
+    async def release_all(self, worker: str) -> int:
+        """Queues again whatever a worker that ends still holds; returns how many."""
+
+    @abstractmethod
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:
         """Extends a lease; False if the job isn't held any more."""
 

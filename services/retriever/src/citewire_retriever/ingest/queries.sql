@@ -55,6 +55,12 @@ FROM (SELECT org_id, job_id FROM corpus.ingest_jobs
       WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) AS expired
 WHERE job.org_id = expired.org_id AND job.job_id = expired.job_id
 
+-- name: release_all
+-- What a worker that ends still holds: a claim whose answer it didn't wait for.
+UPDATE corpus.ingest_jobs
+SET state = 'queued', attempts = attempts - 1, worker = NULL, lease_until = NULL, updated_at = now()
+WHERE state = 'running' AND worker = %(worker)s
+
 -- name: renew
 UPDATE corpus.ingest_jobs SET lease_until = now() + make_interval(secs => %(lease_seconds)s), updated_at = now()
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'

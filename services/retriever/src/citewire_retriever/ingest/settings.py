@@ -48,9 +48,9 @@ class WorkerSettings(ProcessSettings):
     retry_seconds_max: float = Field(default=60.0, gt=0)
     """Longest wait between attempts."""
 
-    max_attempts: int = Field(default=5, ge=1)
-    """Attempts that end in an error of our own before a version is given up. A database or embedder that can't be
-    reached isn't one: such jobs are tried for give_up_seconds."""
+    max_attempts: int = Field(default=10, ge=1)
+    """Attempts that end in an error of our own before a version is given up, four minutes with the waits between. A
+    database or embedder that can't be reached isn't one: such jobs are tried for give_up_seconds."""
 
     max_claims: int = Field(default=100, ge=1)
     """Claims of one job, whatever ended them, before it is given up: a document that kills the worker, above all."""

@@ -1,14 +1,16 @@
 """Jobs and what ingest writes, in Postgres."""
 
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
-from citewire_kit.errors import NotFound, Unavailable
+from citewire_kit.errors import Internal, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestError
@@ -28,10 +30,14 @@ from citewire_retriever.ingest.ports import (
 from citewire_retriever.model import Space, Stage
 from citewire_retriever.store.vectors import HalfVector
 
+log = get_logger(__name__)
+
 _SQL: Final = load_queries("citewire_retriever.ingest", "queries.sql")
 _CHANNEL: Final = "citewire_corpus_jobs"
+_LISTENER: Final = {"application_name": "citewire-worker-listen", "connect_timeout": 5}
 _PARTS_AT_ONCE: Final = 4
 _TEXT_PART: Final = 100_000
+_STATEMENT: Final = 30.0
 _LONG_STATEMENT: Final = 300.0
 """Seconds for statements whose work grows with the document: publishing and removing."""
 
@@ -48,7 +54,7 @@ class PostgresJobStore(JobStore):
         self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]
     ) -> Job | None:
         values = {"kind": kind, "worker": worker, "lease_seconds": lease_seconds, "served": list(served)}
-        async with transaction(self._pool) as connection:
+        async with _shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["claim"], values)
             row = await cursor.fetchone()
         if row is None:
@@ -67,11 +73,15 @@ class PostgresJobStore(JobStore):
         )
 
     async def requeue_expired(self) -> int:  # noqa: D102 - see the base
-        async with transaction(self._pool) as connection:
+        async with _shared(self._pool) as connection:
             return (await connection.execute(_SQL["requeue_expired"])).rowcount
 
+    async def release_all(self, worker: str) -> int:  # noqa: D102 - see the base
+        async with _shared(self._pool) as connection:
+            return (await connection.execute(_SQL["release_all"], {"worker": worker})).rowcount
+
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:  # noqa: D102 - see the base
-        async with transaction(self._pool) as connection:
+        async with _shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["renew"], {**_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
@@ -88,7 +98,7 @@ class PostgresJobStore(JobStore):
         position = first = 0
         while position < size_bytes:
             # A transaction for a few parts: parsing and spooling hold no connection.
-            async with tenant_transaction(self._pool, job.tenant) as connection:
+            async with _tenants(self._pool, job) as connection:
                 values = {**_key(job), "first": first, "end": first + _PARTS_AT_ONCE}
                 cursor = await connection.execute(_SQL["read_parts"], values, binary=True)
                 parts: list[bytes] = [row[0] for row in await cursor.fetchall()]
@@ -114,7 +124,7 @@ class PostgresJobStore(JobStore):
 
     async def ensure_space(self, space: Space) -> VectorTable:  # noqa: D102 - see the base
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
-        async with transaction(self._pool) as connection:
+        async with _shared(self._pool) as connection:
             await connection.execute(_SQL["ensure_space"], values)
             row = await (await connection.execute(_SQL["space_table"], values)).fetchone()
         if row is None:
@@ -122,7 +132,7 @@ class PostgresJobStore(JobStore):
         return VectorTable(*row)
 
     async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:  # noqa: D102 - see the base
-        async with tenant_transaction(self._pool, job.tenant) as connection:
+        async with _tenants(self._pool, job) as connection:
             cursor = await connection.execute(_with_table(_SQL["staged"], table), _key(job), binary=True)
             return [StagedChunk(*row) for row in await cursor.fetchall()]
 
@@ -146,7 +156,7 @@ class PostgresJobStore(JobStore):
 
     async def publish(self, job: Job, publication: Publication) -> Published:  # noqa: D102 - see the base
         try:
-            async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
+            async with _tenants(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
                 return await _publish(connection, job, publication)
         except _OtherSpaceError:
             return Published.OTHER_SPACE
@@ -169,14 +179,14 @@ class PostgresJobStore(JobStore):
                 await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
 
     async def queue_state(self) -> QueueState:  # noqa: D102 - see the base
-        async with transaction(self._pool) as connection:
+        async with _shared(self._pool) as connection:
             row = await (await connection.execute(_SQL["queue_state"])).fetchone()
         return QueueState(0, 0.0) if row is None else QueueState(row[0], max(0.0, row[1]))
 
     async def wake_ups(self) -> AsyncGenerator[None]:  # noqa: D102 - see the base
         try:
             # A connection of its own: listening would keep one of the pool's for ever.
-            connection = await psycopg.AsyncConnection.connect(self._dsn, autocommit=True, connect_timeout=5)
+            connection = await psycopg.AsyncConnection.connect(make_conninfo(self._dsn, **_LISTENER), autocommit=True)
             async with connection:
                 await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(_CHANNEL)))
                 yield
@@ -187,17 +197,45 @@ class PostgresJobStore(JobStore):
 
     @asynccontextmanager
     async def _holding(
-        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = 30.0
+        self, job: Job, first: str, values: dict[str, Any], *, statement_seconds: float = _STATEMENT
     ) -> AsyncGenerator[Connection]:
         """A transaction in which the job is surely this worker's: it begins with a statement on the version's row.
 
         Raises:
             LeaseLostError: It isn't any more, or the version was deleted; nothing is written.
         """
-        async with tenant_transaction(self._pool, job.tenant, statement_seconds=statement_seconds) as connection:
+        async with _tenants(self._pool, job, statement_seconds=statement_seconds) as connection:
             await _written(connection, first, {**_key(job), **values})
             await _held(connection, job)
             yield connection
+
+
+@asynccontextmanager
+async def _tenants(pool: Pool, job: Job, *, statement_seconds: float = _STATEMENT) -> AsyncGenerator[Connection]:
+    """A transaction under the job's tenant."""
+    with _refused():
+        async with tenant_transaction(pool, job.tenant, statement_seconds=statement_seconds) as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def _shared(pool: Pool) -> AsyncGenerator[Connection]:
+    """A transaction without a tenant: jobs and spaces only."""
+    with _refused():
+        async with transaction(pool) as connection:
+            yield connection
+
+
+@contextmanager
+def _refused() -> Generator[None]:
+    """Keeps what the database says of rows that it refuses out of the log: it quotes them, and they hold content."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        log.error(  # noqa: TRY400 - the traceback would quote the row
+            "database_refused", sqlstate=exc.sqlstate, error=exc.diag.message_primary, table=exc.diag.table_name
+        )
+        raise Internal("the database refused what was to be stored", reason="INTERNAL") from None
 
 
 class _OtherSpaceError(Exception):

@@ -79,6 +79,8 @@ class Worker:
             log.info("worker_stopping", jobs=len(self._works))
             for task in tasks:
                 task.cancel()
+        with suppress(CitewireError):
+            await self._store.release_all(self._name)
         log.info("worker_stopped")
 
     async def _serve(self) -> None:

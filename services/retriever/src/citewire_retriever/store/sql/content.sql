@@ -40,7 +40,7 @@ VALUES (%(org_id)s, %(document_id)s, %(version)s, %(user_id)s, %(plan)s, %(trace
 ON CONFLICT (org_id, document_id, version, kind) DO UPDATE
 SET state = 'queued', attempts = 0, next_run_at = now(), worker = NULL, lease_until = NULL,
     fence = corpus.ingest_jobs.fence + 1, user_id = excluded.user_id, plan = excluded.plan,
-    trace_context = excluded.trace_context, updated_at = now()
+    trace_context = excluded.trace_context, created_at = now(), updated_at = now()
 
 -- name: copy_version
 -- The latest version's content as a new version, for ingest under a new title.
