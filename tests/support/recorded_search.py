@@ -22,17 +22,19 @@ from citewire_retriever.tuning import SearchTuning
 class Sent:
     """A statement with its parameters."""
 
-    statement: sql.Composable | str
+    statement: sql.Composable | str | bytes
     values: dict[str, Any]
 
     def text(self, connection: psycopg.AsyncConnection[Any] | None = None) -> str:
         """The statement as it is sent."""
+        if isinstance(self.statement, bytes):
+            return self.statement.decode()
         return self.statement if isinstance(self.statement, str) else self.statement.as_string(connection)
 
     @property
     def ranks(self) -> bool:
         """Whether it is the one that finds the nearest."""
-        return "AS MATERIALIZED" in self.text()
+        return "nearest AS MATERIALIZED" in self.text()
 
     @property
     def tunes(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, LiteralString
 
 import numpy as np
@@ -51,16 +52,17 @@ class PostgresSearch(SearchStore):
             way = None if query.exact else await self._choose(search)
             # One round trip: what is found counts only if it turns out that the space is served.
             async with connection.pipeline():
-                serving = await connection.execute(_SQL["served_spaces"], {"org_id": tenant.org_id})
+                serving = await search.prepare(way)
                 unknown = await _ask_unknown(connection, tenant, query.scope)
-                ranking = await search.ask_nearest(way)
+                ranking = await search.rank(way)
                 latest = await search.ask_recent()
             served = self._learn(await serving.fetchall())
             ranked = await ranking.fetchall()
             if way is not None and len(ranked) < query.top_k:
                 # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell.
                 way = None
-                ranked = await (await search.ask_nearest(None)).fetchall()
+                await search.prepare(None)
+                ranked = await (await search.rank(None)).fetchall()
             return Found(
                 served=served,
                 unknown_ids=await _ids(unknown),
@@ -79,7 +81,8 @@ class PostgresSearch(SearchStore):
             served = self._learn(await serving.fetchall())
             lacks_vectors: sql.Composable = sql.SQL("true")
             if served:
-                lacks_vectors = sql.SQL(_SQL["lacks_vectors"]).format(vectors=_identifier(self._tables[served[0]]))
+                table = sql.Identifier("corpus", self._tables[served[0]])
+                lacks_vectors = sql.SQL(_SQL["lacks_vectors"]).format(vectors=table)
             row = (
                 await _fetch(
                     connection,
@@ -143,58 +146,72 @@ class _Search:
     tuning: SearchTuning
 
     async def organisation_size(self) -> Sizes:
-        row = (await _fetch(self.connection, self._text("organisation_size"), {"org_id": self.tenant.org_id}))[0]
+        statement = _unscoped("organisation_size", self.table)
+        row = (await _fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
         return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
 
     async def scope_size(self) -> tuple[int, int]:
-        parameters = Parameters()
-        statement = self._text("scope_size", scope=self._scope(parameters))
-        values = {"org_id": self.tenant.org_id, "limit": _COUNT_LIMIT, **parameters.values}
-        row = (await _fetch(self.connection, statement, values))[0]
+        cursor = await self._execute("scope_size", limit=_COUNT_LIMIT)
+        row = (await cursor.fetchall())[0]
         return row[0], int(row[1])
 
-    async def ask_nearest(self, way: IndexSearch | None) -> _Cursor:
-        """Sends the ranking query, with the transaction's settings before it."""
-        await self.connection.execute(
-            _SQL["tune"],
+    async def prepare(self, way: IndexSearch | None) -> _Cursor:
+        """Asks for the spaces that serve, and makes the transaction's settings for the ranking."""
+        return await self.connection.execute(
+            _SQL["prepare_search"],
             {
+                "org_id": self.tenant.org_id,
                 "ef_search": str(way.ef_search if way else self.tuning.ef_search),
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
             },
         )
-        parameters = Parameters()
-        query = self.query
-        candidates: int | None = query.top_k
-        if query.by_document:
-            candidates = query.top_k * CHUNKS_PER_DOCUMENT if way else None
-        statement = self._text(
-            "nearest_documents" if query.by_document else "nearest_chunks",
-            scope=self._scope(parameters),
-            order=sql.SQL(_SQL["by_index" if way else "by_scan"]),
+
+    async def rank(self, way: IndexSearch | None) -> _Cursor:
+        """Asks for the nearest."""
+        top_k = self.query.top_k
+        order = "by_index" if way else "by_scan"
+        if not self.query.by_document:
+            return await self._execute("nearest_chunks", order, candidates=top_k, top_k=top_k, vector=self._vector())
+        candidates = top_k * CHUNKS_PER_DOCUMENT if way else None
+        return await self._execute(
+            "nearest_documents", order, candidates=candidates, top_k=top_k, vector=self._vector()
         )
-        values = {**self._values(), "candidates": candidates, "top_k": query.top_k, **parameters.values}
-        return await self.connection.execute(statement, values)
 
     async def ask_recent(self) -> _Cursor | None:
-        """Sends the query for the most recent documents, if they are wanted."""
+        """Asks for the most recent documents, if they are wanted."""
         if not self.query.recent:
             return None
-        parameters = Parameters()
-        statement = self._text("recent_documents", scope=self._scope(parameters))
-        values = {**self._values(), "recent": self.query.recent, **parameters.values}
-        return await self.connection.execute(statement, values)
+        return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
 
-    def _values(self) -> dict[str, object]:
-        vector = np.frombuffer(self.query.vector, dtype="<f4")
-        return {"org_id": self.tenant.org_id, "vector": HalfVector(vector)}
+    def _vector(self) -> HalfVector:
+        return HalfVector(np.frombuffer(self.query.vector, dtype="<f4"))
 
-    def _scope(self, parameters: Parameters) -> sql.Composable:
-        return scope_condition(self.query.scope, self.tenant.user_id, parameters)
+    async def _execute(self, name: str, order: str = "", **values: object) -> _Cursor:
+        """Sends a query of `search.sql` with its blanks filled."""
+        if self.query.scope.narrowed:
+            parameters = Parameters()
+            scope = scope_condition(self.query.scope, self.tenant.user_id, parameters)
+            statement: sql.Composed | bytes = _scoped(name, self.table, order, scope)
+            values.update(parameters.values)
+        else:
+            statement = _unscoped(name, self.table, order)
+        return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
 
-    def _text(self, name: str, **parts: sql.Composable) -> sql.Composed:
-        """Returns a query of `search.sql` with its blanks filled."""
-        return sql.SQL(_SQL[name]).format(vectors=_identifier(self.table), chunk_columns=_CHUNK_COLUMNS, **parts)
+
+def _scoped(name: str, table: str, order: str, scope: sql.Composable) -> sql.Composed:
+    return sql.SQL(_SQL[name]).format(
+        vectors=sql.Identifier("corpus", table),
+        chunk_columns=_CHUNK_COLUMNS,
+        scope=scope,
+        order=sql.SQL(_SQL[order]) if order else sql.SQL(""),
+    )
+
+
+@lru_cache(maxsize=256)
+def _unscoped(name: str, table: str, order: str = "") -> bytes:
+    """A statement over a whole organisation: there are only a few, and putting them together takes time."""
+    return _scoped(name, table, order, sql.SQL("true")).as_bytes()
 
 
 async def _ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
@@ -221,13 +238,9 @@ async def _ids(cursor: _Cursor | None) -> tuple[int, ...]:
 
 
 async def _fetch(
-    connection: Connection, statement: sql.Composed | LiteralString, values: dict[str, Any]
+    connection: Connection, statement: sql.Composed | LiteralString | bytes, values: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     return await (await connection.execute(statement, values)).fetchall()
-
-
-def _identifier(table: str) -> sql.Identifier:
-    return sql.Identifier("corpus", table)
 
 
 def _hit(row: tuple[Any, ...], *, recent: bool) -> Hit:

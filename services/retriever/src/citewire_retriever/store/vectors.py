@@ -22,8 +22,7 @@ class HalfVector:
 
     def __init__(self, vector: Float32) -> None:
         """Takes a one-dimensional vector of finite values, not all zero."""
-        scaled = vector.astype(np.float64)
-        scaled /= np.abs(scaled).max()
+        scaled = vector.astype(np.float64)  # in which no square of a float32 overflows or vanishes
         scaled /= np.sqrt(scaled @ scaled)
         # halfvec's binary form: dimensions, a reserved field, then the values, all big-endian.
         self.wire: Final = len(vector).to_bytes(2, "big") + b"\0\0" + scaled.astype(">f2").tobytes()

@@ -78,6 +78,24 @@ JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
+-- name: prepare_search
+-- The spaces that serve, as above, and on the way the settings for the rest of the transaction: walk the graph on until
+-- enough rows pass the filters, in relaxed order; compile nothing. Sorting is disabled for the graph alone: the planner
+-- can't know that the scope is large enough for it.
+WITH settings AS MATERIALIZED (
+    SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
+           set_config('hnsw.ef_search', %(ef_search)s, true),
+           set_config('hnsw.max_scan_tuples', %(max_scan_tuples)s, true),
+           set_config('enable_sort', %(enable_sort)s, true),
+           set_config('jit', 'off', true)
+)
+SELECT s.space_id, s.model, s.revision, s.dimensions
+FROM settings
+CROSS JOIN corpus.org_spaces o
+JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
+WHERE o.org_id = %(org_id)s
+ORDER BY s.space_id = o.live_space_id DESC
+
 -- name: unknown_documents
 -- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope).
 SELECT wanted.id
@@ -88,15 +106,6 @@ WHERE NOT EXISTS (
 )
 ORDER BY wanted.id
 LIMIT 100
-
--- name: tune
--- For this transaction: walk the graph on until enough rows pass the filters, in relaxed order; compile nothing.
--- Sorting is disabled for the graph alone: the planner can't know that the scope is large enough for it.
-SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
-       set_config('hnsw.ef_search', %(ef_search)s, true),
-       set_config('hnsw.max_scan_tuples', %(max_scan_tuples)s, true),
-       set_config('enable_sort', %(enable_sort)s, true),
-       set_config('jit', 'off', true)
 
 -- name: organisation_size
 -- Documents and chunks that are live, and about how many rows share the tenant's partition.

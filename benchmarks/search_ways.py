@@ -1,0 +1,210 @@
+"""The same searches in three ways: through the retriever's gRPC, by plain psycopg, and by pgbench.
+
+Each way runs in a process of its own, in a closed loop of so many clients, and prints how many searches it did and how
+long they took. psycopg and pgbench send the statements that the retriever sends, caught from it: one round trip to
+begin and to set the tenant, one pipeline with the spaces that serve, the settings and the ranking, one to commit; as
+the same role, and psycopg through the same pool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import retriever_pb2 as pb
+from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
+
+from benchmarks.search_data import SPACE, Data, literal, sample
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.postgres import open_pool, tenant_transaction
+from citewire_kit.tenant import Tenant, use_tenant
+from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.store.vectors import HalfVector
+from corpus_rows import Vectors
+from recorded_search import Sent, recorded_search
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENTS = 8
+QUERIES = 64
+_WORKER = "from benchmarks.search_ways import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """What one run of one way did."""
+
+    per_second: float
+    p50_ms: float
+    p95_ms: float
+
+
+def tenant(org: str) -> Tenant:
+    """The tenant that searches."""
+    return Tenant(org, "user", "pro")
+
+
+def dense(vector: Vectors, *, scope: Scope | None = None, exact: bool = False) -> SearchQuery:
+    """A search for the ten nearest."""
+    return SearchQuery(scope or Scope(), vector.astype("<f4").tobytes(), SPACE, top_k=10, exact=exact)
+
+
+async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[Sent]]:
+    """The statements of a search for each organisation; the vector in them is to be replaced."""
+    async with recorded_search(dsn) as search:
+        return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
+
+
+@contextlib.contextmanager
+def retriever(data: Data) -> Generator[int]:
+    """Runs the retriever as its own process while the block runs; gives its port."""
+    environment = {
+        **os.environ,
+        "CITEWIRE_AUTH": "keys",
+        "CITEWIRE_LOG_LEVEL": "INFO",
+        "CITEWIRE_RETRIEVER_DSN": data.dsn("citewire_corpus"),
+        "CITEWIRE_RETRIEVER_PORT": "0",
+        "CITEWIRE_RETRIEVER_METRICS_PORT": "0",
+        "CITEWIRE_RETRIEVER_LEAVE_SECONDS": "0",
+    }
+    command = [sys.executable, "-m", "citewire_retriever", "serve"]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        for line in process.stderr:
+            event = json.loads(line)
+            if event["event"] == "listening":
+                break
+        else:
+            raise RuntimeError("the retriever did not start")
+        # Nobody reads its log any more; a full pipe would stop it.
+        process.stderr.close()
+        yield int(event["port"])
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def run_way(way: str, orgs: Sequence[str], seconds: float, *, dsn: str, port: int) -> Rate:
+    """Runs one way in a process of its own."""
+    order = json.dumps({"way": way, "orgs": list(orgs), "seconds": seconds, "dsn": dsn, "port": port})
+    done = subprocess.run(
+        [sys.executable, "-c", _WORKER, order], capture_output=True, text=True, cwd=ROOT, check=False, timeout=120
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{way} failed:\n{done.stderr[-3000:]}")
+    return Rate(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """The process of one way: takes its order as JSON, prints its rate as JSON."""
+    order: dict[str, Any] = json.loads(sys.argv[1])
+    way = {"gRPC": _over_grpc, "psycopg": _by_psycopg}[order["way"]]
+    rate = asyncio.run(way(order["orgs"], order["seconds"], order["dsn"], order["port"]))
+    print(json.dumps({"per_second": rate.per_second, "p50_ms": rate.p50_ms, "p95_ms": rate.p95_ms}))
+
+
+async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int) -> Rate:
+    space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
+    vectors = [vector.tobytes() for vector in sample(777, QUERIES)]
+    async with open_channel(f"127.0.0.1:{port}") as channel:
+        stub = RetrieverServiceStub(channel)
+
+        async def search(number: int) -> int:
+            request = pb.SearchRequest(vector=vectors[number % QUERIES], space=space)
+            with use_tenant(tenant(orgs[number % len(orgs)])):
+                return len((await client.unary(stub.Search, request, timeout=30)).results)
+
+        return await _loop(search, seconds)
+
+
+async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int) -> Rate:
+    statements = {
+        org: [(sent, sent.text().encode()) for sent in found] for org, found in (await caught(dsn, orgs)).items()
+    }
+    vectors = [HalfVector(vector) for vector in sample(777, QUERIES)]
+    pool = await open_pool(dsn, max_size=8, name="bench")
+
+    async def search(number: int) -> int:
+        org = orgs[number % len(orgs)]
+        async with tenant_transaction(pool, tenant(org)) as connection:
+            cursor = connection.cursor()
+            async with connection.pipeline():
+                for sent, text in statements[org]:
+                    values = {**sent.values, "vector": vectors[number % QUERIES]} if sent.ranks else sent.values
+                    cursor = await connection.execute(text, values)
+            return len(await cursor.fetchall())
+
+    try:
+        return await _loop(search, seconds)
+    finally:
+        await pool.close()
+
+
+async def _loop(search: Callable[[int], Awaitable[int]], seconds: float) -> Rate:
+    """A closed loop of `CLIENTS`; the first second warms up and isn't counted."""
+    times: list[float] = []
+    numbers = iter(range(10**9))
+    start = time.perf_counter() + 1
+    end = start + seconds
+
+    async def run() -> None:
+        while (begun := time.perf_counter()) < end:
+            assert await search(next(numbers)) == 10
+            if begun >= start:
+                times.append(time.perf_counter() - begun)
+
+    await asyncio.gather(*(run() for _ in range(CLIENTS)))
+    p50, p95 = np.percentile(times, [50, 95]) * 1000
+    return Rate(len(times) / seconds, float(p50), float(p95))
+
+
+def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> list[Path]:
+    """Writes a pgbench script for each query: the same transaction, in the same round trips."""
+    orgs = list(statements)
+    scripts: list[Path] = []
+    with psycopg.connect(dsn, cursor_factory=psycopg.ClientCursor) as connection:
+        for number, vector in enumerate(sample(777, QUERIES)):
+            org = orgs[number % len(orgs)]
+            cursor = psycopg.ClientCursor(connection)
+            pipeline: list[str] = []
+            for sent in statements[org]:
+                values = {**sent.values, "vector": literal(vector)} if sent.ranks else sent.values
+                text = re.sub(r"--[^\n]*", "", cursor.mogrify(sent.text().encode(), values))
+                pipeline.append(" ".join(text.split()) + ";")
+            settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": "force_custom_plan"}
+            calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+            lines = ["\\startpipeline", "BEGIN;", f"SELECT {calls};", "\\endpipeline"]
+            lines += ["\\startpipeline", *pipeline, "\\endpipeline", "COMMIT;"]
+            path = folder / f"query{number}.sql"
+            path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            scripts.append(path)
+    return scripts
+
+
+def run_pgbench(data: Data, scripts: Sequence[Path], seconds: float) -> Rate:
+    """Runs pgbench on the scripts, in random order."""
+    dsn = data.dsn("citewire_corpus")
+    files = [part for path in scripts for part in ("-f", str(path))]
+    command = [str(data.server.program("pgbench")), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"]
+    command += ["-T", str(max(1, round(seconds))), *files, dsn]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    found = re.search(r"tps = ([\d.]+)", done.stdout)
+    if done.returncode != 0 or found is None:
+        raise RuntimeError(f"pgbench failed:\n{done.stderr[-3000:]}")
+    latency = re.search(r"latency average = ([\d.]+)", done.stdout)
+    average = float(latency.group(1)) if latency else float("nan")
+    return Rate(float(found.group(1)), average, float("nan"))
