@@ -25,6 +25,8 @@ from citewire_generator.text.scoring import Source
 from citewire_generator.text.sentences import split_units
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Names = NDArray[np.str_]
 CACHE = Path(__file__).resolve().parent.parent / ".citewire-bench"
 CHUNK = 1000
 """Code points of a chunk at most: what fits into the model's window of 256 tokens."""

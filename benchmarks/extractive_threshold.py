@@ -24,12 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.extractive_data import Chunk, Floats, QuestionSet, load_sets
+from benchmarks.extractive_data import Chunk, Floats, Ints, Names, QuestionSet, load_sets
 from benchmarks.tables import describe_machine, format_table
 from citewire_generator.text.questions import read_question
 from citewire_generator.text.scoring import (
     ANSWER_FEATURES,
     UNIT_FEATURES,
+    Candidate,
     Scored,
     answer_features,
     answer_score,
@@ -87,7 +88,7 @@ def derive(squad: QuestionSet, seed: int) -> dict[str, Any]:
     answerable = [case for case in cases if case.kind == "answerable"]
     features, labels, owners = _unit_rows(squad, answerable)
     weight = np.ones(len(labels))
-    articles = np.array([answerable[owner].article for owner in owners])
+    articles: Names = np.array([answerable[int(owner)].article for owner in owners])
     held_out = cross_validate(features, labels, weight, articles)
     hits = [[_first_hit(held_out[owners == one], labels[owners == one])] for one in range(len(answerable))]
     print("\nUnits that hold the answer, cross-validated: among the best " + _hit_text(np.array(hits)))
@@ -186,7 +187,7 @@ def _report_quotes(questions: QuestionSet, cases: list[Case], weights: Weights) 
     print(f"as quoted ({counted / n:.2f} units, {words / n:.0f} words on average): {quoted / n:.3f}")
 
 
-def _holds(questions: QuestionSet, case: Case, candidate: Any) -> bool:  # noqa: ANN401 - scoring.Candidate
+def _holds(questions: QuestionSet, case: Case, candidate: Candidate) -> bool:
     spans = questions.spans_in(case.question, case.passages[candidate.source])
     return any(candidate.unit.start <= start and end <= candidate.unit.end for start, end in spans)
 
@@ -201,7 +202,7 @@ def _blind(questions: QuestionSet, case: Case) -> Case:
     return Case(case.kind, case.article, case.question, case.passages, score_units(case.scored.question, sources))
 
 
-def _unit_rows(questions: QuestionSet, cases: list[Case]) -> tuple[Floats, Floats, Any]:
+def _unit_rows(questions: QuestionSet, cases: list[Case]) -> tuple[Floats, Floats, Ints]:
     features: list[tuple[float, ...]] = []
     labels: list[bool] = []
     owners: list[int] = []
@@ -213,7 +214,7 @@ def _unit_rows(questions: QuestionSet, cases: list[Case]) -> tuple[Floats, Float
     return np.array(features), np.array(labels, float), np.array(owners)
 
 
-def _answer_rows(cases: list[Case], unit: Linear) -> tuple[Floats, Any, Any]:
+def _answer_rows(cases: list[Case], unit: Linear) -> tuple[Floats, Names, Names]:
     rows: list[tuple[float, ...]] = []
     kinds: list[str] = []
     groups: list[str] = []
@@ -228,24 +229,27 @@ def _answer_rows(cases: list[Case], unit: Linear) -> tuple[Floats, Any, Any]:
 
 def fit(features: Floats, labels: Floats, weight: Floats, penalty: float = 1e-3) -> Linear:
     """Logistic regression by Newton's method, ridge-penalised on standardised features."""
-    mean: Floats = features.mean(0)
-    spread: Floats = features.std(0) + 1e-9
+    mean, spread = _row(features.mean(0)), _row(features.std(0) + 1e-9)
     design: Floats = np.hstack([(features - mean) / spread, np.ones((len(features), 1))])
-    beta: Floats = np.zeros(design.shape[1])
+    beta = np.zeros(design.shape[1], np.float64)
     ridge: Floats = penalty * float(weight.sum()) * np.diag([1.0] * features.shape[1] + [1e-9])
     for _ in range(50):
         probability: Floats = 1 / (1 + np.exp(-(design @ beta)))
         gradient: Floats = design.T @ (weight * (probability - labels)) + ridge @ beta
         curvature: Floats = (design.T * (weight * probability * (1 - probability))) @ design + ridge
-        step: Floats = np.linalg.solve(curvature, gradient)
-        beta = beta - step
+        step = _row(np.linalg.solve(curvature, gradient))
+        beta -= step
         if float(np.abs(step).max()) < 1e-8:
             break
-    scaled: Floats = beta[:-1] / spread
+    scaled = _row(beta[:-1] / spread)
     return Linear(tuple(float(value) for value in scaled), float(beta[-1] - scaled @ mean))
 
 
-def cross_validate(features: Floats, labels: Floats, weight: Floats, groups: Any) -> Floats:  # noqa: ANN401
+def _row(values: object) -> Floats:
+    return np.asarray(values, np.float64)
+
+
+def cross_validate(features: Floats, labels: Floats, weight: Floats, groups: Names) -> Floats:
     """Scores of each row by a model that saw no row of its fold of groups."""
     names = sorted(set(groups.tolist()))
     scores = np.zeros(len(labels))
@@ -256,7 +260,7 @@ def cross_validate(features: Floats, labels: Floats, weight: Floats, groups: Any
     return scores
 
 
-def _separation(scores: Floats, kinds: Any, kind: str, threshold: float) -> dict[str, float]:  # noqa: ANN401
+def _separation(scores: Floats, kinds: Names, kind: str, threshold: float) -> dict[str, float]:
     positive, negative = scores[kinds == "answerable"], scores[kinds == kind]
     order = np.concatenate([positive, negative]).argsort().argsort() + 1
     area = (order[: len(positive)].sum() - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative))
@@ -269,7 +273,7 @@ def _separation(scores: Floats, kinds: Any, kind: str, threshold: float) -> dict
     }
 
 
-def _margins(unit: Linear, features: Floats, labels: Floats, owners: Any) -> list[float]:  # noqa: ANN401
+def _margins(unit: Linear, features: Floats, labels: Floats, owners: Ints) -> list[float]:
     """How far below the best unit the best one that holds the answer scores."""
     scores = features @ np.array(unit.weights) + unit.bias
     margins: list[float] = []

@@ -10,8 +10,10 @@ What counts as a marker depends on the style that was asked for:
   and a link target after them. In code a bare number may be an index, so it stays; the forms with a word go there too.
 - `NONE`: nothing is looked for.
 
-Text that can't be the beginning of a marker is passed on at once (`REMOVE` keeps white space at the end of a delta
-until the next one: it can't be seen). Work is linear in the text: a candidate is bounded in length.
+Text that can't be the beginning of a marker is passed on at once, delta by delta as it came. Only after a first marker
+was removed does `REMOVE` keep white space at the end of a delta until the next one, so that it can go with a marker;
+before that, the first marker of an answer may leave the space before it. Work is linear in the text: a candidate is
+bounded in length.
 """
 
 import re
@@ -169,6 +171,7 @@ class MarkerFilter:
         self._separator = ""
         self._link = ""
         self._after_removed = False
+        self._after_space = False
         self.invalid = 0
         """Numbers in markers that aren't in the context."""
         self.removed = 0
@@ -185,9 +188,13 @@ class MarkerFilter:
             return text
         if self._plain(text):
             self._code.push(text)
+            self._after_space = text[-1:] in {" ", "\t"} if text else self._after_space
             return text
         for char in text:
             self._step(char)
+        if self._gap and not self._candidate and not self.removed:
+            gap, self._gap = self._gap, ""
+            self._emit(gap)
         return self._take()
 
     def finish(self) -> str:
@@ -208,7 +215,7 @@ class MarkerFilter:
         """Whether text can pass as it is: nothing is pending, and nothing in it is of interest."""
         if self._candidate or self._gap or self._after_removed or any(opener in text for opener in OPENERS):
             return False
-        return not (self._remove and text and text[-1] in " \t")
+        return not (self.removed and text and text[-1] in " \t")
 
     def _take(self) -> str:
         text = "".join(self._out)
@@ -347,6 +354,7 @@ class MarkerFilter:
     def _emit(self, text: str) -> None:
         self._code.push(text)
         self._out.append(text)
+        self._after_space = text[-1] in " \t"
 
     def _close_gap(self, char: str) -> None:
         """Decides which white space stays where markers were, now that the next character is known."""
@@ -357,7 +365,7 @@ class MarkerFilter:
             return
         if separator.strip():
             self._gap = separator
-        elif char not in _CLOSING_PUNCTUATION:
+        elif char not in _CLOSING_PUNCTUATION and not (self._after_space and not gap):
             self._gap = separator or gap
 
     def _grow_link(self, char: str) -> None:
