@@ -91,6 +91,18 @@ async def test_a_query_waits_for_one_batch_of_a_bulk_request_at_most() -> None:
         await documents.result()
 
 
+async def test_a_flood_of_queries_slows_documents_down_and_does_not_stop_them() -> None:
+    model = FakeModel()
+    async with running(model, BatchLimits(tokens=64, texts=1)) as scheduler:
+        await hold(model, scheduler)
+        documents = scheduler.submit([text(500, 60)], DOCUMENT)
+        queries = [scheduler.submit([text(number, 3)], QUERY) for number in range(12)]
+        model.gate.set()
+        await documents.result()
+        assert firsts(model.batches)[:10] == [[999], *([number] for number in range(8)), [500]]
+        await asyncio.gather(*(query.result() for query in queries))
+
+
 async def test_documents_of_two_requests_take_turns() -> None:
     model = FakeModel()
     async with running(model, BatchLimits(tokens=60, texts=4)) as scheduler:

@@ -21,6 +21,9 @@ from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_QUERY_BATCHES_IN_A_ROW = 8
+"""After so many, documents that wait get one batch: a flood of queries slows ingest down, and doesn't stop it."""
+
 _RATE_WEIGHT = 0.1
 _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
 
@@ -105,6 +108,7 @@ class Scheduler:
         self._model = model
         self._limits = limits
         self._queues: dict[Purpose, deque[Job]] = {purpose: deque() for purpose in Purpose}
+        self._query_batches = 0
         self._wake = asyncio.Event()
         self._rate = _FIRST_RATE
         self._closed = False
@@ -155,11 +159,11 @@ class Scheduler:
 
     def _next_batch(self) -> list[tuple[Job, int, TokenisedText]]:
         queries, documents = self._queues[Purpose.QUERY], self._queues[Purpose.DOCUMENT]
-        if queries:
+        if queries and (not documents or self._query_batches < _QUERY_BATCHES_IN_A_ROW):
+            self._query_batches += 1
             return self._from_queries(queries)
-        if documents:
-            return self._from_one_request(documents)
-        return []
+        self._query_batches = 0
+        return self._from_one_request(documents) if documents else []
 
     def _from_queries(self, queue: deque[Job]) -> list[tuple[Job, int, TokenisedText]]:
         batch: list[tuple[Job, int, TokenisedText]] = []

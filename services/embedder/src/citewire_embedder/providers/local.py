@@ -101,7 +101,7 @@ class LocalModel(EmbeddingModel):
         return await self._run(self._compute_thread, lambda: self.compute(texts))
 
     async def close(self) -> None:
-        """Waits for the running computation and ends the threads."""
+        """Ends the threads; a computation that is running goes on to its end, and nobody waits for it."""
         for executor in (self._compute_thread, self._token_thread):
             executor.shutdown(wait=False, cancel_futures=True)
         self._session = None
