@@ -42,8 +42,8 @@ CASES: list[tuple[str, str, Callable[[Citation], bool]]] = [
     ),
     (
         "documents/code/_reader.py",
-        "Which method of the PDF reader rebuilds the cross-reference table when it is broken?",
-        lambda citation: 1353 <= _number(citation, "start_line") <= 1427,
+        "How does the reader decrypt a file with a password?",
+        lambda citation: 1470 <= _number(citation, "start_line") <= 1493,
     ),
 ]
 
