@@ -113,7 +113,7 @@ def proof(pytestconfig: pytest.Config) -> Proof:
     return Proof(full=bool(pytestconfig.getoption("--full")), seed=int(str(pytestconfig.getoption("--seed"))))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def print_table(pytestconfig: pytest.Config) -> Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]:
     """Takes a title, headings and rows, and prints them as a table at the end of the run."""
 

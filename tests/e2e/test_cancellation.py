@@ -1,10 +1,14 @@
 """Who leaves stops everything at once: through the gateway and the generator down to the provider's socket."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
 
-from leaving import TOKEN, How, Leaving, leaving
+from http_load import Load
+from leaving import LIMIT_SECONDS, QUESTION, TOKEN, How, Leaving, leaving, running_curl
 from paced_stack import PacedStack
 
 pytestmark = pytest.mark.system(program="curl", package="curl")
@@ -42,3 +46,24 @@ async def test_a_client_that_leaves_before_the_whole_answer_is_there(
 async def test_a_client_that_leaves_before_the_first_token(paced: PacedStack, clients: Leaving, path: str) -> None:
     paced.upstream.pace(rate=50, tokens=500, first_delay=10)
     await clients.leave_silence(path, {}, tokens=0)
+
+
+async def test_who_leaves_takes_nobody_along(paced: PacedStack) -> None:
+    paced.upstream.pace(rate=40, tokens=80)
+    load = Load(lambda: paced.stack.base_url, f"bystander-{time.monotonic_ns()}")
+    async with load.running({"native": 3, "simple": 3}), AsyncExitStack() as stack:
+        await load.until(lambda: len(load.streaming(2)) == 6, "nobody streams")
+        asking = [running_curl(f"{paced.stack.base_url}{path}", {"question": QUESTION}) for path in (*TOKEN, *TOKEN)]
+        curls = [await stack.enter_async_context(each) for each in asking]
+        await asyncio.gather(
+            *(curl.read_until(sign, 2) for curl, sign in zip(curls, (*TOKEN.values(), *TOKEN.values()), strict=True))
+        )
+        before = len(paced.upstream.stats()["closed_early"])
+        left_at = [await curl.leave("killed") for curl in curls]
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while len(closed := paced.upstream.stats()["closed_early"][before:]) < len(curls):  # noqa: ASYNC110 # nobody tells us
+                await asyncio.sleep(0.01)
+        assert max(closed) - min(left_at) < LIMIT_SECONDS
+        assert len(load.streaming()) >= 4
+    assert load.ends().keys() == {"complete"}, load.asked
+    assert len(paced.upstream.stats()["closed_early"]) == before + len(curls)

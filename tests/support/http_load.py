@@ -1,0 +1,250 @@
+"""Clients that ask again and again while something happens to the stack, and what became of each of their requests."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+import httpx
+
+from citewire_cli.sse import SseEvent, SseParser
+
+Kind = Literal["native", "simple", "search", "upload"]
+End = Literal["complete", "failed", "unavailable", "refused", "cut", "wrong"]
+"""How a request ended.
+
+complete: as it should.
+failed: a stream that ended in its dialect's error frame.
+unavailable: 503 as problem+json with Retry-After.
+refused: nobody listened.
+cut: the connection broke, before or in the answer.
+wrong: anything else; nothing may end so.
+"""
+
+KINDS: tuple[Kind, ...] = ("native", "simple", "search", "upload")
+STREAMS: frozenset[Kind] = frozenset({"native", "simple"})
+HANG_SECONDS = 5.0
+"""Longest silence that isn't called a hang."""
+
+CLIENTS: Mapping[Kind, int] = {"native": 3, "simple": 3, "search": 2, "upload": 1}
+_PATHS: Mapping[Kind, str] = {
+    "native": "/v1/chat",
+    "simple": "/api/chat/",
+    "search": "/v1/search",
+    "upload": "/v1/documents",
+}
+_PAUSES: Mapping[Kind, float] = {"native": 0.0, "simple": 0.0, "search": 0.05, "upload": 0.4}
+_REASONS = {"SERVICE_UNAVAILABLE", "DATABASE_UNAVAILABLE", "SHUTTING_DOWN"}
+_AFTER_FAILURE = 0.15
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request; times are of the monotonic clock."""
+
+    kind: Kind
+    request_id: str
+    began: float
+    status: int | None = None
+    tokens: int = 0
+    first_token: float | None = None
+    ended: float | None = None
+    end: End | None = None
+    why: str = ""
+    """What was wrong, or the error's text."""
+    document_id: int | None = None
+    """Of an upload that was acknowledged."""
+    _body: bytearray = field(default_factory=bytearray, repr=False)
+
+    @property
+    def worked_at(self) -> float | None:
+        """When it was clear that the request works: at a stream's first token."""
+        return self.first_token if self.kind in STREAMS else self.ended if self.end == "complete" else None
+
+    def read(self, piece: bytes) -> None:
+        """Takes a piece of the answer."""
+        self._body += piece
+        sign = b"event: token\n" if self.kind == "native" else b'data: {"token"'
+        if self.kind in STREAMS:
+            self.tokens = self._body.count(sign)
+            if self.tokens and self.first_token is None:
+                self.first_token = time.monotonic()
+
+    def judge(self, headers: httpx.Headers) -> End:
+        """Says how a whole answer ended.
+
+        Raises:
+            AssertionError: In a way that must not be.
+        """
+        if self.status == 503:
+            return self._judge_problem(headers)
+        assert self.status == (202 if self.kind == "upload" else 200), f"{self.status} {self._body[:500]!r}"
+        if self.kind in STREAMS:
+            return self._judge_stream()
+        body = json.loads(self._body)
+        if self.kind == "upload":
+            self.document_id = body["id"]
+        else:
+            assert body["results"], "the search found nothing"
+        return "complete"
+
+    def _judge_problem(self, headers: httpx.Headers) -> End:
+        problem = json.loads(self._body)
+        assert headers["content-type"] == "application/problem+json"
+        assert int(headers["retry-after"]) >= 1
+        assert problem["status"] == 503
+        assert problem["reason"] in _REASONS, problem
+        self.why = problem["reason"]
+        return "unavailable"
+
+    def _judge_stream(self) -> End:
+        text = bytes(self._body)
+        assert text.endswith(b"\n\n"), f"the stream ended in the middle of a frame: {text[-200:]!r}"
+        events = list(SseParser().feed(text))
+        return self._judge_native(events) if self.kind == "native" else self._judge_simple(events)
+
+    def _judge_native(self, events: list[SseEvent]) -> End:
+        names = [event.event for event in events]
+        assert names[-1:] == ["done"], f"a clean end without `done`: {names[-3:]}"
+        assert events[-1].data == "{}"
+        assert names.count("done") == 1
+        if "error" not in names:
+            assert names[-2] == "usage"
+            return "complete"
+        assert names.index("error") == len(names) - 2, names
+        self.why = json.loads(events[-2].data)["text"]
+        assert self.why
+        return "failed"
+
+    def _judge_simple(self, events: list[SseEvent]) -> End:
+        frames = [json.loads(event.data) for event in events]
+        assert all(set(frame) == {"token"} for frame in frames[:-1])
+        if set(frames[-1]) == {"error"}:
+            self.why = frames[-1]["error"]
+            assert self.why
+            return "failed"
+        assert set(frames[-1]) == {"done", "sources"}, f"a clean end without `done`: {frames[-2:]}"
+        assert frames[-1]["done"] is True
+        return "complete"
+
+
+class Load:
+    """Running clients; `asked` grows while they run."""
+
+    def __init__(self, url: Callable[[], str], name: str) -> None:
+        """`url`: asked before each request, so that a test may steer. `name`: begins the request ids."""
+        self._url = url
+        self._name = name
+        self.asked: list[Asked] = []
+        self._changed = asyncio.Event()
+        self._stopping = False
+        # A fresh connection for each request: one that idles when the server goes can't be told from a refused one.
+        self._http = httpx.AsyncClient(
+            trust_env=False,
+            timeout=HANG_SECONDS,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
+        )
+
+    @asynccontextmanager
+    async def running(self, clients: Mapping[Kind, int] = CLIENTS) -> AsyncGenerator["Load"]:
+        """Asks until the block ends, then waits for what is still running."""
+        tasks = [asyncio.create_task(self._client(kind)) for kind, count in clients.items() for _ in range(count)]
+        try:
+            yield self
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            raise
+        finally:
+            self._stopping = True
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            await self._http.aclose()
+        assert results == [None] * len(results), results
+
+    async def ask(self, kind: Kind) -> Asked:
+        """Asks once."""
+        number = len(self.asked)
+        asked = Asked(kind, f"{self._name}-{number}", time.monotonic())
+        self.asked.append(asked)
+        try:
+            asked.end = await self._perform(asked, number)
+        except httpx.ConnectError:
+            asked.end = "refused"
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+            asked.end, asked.why = "cut", repr(error)
+        except httpx.TimeoutException as error:
+            asked.end, asked.why = "wrong", f"silent for {HANG_SECONDS:g} s: {error!r}"
+        except (AssertionError, KeyError, IndexError, ValueError) as error:
+            asked.end, asked.why = "wrong", repr(error)
+        finally:
+            asked.ended = time.monotonic()
+            self._changed.set()
+        return asked
+
+    async def until(self, condition: Callable[[], bool], complaint: str, *, seconds: float = 60) -> None:
+        """Waits until something holds of what was asked."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"{complaint} within {seconds:g} s; last: {self.asked[-12:]}") from None
+
+    def streaming(self, tokens: int = 1) -> list[Asked]:
+        """The streams that run and have shown so many tokens."""
+        return [asked for asked in self.asked if asked.end is None and asked.tokens >= tokens]
+
+    def completed(self, kind: Kind, since: float) -> int:
+        """How many requests of a kind, begun after a moment, are complete."""
+        return sum(asked.kind == kind and asked.began > since and asked.end == "complete" for asked in self.asked)
+
+    def works_again_at(self, since: float, kinds: Collection[Kind] = KINDS) -> float | None:
+        """When a request of each kind, begun after a moment, had worked; None if one hasn't yet."""
+        firsts: list[float] = []
+        for kind in kinds:
+            times = [asked.worked_at for asked in self.asked if asked.kind == kind and asked.began > since]
+            worked = [at for at in times if at is not None]
+            if not worked:
+                return None
+            firsts.append(min(worked))
+        return max(firsts)
+
+    def ends(self, since: float = 0.0) -> Counter[str]:
+        """How many requests, begun after a moment, ended in each way."""
+        return Counter(str(asked.end) for asked in self.asked if asked.began > since)
+
+    async def _client(self, kind: Kind) -> None:
+        while not self._stopping:
+            asked = await self.ask(kind)
+            await asyncio.sleep(_PAUSES[kind] if asked.end == "complete" else _AFTER_FAILURE)
+
+    async def _perform(self, asked: Asked, number: int) -> End:
+        request = self._http.stream(
+            "POST",
+            f"{self._url()}{_PATHS[asked.kind]}",
+            json=_body(asked.kind, asked.request_id, number),
+            headers={"X-Request-Id": asked.request_id},
+        )
+        async with request as response:
+            asked.status = response.status_code
+            async for piece in response.aiter_raw():
+                seen = asked.tokens
+                asked.read(piece)
+                if asked.tokens > seen:
+                    self._changed.set()
+        return asked.judge(response.headers)
+
+
+def _body(kind: Kind, name: str, number: int) -> dict[str, object]:
+    """Asks something else each time, so that no cache answers."""
+    question = f"What does the upstream say, and at which pace, in round {number}?"
+    if kind == "search":
+        return {"query": question, "top_k": 3}
+    if kind == "upload":
+        return {"type": "article", "title": name, "content": f"# {name}\n\nA note about {name} and nothing else.\n"}
+    return {"question": question}

@@ -1,0 +1,206 @@
+"""One process ends under load: what its clients may and may not see, until everything works again."""
+
+import asyncio
+import signal
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from http_load import KINDS, STREAMS, Asked, End, Kind, Load
+from paced_stack import CHAT_SECONDS, ORPHAN_SECONDS, PacedStack
+
+AFFECTED: Mapping[str, frozenset[Kind]] = {
+    "embedder": frozenset({"native", "simple", "search"}),
+    "retriever": frozenset(KINDS),
+    "generator": STREAMS,
+    "worker": frozenset(),
+    "postgres": frozenset(KINDS),
+    "gateway": frozenset(KINDS),
+}
+"""Which requests need a process: these may be refused while it is away, all others never notice."""
+
+RATE, TOKENS = 40.0, 60
+"""Of each stream: it takes 1.5 s."""
+
+_COMPLETE: frozenset[End] = frozenset({"complete"})
+_UNAVAILABLE: frozenset[End] = frozenset({"complete", "unavailable"})
+_FAILED: frozenset[End] = frozenset({"failed"})
+_CUT: frozenset[End] = frozenset({"cut"})
+_GONE: frozenset[End] = frozenset({"refused", "cut"})
+_ENOUGH_AFTER = {"native": 3, "simple": 3, "search": 10, "upload": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """What was seen. Times are seconds since the signal."""
+
+    name: str
+    sent: signal.Signals
+    requests: int
+    streams: str
+    """How the streams ended that were running at the signal."""
+    unavailable: int
+    refused: int
+    slowest_refusal: float
+    """Longest that a new request waited for its refusal."""
+    restarted: float
+    worked_again: float
+
+    def row(self) -> list[object]:
+        """A line of the table."""
+        return [
+            self.name,
+            self.sent.name,
+            self.requests,
+            self.streams,
+            self.unavailable,
+            self.refused,
+            f"{self.slowest_refusal:.2f}",
+            f"{self.restarted:.1f}",
+            f"{self.worked_again:.1f}",
+        ]
+
+
+HEADINGS = (
+    "process",
+    "signal",
+    "requests",
+    "streams running then",
+    "503",
+    "no connection",
+    "slowest refusal, s",
+    "restarted after, s",
+    "all worked after, s",
+)
+
+
+async def end_under_load(paced: PacedStack, name: str, number: signal.Signals) -> Outage:
+    """Sends a signal to a process under load, waits until all works again, and checks what every client saw."""
+    await asyncio.to_thread(paced.upstream.pace, rate=RATE, tokens=TOKENS)
+    stack, load = paced.stack, Load(lambda: stack.base_url, f"{name}-{number.name}-{time.monotonic_ns()}")
+    restarts, pids = stack.restarts(name), stack.pids()
+    async with load.running():
+        # Streams in different places, and none of them so far that it ends by itself while the signal arrives.
+        await load.until(
+            lambda: len(load.streaming()) >= 4 and load.completed("search", 0) >= 5 and load.completed("upload", 0) > 0,
+            "there is no load",
+        )
+        running = [asked for asked in load.streaming() if asked.tokens < TOKENS // 2]
+        sent_at = time.monotonic()
+        stack.kill(name, number)
+        if number is signal.SIGKILL:
+            probes = await asyncio.gather(*(load.ask(kind) for kind in KINDS))
+            _check_probes(name, probes)
+        await asyncio.to_thread(stack.wait_restarted, name, pids[name])
+        restarted_at = time.monotonic()
+        await load.until(lambda: load.works_again_at(sent_at) is not None, f"{name} is back, but not all works")
+        works_at = max(load.works_again_at(sent_at) or 0.0, restarted_at)
+        await load.until(
+            lambda: all(load.completed(kind, works_at) >= _ENOUGH_AFTER[kind] for kind in KINDS),
+            f"all has worked after the end of {name}, but doesn't go on",
+        )
+    assert stack.restarts(name) == restarts + 1
+    assert {**stack.pids(), name: 0} == {**pids, name: 0}, "another process was started again too"
+    ended = [event for event in stack.events("process_ended") if event["process"] == name][-1]
+    assert ended["how"] == ("was ended by SIGKILL" if number is signal.SIGKILL else "ended with exit code 0")
+    _check(name, number, load.asked, running, sent_at, works_at)
+    await _check_exchanges(paced, load.asked, running)
+    await _check_documents(stack.base_url, load.asked)
+    refusals = [asked for asked in load.asked if asked.began > sent_at and asked.end in _GONE | {"unavailable"}]
+    return Outage(
+        name=name,
+        sent=number,
+        requests=len(load.asked),
+        streams=", ".join(f"{count} {end}" for end, count in Counter(asked.end for asked in running).items()),
+        unavailable=sum(asked.end == "unavailable" for asked in load.asked),
+        refused=sum(asked.end in _GONE for asked in refusals),
+        slowest_refusal=max(((asked.ended or 0) - asked.began for asked in refusals), default=0.0),
+        restarted=restarted_at - sent_at,
+        worked_again=works_at - sent_at,
+    )
+
+
+def _check_probes(name: str, probes: Collection[Asked]) -> None:
+    """What was asked right after the SIGKILL met the outage (a database is back so soon that a request may wait)."""
+    for asked in probes:
+        needs = asked.kind in AFFECTED[name]
+        expected = {"refused", "cut"} if name == "gateway" else {"unavailable"} if needs else {"complete"}
+        if name == "postgres":
+            expected |= {"complete"}
+        assert asked.end in expected, asked
+
+
+def _check(
+    name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], at: float, again: float
+) -> None:
+    """Every request ended in a way that is right for it."""
+    wrong = [
+        asked
+        for asked in all_asked
+        if asked.end not in _right_ends(name, number, asked, was_running=asked in running, at=at, again=again)
+    ]
+    assert not wrong, wrong
+
+
+def _right_ends(
+    name: str, number: signal.Signals, asked: Asked, *, was_running: bool, at: float, again: float
+) -> frozenset[End]:
+    """How a request may end while process `name` is away, from `at` until `again`."""
+    ended = asked.ended or 0.0
+    if asked.kind not in AFFECTED[name] or ended < at or asked.began > again:
+        return _COMPLETE
+    if asked.began > at:
+        return _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
+    if number is signal.SIGTERM:
+        # What it had accepted, it answers. The gateway's requests may only then have come to need it.
+        return _COMPLETE if was_running or name == "gateway" else _UNAVAILABLE
+    match name:
+        case "generator":
+            return _FAILED if was_running else _UNAVAILABLE | _FAILED
+        case "gateway":
+            return _CUT if was_running else _COMPLETE | _GONE
+        case "postgres":
+            return _UNAVAILABLE | _FAILED if asked.kind in STREAMS else _UNAVAILABLE
+        case _:
+            return _COMPLETE if was_running else _UNAVAILABLE
+
+
+async def _check_exchanges(paced: PacedStack, all_asked: Collection[Asked], running: Collection[Asked]) -> None:
+    """Every chat's exchange is closed, as what the client saw; a dead gateway's by the sweeper."""
+    chats = {asked.request_id: asked for asked in all_asked if asked.kind in STREAMS}
+
+    async def closed() -> dict[str, tuple[str, str | None]]:
+        async with asyncio.timeout(CHAT_SECONDS + ORPHAN_SECONDS + 5):
+            while True:
+                found = await asyncio.to_thread(paced.exchanges, list(chats))
+                if all(state != "running" for state, _ in found.values()):
+                    return found
+                await asyncio.sleep(0.1)  # nobody tells us
+
+    found = await closed()
+    for request_id, asked in chats.items():
+        state, reason = found.get(request_id, (None, None))
+        match asked.end:
+            case "complete":
+                assert (state, reason) == ("done", None), asked
+            case "failed" | "unavailable":
+                assert state in {"failed", None}, (asked, state)
+            case "refused":
+                assert state is None, asked
+            case _:
+                # Cut between the exchange's end and the last frame, it is done.
+                assert (state, reason) in {("failed", "ORPHANED"), ("done", None), (None, None)}, (asked, state, reason)
+                assert asked not in running or reason == "ORPHANED", (asked, state)
+
+
+async def _check_documents(url: str, all_asked: Collection[Asked]) -> None:
+    """Every acknowledged document becomes ready."""
+    wanted = {asked.document_id for asked in all_asked if asked.document_id is not None}
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=10) as http, asyncio.timeout(60):
+        for document_id in wanted:
+            while (document := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
+                assert document["status"] != "failed", document
+                await asyncio.sleep(0.1)  # nobody tells us
