@@ -4,6 +4,7 @@ Once for each process and signal in the normal run, several times in full (`make
 again and again stays away longer each time.
 """
 
+import random
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -21,6 +22,8 @@ class Proof(Protocol):
 
     def pick(self, *, scaled_down: int, full: int) -> int: ...
 
+    def random(self) -> random.Random: ...
+
 
 @pytest.fixture(scope="module")
 def outages(print_table: PrintTable) -> Iterator[list[Outage]]:
@@ -33,17 +36,30 @@ def outages(print_table: PrintTable) -> Iterator[list[Outage]]:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["embedder", "retriever", "generator", "worker", "postgres", "gateway"])
 async def test_sigkill(paced: PacedStack, proof: Proof, outages: list[Outage], name: str) -> None:
-    await end_again_and_again(paced, name, signal.SIGKILL, proof, outages)
+    choices = proof.random()
+    for _ in range(proof.pick(scaled_down=1, full=4)):
+        times = choices.randint(1, proof.pick(scaled_down=1, full=5))
+        outages.append(await end_under_load(paced, name, signal.SIGKILL, times=times))
+
+
+async def test_a_database_that_dies_again_and_again(paced: PacedStack, outages: list[Outage]) -> None:
+    outages.append(await end_under_load(paced, "postgres", signal.SIGKILL, times=4))
 
 
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("name", ["embedder", "retriever", "generator", "worker", "gateway"])
-async def test_sigterm(paced: PacedStack, proof: Proof, outages: list[Outage], name: str) -> None:
-    await end_again_and_again(paced, name, signal.SIGTERM, proof, outages)
-
-
-async def end_again_and_again(
-    paced: PacedStack, name: str, number: signal.Signals, proof: Proof, outages: list[Outage]
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("embedder", signal.SIGTERM),
+        ("retriever", signal.SIGTERM),
+        ("generator", signal.SIGTERM),
+        ("worker", signal.SIGTERM),
+        ("postgres", signal.SIGINT),  # to Postgres SIGTERM means: wait until all clients have left
+        ("gateway", signal.SIGTERM),
+    ],
+)
+async def test_told_to_end(
+    paced: PacedStack, proof: Proof, outages: list[Outage], name: str, number: signal.Signals
 ) -> None:
     for _ in range(proof.pick(scaled_down=1, full=5)):
         outage = await end_under_load(paced, name, number)

@@ -91,6 +91,19 @@ class LocalStack:
         os.kill(pid, number)
         return pid
 
+    def kill_next(
+        self, name: str, old_pid: int, number: signal.Signals = signal.SIGKILL, *, seconds: float = 60
+    ) -> int:
+        """Sends a signal to the process that follows the one with this number, as soon as there is one."""
+
+        def look() -> int | None:
+            pid = self.pids().get(name, old_pid)
+            return pid if pid != old_pid else None
+
+        pid = self.wait(look, f"{name} was not started again", seconds=seconds)
+        os.kill(pid, number)
+        return pid
+
     def wait_restarted(self, name: str, old_pid: int, *, seconds: float = 60) -> int:
         """Waits until a process that was ended runs again and is ready; returns its new number."""
 

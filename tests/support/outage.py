@@ -39,6 +39,7 @@ class Outage:
 
     name: str
     sent: signal.Signals
+    times: int
     requests: int
     streams: str
     """How the streams ended that were running at the signal."""
@@ -53,7 +54,7 @@ class Outage:
         """A line of the table."""
         return [
             self.name,
-            self.sent.name,
+            self.sent.name if self.times == 1 else f"{self.times} × {self.sent.name}",
             self.requests,
             self.streams,
             self.unavailable,
@@ -77,8 +78,15 @@ HEADINGS = (
 )
 
 
-async def end_under_load(paced: PacedStack, name: str, number: signal.Signals) -> Outage:
-    """Sends a signal to a process under load, waits until all works again, and checks what every client saw."""
+async def end_under_load(paced: PacedStack, name: str, number: signal.Signals, *, times: int = 1) -> Outage:
+    """Sends a signal to a process under load, waits until all works again, and checks what every client saw.
+
+    Args:
+        paced: The stack.
+        name: The process.
+        number: The signal.
+        times: How often: each further time as soon as the supervisor has started it again, before it is ready.
+    """
     await asyncio.to_thread(paced.upstream.pace, rate=RATE, tokens=TOKENS)
     stack, load = paced.stack, Load(lambda: stack.base_url, f"{name}-{number.name}-{time.monotonic_ns()}")
     restarts, pids = stack.restarts(name), stack.pids()
@@ -94,7 +102,10 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals) -
         if number is signal.SIGKILL:
             probes = await asyncio.gather(*(load.ask(kind) for kind in KINDS))
             _check_probes(name, probes)
-        await asyncio.to_thread(stack.wait_restarted, name, pids[name])
+        pid = pids[name]
+        for _ in range(times - 1):
+            pid = await asyncio.to_thread(stack.kill_next, name, pid)
+        await asyncio.to_thread(stack.wait_restarted, name, pid)
         restarted_at = time.monotonic()
         await load.until(lambda: load.works_again_at(sent_at) is not None, f"{name} is back, but not all works")
         works_at = max(load.works_again_at(sent_at) or 0.0, restarted_at)
@@ -102,7 +113,7 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals) -
             lambda: all(load.completed(kind, works_at) >= _ENOUGH_AFTER[kind] for kind in KINDS),
             f"all has worked after the end of {name}, but doesn't go on",
         )
-    assert stack.restarts(name) == restarts + 1
+    assert stack.restarts(name) == restarts + times
     assert {**stack.pids(), name: 0} == {**pids, name: 0}, "another process was started again too"
     ended = [event for event in stack.events("process_ended") if event["process"] == name][-1]
     assert ended["how"] == ("was ended by SIGKILL" if number is signal.SIGKILL else "ended with exit code 0")
@@ -113,6 +124,7 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals) -
     return Outage(
         name=name,
         sent=number,
+        times=times,
         requests=len(load.asked),
         streams=", ".join(f"{count} {end}" for end, count in Counter(asked.end for asked in running).items()),
         unavailable=sum(asked.end == "unavailable" for asked in load.asked),
@@ -154,7 +166,7 @@ def _right_ends(
         return _COMPLETE
     if asked.began > at:
         return _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
-    if number is signal.SIGTERM:
+    if number is not signal.SIGKILL and name != "postgres":
         # What it had accepted, it answers. The gateway's requests may only then have come to need it.
         return _COMPLETE if was_running or name == "gateway" else _UNAVAILABLE
     match name:
