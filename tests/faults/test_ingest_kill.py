@@ -115,11 +115,12 @@ class Chaos:
         await self.worker.wait()
 
     async def wait_for_work(self, stop: asyncio.Event) -> None:
-        """Waits until the worker is on a document; a worker that has nothing to do for 10 s is killed as well."""
-        with suppress(TimeoutError, psycopg.OperationalError):
-            async with asyncio.timeout(10):
-                while not stop.is_set() and not await self.is_working():  # noqa: ASYNC110 - of another process
-                    await asyncio.sleep(0.05)
+        """Waits until the worker is on a document; one that has nothing to do for 10 s is killed as well."""
+        deadline = time.monotonic() + 10
+        with suppress(psycopg.OperationalError):
+            # No asyncio.timeout: cancelled while it connects, psycopg leaves the connection open.
+            while not stop.is_set() and time.monotonic() < deadline and not await self.is_working():  # noqa: ASYNC110 - of another process
+                await asyncio.sleep(0.05)
 
     async def is_working(self) -> bool:
         async with await psycopg.AsyncConnection.connect(self.database.dsn("postgres")) as connection:
@@ -134,7 +135,7 @@ class Chaos:
         while not stop.is_set():
             if self.random.random() < 0.8:
                 await self.wait_for_work(stop)
-                moment = self.random.uniform(0, 0.4)
+                moment = self.random.uniform(0, 0.3)
             else:
                 moment = self.random.uniform(0, 3)
             with suppress(TimeoutError):
@@ -253,8 +254,9 @@ def prepare(database: Database) -> None:
 async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kills: int) -> dict[int, int]:
     """Uploads everything while worker and database are killed again and again."""
     tries: asyncio.Queue[Upload] = asyncio.Queue()
+    ahead = len(files) // 4  # so many wait for the worker at any time: it always has work to be killed in
     for number, (name, data) in enumerate(files):
-        tries.put_nowait(Upload(number, name, data, number * least_kills // len(files)))
+        tries.put_nowait(Upload(number, name, data, max(0, number - ahead) * least_kills // (len(files) - ahead)))
     done: dict[int, int] = {}
     stop = asyncio.Event()
     async with World.open(chaos.database) as world, asyncio.TaskGroup() as group:
