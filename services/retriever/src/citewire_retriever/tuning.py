@@ -8,7 +8,7 @@ scan's grows with the scope.
 from dataclasses import dataclass
 from typing import Final
 
-_CANDIDATES_PER_RESULT: Final = 4
+_CANDIDATES_PER_RESULT: Final = 6
 """Candidates that recall@10 ≥ 0.97 takes for each result wanted, if every row of the graph is in scope."""
 
 CHUNKS_PER_DOCUMENT: Final = 5
@@ -19,7 +19,7 @@ CHUNKS_PER_DOCUMENT: Final = 5
 class SearchTuning:
     """The settings behind the choice; `RetrieverSettings` says what they mean."""
 
-    ef_search: int = 40
+    ef_search: int = 64
     ef_search_max: int = 400
     max_scan_tuples: int = 20_000
     exact_chunks: int = 1000
