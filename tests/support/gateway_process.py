@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import httpx
 import psycopg
+import structlog
 
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.drain import Drain
@@ -20,6 +21,10 @@ from citewire_gateway.settings import GatewaySettings
 from gateway_fakes import Fakes
 
 Json = dict[str, Any]
+
+# structlog's default draws tracebacks with all variables, which takes seconds for each.
+structlog.configure(processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info,
+                                structlog.processors.KeyValueRenderer(key_order=["level", "event"])])  # fmt: skip
 
 
 class HasDsn(Protocol):

@@ -123,4 +123,4 @@ async def _http_exception(request: Request, exc: Exception) -> Response:
 def _challenge(error: CitewireError) -> str:
     if error.reason == "API_KEY_MISSING":
         return 'Bearer realm="citewire"'
-    return f'Bearer realm="citewire", error="invalid_token", error_description="{error.message}"'
+    return 'Bearer realm="citewire", error="invalid_token"'

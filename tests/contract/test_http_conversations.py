@@ -1,0 +1,140 @@
+"""`/v1/conversations`: kept, listed, read back, renamed and deleted; each user's own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from citewire.generator.v1 import generator_pb2
+
+from gateway_fakes import completed, delta, running_fakes, started
+from gateway_process import Gateway, rows, running_gateway, until
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+ANSWER = 'Revenue grew by "12" %.'
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        yield running
+
+
+async def ask(gateway: Gateway, question: str, **fields: object) -> dict[str, Any]:
+    response = await gateway.http.post("/v1/chat", json={"question": question, "stream": False, **fields})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+async def test_a_conversation_is_titled_by_its_first_question_and_read_back(gateway: Gateway) -> None:
+    first = await ask(gateway, "How   much did\nrevenue grow?")
+    conversation_id = first["conversation_id"]
+    second = await ask(gateway, "And profit?", conversation_id=conversation_id)
+    assert second["conversation_id"] == conversation_id
+    listed = (await gateway.http.get("/v1/conversations")).json()
+    assert [(one["id"], one["title"], one["profile"]) for one in listed["conversations"]] == [
+        (conversation_id, "How much did revenue grow?", "documents")
+    ]
+    assert listed["next_page_token"] == ""
+    read = (await gateway.http.get(f"/v1/conversations/{conversation_id}")).json()
+    assert [(one["role"], one["content"]) for one in read["messages"]] == [
+        ("user", "How   much did\nrevenue grow?"),
+        ("assistant", ANSWER),
+        ("user", "And profit?"),
+        ("assistant", ANSWER),
+    ]
+    answer = read["messages"][1]
+    assert answer["citations"] == first["citations"]
+    assert answer["usage"] == first["usage"]
+    assert answer["cited"] == [1]
+    assert (answer["state"], answer["provider"], answer["model"], answer["finish_reason"]) == (
+        "complete",
+        "fake",
+        "fake-1",
+        "stop",
+    )
+    assert read["next_page_token"] == ""
+
+
+async def test_continuing_one_sends_no_conversation_event(gateway: Gateway) -> None:
+    first = await ask(gateway, "One?")
+    frames = await gateway.stream("/v1/chat", {"question": "Two?", "conversation_id": first["conversation_id"]})
+    assert frames[0].event == "citations"
+
+
+async def test_an_unknown_conversation_is_404_before_anything_is_asked(gateway: Gateway, database: Database) -> None:
+    body = {"question": "x", "conversation_id": "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"}
+    response = await gateway.http.post("/v1/chat", json=body)
+    assert (response.status_code, response.json()["reason"]) == (404, "CONVERSATION_NOT_FOUND")
+    assert gateway.fakes.generator.requests == []
+    assert rows(database, "SELECT count(*) FROM chat.exchanges") == [(0,)]
+
+
+async def test_they_come_in_pages_latest_first(gateway: Gateway) -> None:
+    for number in range(5):
+        await ask(gateway, f"Question {number}?")
+    seen: list[str] = []
+    token = ""
+    pages = 0
+    while True:
+        response = await gateway.http.get("/v1/conversations", params={"page_size": 2, "page_token": token})
+        page = response.json()
+        seen += [one["title"] for one in page["conversations"]]
+        pages += 1
+        token = page["next_page_token"]
+        if not token:
+            break
+    assert seen == [f"Question {number}?" for number in (4, 3, 2, 1, 0)]
+    assert pages == 3
+
+
+async def test_long_ones_are_read_in_pages(gateway: Gateway) -> None:
+    conversation_id = (await ask(gateway, "First?"))["conversation_id"]
+    await ask(gateway, "Second?", conversation_id=conversation_id)
+    path = f"/v1/conversations/{conversation_id}"
+    first = (await gateway.http.get(path, params={"page_size": 3})).json()
+    assert [one["content"] for one in first["messages"]] == ["First?", ANSWER, "Second?"]
+    rest = (await gateway.http.get(path, params={"page_size": 3, "page_token": first["next_page_token"]})).json()
+    assert [one["content"] for one in rest["messages"]] == [ANSWER]
+    assert rest["next_page_token"] == ""
+
+
+async def test_one_is_renamed_and_deleted(gateway: Gateway, database: Database) -> None:
+    conversation_id = (await ask(gateway, "First?"))["conversation_id"]
+    path = f"/v1/conversations/{conversation_id}"
+    renamed = await gateway.http.patch(path, json={"title": "  New\n title "})
+    assert (renamed.status_code, renamed.json()["title"]) == (200, "New title")
+    for body in ({"title": ""}, {"title": " \n"}, {"title": "x" * 201}, {}, {"nonsense": 1}):
+        assert (await gateway.http.patch(path, json=body)).status_code == 422
+    assert (await gateway.http.delete(path)).status_code == 204
+    assert (await gateway.http.get(path)).status_code == 404
+    assert rows(database, "SELECT count(*) FROM chat.messages") == [(0,)]
+    # What it spent stays known.
+    assert rows(database, "SELECT state FROM chat.exchanges") == [("done",)]
+
+
+async def test_a_conversation_deleted_while_it_is_answered_stays_deleted(gateway: Gateway, database: Database) -> None:
+    async def deletes(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("x")
+        found = "SELECT conversation_id::text FROM chat.conversations"
+        await until(lambda: len(rows(database, found)) == 1)
+        assert (await gateway.http.delete(f"/v1/conversations/{rows(database, found)[0][0]}")).status_code == 204
+        yield completed()
+
+    gateway.fakes.generator.script = deletes
+    await gateway.stream("/v1/chat", {"question": "x"})
+    assert rows(database, "SELECT count(*) FROM chat.messages") == [(0,)]
+    assert rows(database, "SELECT state FROM chat.exchanges") == [("done",)]
+
+
+async def test_profiles_are_listed(gateway: Gateway) -> None:
+    listed = (await gateway.http.get("/v1/profiles")).json()["profiles"]
+    assert [one["name"] for one in listed] == ["documents", "simple"]
+    assert listed[0]["top_k"] == {"default": 5, "minimum": 1, "maximum": 30}
+    assert listed[0]["events"] == ["conversation", "citations", "token", "usage", "error", "done"]
+    assert listed[0]["empty_selection"] == "nothing"
+    assert listed[1]["empty_selection"] == "absent"
