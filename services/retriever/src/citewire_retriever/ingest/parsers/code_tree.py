@@ -160,7 +160,8 @@ def _definition(outer: Node, inner: Node) -> Definition:
 
 def _unwrap(node: Node) -> Node:
     while node.type in _WRAPPERS:
-        inner = node.child_by_field_name(_WRAPPERS[node.type]) if _WRAPPERS[node.type] else node.named_children[-1]
+        field_name, children = _WRAPPERS[node.type], node.named_children
+        inner = node.child_by_field_name(field_name) if field_name else (children[-1] if children else None)
         if inner is None:
             break
         node = inner
