@@ -1,9 +1,10 @@
-"""`POST /v1/chat`, and the simple API under `/api/chat`."""
+"""`POST /v1/chat`, the simple API under `/api/chat`, and the list of profiles."""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
 
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.dialects.answer import JsonAnswer
@@ -14,13 +15,13 @@ from citewire_gateway.domain import Message, Scope
 from citewire_gateway.events import PRELIMINARY, Event, EventType
 from citewire_gateway.filters import parse_filter
 from citewire_gateway.idempotency import Claim, Kept, hash_json
-from citewire_gateway.profiles import SIMPLE, Profile, find_profile
+from citewire_gateway.profiles import PROFILES, SIMPLE, Profile, describe, find_profile
 from citewire_gateway.replay import kept, replay
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import chat_docs, simple_query_docs, simple_stream_docs
+from citewire_gateway.web.openapi import chat_docs, profiles_docs, simple_query_docs, simple_stream_docs
 from citewire_gateway.web.schemas import ChatRequest, SimpleRequest
 from citewire_gateway.web.streams import EventBody, EventStream
 from citewire_kit.deadline import remaining
@@ -72,6 +73,12 @@ async def simple_query(
     """Returns the answer and its sources."""
     ask = _simple_ask_of(body, SimpleAnswer.name, tenant, services.settings)
     return await _respond(services, ask, SimpleAnswer(), key, body.model_dump(mode="json"))
+
+
+@router.get("/v1/profiles", summary="List profiles", **profiles_docs())
+async def list_profiles(_tenant: TenantDep) -> Response:
+    """Returns the profiles that a chat may name."""
+    return JSONResponse({"profiles": [describe(profile) for profile in PROFILES.values()]})
 
 
 async def _respond(

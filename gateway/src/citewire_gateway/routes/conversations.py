@@ -1,4 +1,4 @@
-"""`/v1/conversations`: what was asked and answered, each user's own; and `/v1/profiles`."""
+"""`/v1/conversations`: what was asked and answered, each user's own."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -8,10 +8,9 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.chat_store import Conversation, StoredMessage
-from citewire_gateway.profiles import PROFILES, describe
 from citewire_gateway.web.bodies import invalid, json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, profiles_docs, rename_docs
+from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, rename_docs
 from citewire_gateway.web.queries import PageSize, PageToken
 from citewire_gateway.web.schemas import ConversationPatch
 from citewire_kit.errors import NotFound
@@ -71,12 +70,6 @@ async def delete_conversation(conversation_id: str, tenant: TenantDep, services:
     """Deletes a conversation with its messages."""
     await services.chats.delete_conversation(tenant, _id(conversation_id))
     return Response(status_code=204)
-
-
-@router.get("/v1/profiles", tags=["chat"], summary="List profiles", **profiles_docs())
-async def list_profiles(_tenant: TenantDep) -> Response:
-    """Returns the profiles that a chat may name."""
-    return JSONResponse({"profiles": [describe(profile) for profile in PROFILES.values()]})
 
 
 def _conversation(one: Conversation) -> dict[str, Any]:

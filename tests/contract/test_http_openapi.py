@@ -1,0 +1,135 @@
+"""The API's document: valid, whole, and true about streams and errors; and the page made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gateway_fakes import running_fakes
+from gateway_process import Gateway, running_gateway
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+ROUTES = {
+    ("post", "/v1/chat"),
+    ("post", "/api/chat/"),
+    ("post", "/api/chat/query"),
+    ("post", "/v1/search"),
+    ("get", "/v1/chunks/{chunk_id}"),
+    ("post", "/v1/documents"),
+    ("get", "/v1/documents"),
+    ("put", "/v1/documents/{document_id}"),
+    ("get", "/v1/documents/{document_id}"),
+    ("patch", "/v1/documents/{document_id}"),
+    ("delete", "/v1/documents/{document_id}"),
+    ("post", "/v1/documents/{document_id}:retry"),
+    ("get", "/v1/documents/{document_id}/content"),
+    ("get", "/v1/documents/{document_id}/events"),
+    ("get", "/v1/collections"),
+    ("post", "/v1/collections"),
+    ("patch", "/v1/collections/{name}"),
+    ("delete", "/v1/collections/{name}"),
+    ("get", "/v1/conversations"),
+    ("get", "/v1/conversations/{conversation_id}"),
+    ("patch", "/v1/conversations/{conversation_id}"),
+    ("delete", "/v1/conversations/{conversation_id}"),
+    ("get", "/v1/profiles"),
+    ("get", "/livez"),
+    ("get", "/readyz"),
+}
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        yield running
+
+
+async def schema_of(gateway: Gateway) -> dict[str, Any]:
+    response = await gateway.http.get("/openapi.json")
+    assert response.status_code == 200
+    return response.json()
+
+
+def references(value: object) -> set[str]:
+    return set(re.findall(r'"\$ref": "([^"]+)"', json.dumps(value)))
+
+
+async def test_every_route_is_described(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    found = {(method, path) for path, operations in schema["paths"].items() for method in operations}
+    assert found == ROUTES
+    assert schema["openapi"].startswith("3.1")
+    assert schema["info"]["title"] == "Citewire"
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], (method, path)
+            assert operation["description"], (method, path)
+            assert len(operation["tags"]) == 1, (method, path)
+
+
+async def test_every_reference_leads_somewhere_and_no_schema_is_left_over(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    known = {f"#/components/schemas/{name}" for name in schema["components"]["schemas"]}
+    used = references(schema)
+    assert used - known == set()
+    assert known - used == set()
+
+
+async def test_streams_are_described_with_their_events(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    for method, path in (("post", "/v1/chat"), ("post", "/api/chat/"), ("get", "/v1/documents/{document_id}/events")):
+        content = schema["paths"][path][method]["responses"]["200"]["content"]["text/event-stream"]
+        assert content["schema"]["x-event-schema"]["$ref"]
+        assert content["example"].endswith("\n\n")
+    chat = schema["paths"]["/v1/chat"]["post"]["responses"]["200"]["content"]
+    assert set(chat) == {"text/event-stream", "application/json"}
+    events = [one["properties"]["event"]["const"] for one in schema["components"]["schemas"]["ChatEvent"]["oneOf"]]
+    assert events == ["conversation", "step", "citations", "token", "usage", "error", "done"]
+
+
+async def test_errors_are_problem_documents_everywhere(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    content = response["content"]
+                    assert set(content) == {"application/problem+json"}, (method, path, status)
+                    assert content["application/problem+json"]["schema"] == {"$ref": "#/components/schemas/Problem"}
+
+
+async def test_bodies_are_described(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    chat = schema["paths"]["/v1/chat"]["post"]
+    assert chat["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/ChatRequest")
+    assert [one["name"] for one in chat["parameters"]] == ["Idempotency-Key"]
+    upload = schema["paths"]["/v1/documents"]["post"]["requestBody"]["content"]
+    assert set(upload) == {"multipart/form-data", "application/json"}
+    assert {"question", "document_ids", "top_k", "stream", "profile"} <= set(
+        schema["components"]["schemas"]["ChatRequest"]["properties"]
+    )
+
+
+async def test_keys_are_asked_for_where_they_are_needed(gateway: Gateway) -> None:
+    schema = await schema_of(gateway)
+    assert schema["paths"]["/livez"]["get"]["security"] == []
+    assert schema["paths"]["/v1/chat"]["post"]["security"] == [{"key": []}]
+    assert schema["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+async def test_the_page_needs_nothing_from_elsewhere(gateway: Gateway) -> None:
+    response = await gateway.http.get("/docs")
+    assert response.status_code == 200
+    page = response.text
+    assert "<script" not in page
+    assert re.findall(r"""(?:src|href)=["']https?://""", page) == []
+    assert "style-src 'unsafe-inline'" in response.headers["content-security-policy"]
+    for _, path in ROUTES:
+        assert path in page
+    assert "event: citations" in page

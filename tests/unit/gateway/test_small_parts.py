@@ -1,0 +1,222 @@
+"""Ids, keys, titles, filters, steps, JSON bodies, replayed answers."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citewire_gateway.calibration import FLOORS, floor_of
+from citewire_gateway.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, TokenUsage, Vector
+from citewire_gateway.domain import Space as EmbeddingSpace
+from citewire_gateway.events import (
+    Citation,
+    Citations,
+    ConversationCreated,
+    Done,
+    Event,
+    Outcome,
+    Step,
+    Tokens,
+    Usage,
+)
+from citewire_gateway.filters import parse_filter
+from citewire_gateway.idempotency import hash_json
+from citewire_gateway.identity.keys import hash_key, is_key, make_key
+from citewire_gateway.ids import uuid7
+from citewire_gateway.profiles import DOCUMENTS, Suggest
+from citewire_gateway.records import title_of
+from citewire_gateway.replay import dump, load
+from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
+from citewire_gateway.web.bodies import parse_json, unstorable
+from citewire_kit.errors import InvalidArgument
+
+
+def test_ids_are_uuids_of_version_7_in_the_order_of_time() -> None:
+    before = time.time_ns() // 1_000_000
+    ids = [uuid7() for _ in range(100)]
+    after = time.time_ns() // 1_000_000
+    assert len(set(ids)) == 100
+    for one in ids:
+        assert (one.version, one.variant) == (7, uuid.RFC_4122)
+        assert before <= one.int >> 80 <= after
+
+
+def test_keys_are_random_and_recognisable() -> None:
+    keys = [make_key() for _ in range(50)]
+    assert len({key.text for key in keys}) == len({key.key_id for key in keys}) == 50
+    for key in keys:
+        assert is_key(key.text)
+        assert key.prefix == key.text[:11]
+        assert len(key.hash) == 32
+        assert key.hash == hash_key(key.text)
+        assert key.text not in repr(key)
+
+
+@pytest.mark.parametrize("text", ["", "cw_", "cw_short", "xx_" + "a" * 43, "cw_" + "a" * 44, "cw_" + "ü" * 43])
+def test_what_is_no_key_is_seen_at_once(text: str) -> None:
+    assert not is_key(text)
+
+
+@pytest.mark.parametrize(
+    ("question", "title"),
+    [
+        ("What?", "What?"),
+        ("  a \n\t b  ", "a b"),
+        ("x" * 80, "x" * 80),
+        ("x" * 81, "x" * 79 + "…"),
+        ("word " * 30, "word " * 14 + "word…"),
+        ("w" * 50 + " " + "x" * 50, "w" * 50 + "…"),
+    ],
+)
+def test_a_title_is_one_line_cut_at_a_words_end(question: str, title: str) -> None:
+    assert title_of(question) == title
+    assert len(title) <= 80
+
+
+def test_a_filter_is_read() -> None:
+    condition = {
+        "all": [
+            {"field": "tags", "op": "contains", "value": "x"},
+            {"any": [{"field": "metadata.a.b", "op": "in", "value": [1, "x", True, 2.5]}]},
+            {"not": {"field": "url", "op": "exists"}},
+        ]
+    }
+    assert parse_filter(condition) == All(
+        (
+            Comparison("tags", Operator.CONTAINS, "x"),
+            AnyOf((Comparison("metadata.a.b", Operator.IN, [1, "x", True, 2.5]),)),
+            Not(Comparison("url", Operator.EXISTS, True)),
+        )
+    )
+
+
+def nested(levels: int) -> object:
+    condition: object = {"field": "tags", "op": "eq", "value": "x"}
+    for _ in range(levels - 1):
+        condition = {"not": condition}
+    return condition
+
+
+def test_a_filter_may_be_as_deep_and_wide_as_the_grammar_says() -> None:
+    parse_filter(nested(8))
+    parse_filter({"all": [nested(1)] * 99})
+
+
+NO_FILTERS: list[tuple[object, str]] = [
+    ([], "filter"),
+    ("x", "filter"),
+    ({}, "filter"),
+    ({"all": [], "any": []}, "filter"),
+    ({"some": []}, "filter"),
+    ({"all": {}}, "filter.all"),
+    ({"all": "x"}, "filter.all"),
+    ({"all": [1]}, "filter.all.0"),
+    ({"not": []}, "filter.not"),
+    ({"field": "tags"}, "filter.op"),
+    ({"field": "nonsense", "op": "eq", "value": 1}, "filter.field"),
+    ({"field": "metadata.", "op": "eq", "value": 1}, "filter.field"),
+    ({"field": "metadata.a..b", "op": "eq", "value": 1}, "filter.field"),
+    ({"field": 7, "op": "eq", "value": 1}, "filter.field"),
+    ({"field": "tags", "op": "like", "value": 1}, "filter.op"),
+    ({"field": "tags", "op": "eq"}, "filter.value"),
+    ({"field": "tags", "op": "eq", "value": None}, "filter.value"),
+    ({"field": "tags", "op": "eq", "value": {}}, "filter.value"),
+    ({"field": "tags", "op": "in", "value": "x"}, "filter.value"),
+    ({"field": "tags", "op": "in", "value": [[]]}, "filter.value.0"),
+    ({"field": "tags", "op": "in", "value": [1] * 1001}, "filter.value"),
+    ({"field": "tags", "op": "exists", "value": 1}, "filter.value"),
+    ({"field": "tags", "op": "eq", "value": 1, "more": 1}, "filter"),
+    (nested(9), "filter" + ".not" * 8),
+    ({"all": [nested(1)] * 100}, "filter"),
+]
+
+
+@pytest.mark.parametrize(("condition", "at"), NO_FILTERS)
+def test_what_is_no_filter_names_the_place(condition: object, at: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        parse_filter(condition)
+    assert raised.value.reason == "INVALID_FILTER"
+    assert raised.value.violations[0].field == at
+
+
+SUGGEST = Suggest(minimum=2, wanted=3, heading="You could ask instead:")
+
+
+@pytest.mark.parametrize(
+    ("given", "questions", "answer", "text"),
+    [
+        (0, ["A?", "B?", "C?", "D?"], "", "\n\nYou could ask instead:\n- A?\n- B?\n- C?"),
+        (0, ["A?", "A?"], "", "\n\nYou could ask instead:\n- A?"),
+        (1, ["A?", "B?", "C?"], "- a?", "\n- B?\n- C?"),
+        (0, [], "", ""),
+        (1, ["A?"], "- A?", ""),
+    ],
+)
+def test_suggestions_go_on_where_the_answer_stopped(given: int, questions: list[str], answer: str, text: str) -> None:
+    assert suggestions_text(SUGGEST, given, questions, answer) == text
+
+
+def test_the_no_match_answer_begins_with_exactly_the_sentence() -> None:
+    assert DOCUMENTS.no_match is not None
+    answer = no_match_answer(DOCUMENTS.no_match, 0)
+    assert answer.startswith(f"{DOCUMENTS.no_match.sentence}\n\n- ")
+    assert "can't be searched yet" not in answer
+    assert "2 of the selected documents can't be searched yet" in no_match_answer(DOCUMENTS.no_match, 2)
+
+
+def test_steps_say_what_happened() -> None:
+    vector = Vector(b"", EmbeddingSpace("m", "r", 4), tokens=256, token_count=900, truncated=True)
+    assert "900 tokens" in truncated_step(vector).text
+    assert finish_step("stop") is None
+    assert finish_step("length") == Step("finish", "The answer was cut at the model's length limit.", reason="length")
+
+
+def test_usage_adds_up_and_stays_an_estimate() -> None:
+    assert TokenUsage(1, 2).plus(TokenUsage(3, 4, estimated=True)) == TokenUsage(4, 6, estimated=True)
+
+
+def test_floors_know_models_with_and_without_their_organisation() -> None:
+    assert floor_of("all-MiniLM-L6-v2") == floor_of("sentence-transformers/all-MiniLM-L6-v2")
+    assert floor_of("all-MiniLM-L6-v2") == FLOORS["all-MiniLM-L6-v2"] > 0
+    assert floor_of("something-else") == 0
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+                    lambda children: st.lists(children) | st.dictionaries(st.text(), children)))  # fmt: skip
+def test_json_is_read_as_it_was_written(value: object) -> None:
+    assert parse_json(json.dumps(value).encode()) == value
+
+
+def test_the_same_json_has_the_same_digest_whatever_its_order() -> None:
+    assert hash_json({"a": 1, "b": [1, 2]}) == hash_json({"b": [1, 2], "a": 1})
+    assert hash_json({"a": 1, "b": [1, 2]}) != hash_json({"a": 1, "b": [2, 1]})
+
+
+@pytest.mark.parametrize(("text", "usable"), [("ü🙂\n", True), ("\x00", False), ("\ud800", False)])
+def test_texts_that_nobody_can_keep_are_known(text: str, usable: bool) -> None:
+    assert (unstorable(text) is None) is usable
+
+
+def test_a_kept_answer_is_replayed_as_it_was() -> None:
+    chunk = Chunk(1, 7, 1, 0, "text", "Title", "a.md", section="A", page_number=3)
+    step = Step("name", "text", counts={"items": 1})
+    events: list[Event] = [
+        ConversationCreated("c"),
+        step,
+        Citations((Citation(1, Hit(chunk, 0.5, 0.5)),)),
+        Tokens(("one", " two")),
+        Tokens((" \x00three",)),
+        Usage(1, 2, 3),
+        Done(Outcome("c", "e", "documents", "fake", "fake-1", "stop", False, (1,), (step,))),
+    ]
+    stored = json.loads(json.dumps(dump(events)))
+    assert load(stored) == [
+        *events[:3],
+        Tokens(("one two \ufffdthree",)),
+        *events[5:],
+    ]
