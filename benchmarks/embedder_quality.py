@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.embedder_systems import HOME, System, worker
+from benchmarks.embedder_systems import HOME, System, Way, worker
 from benchmarks.tables import format_table
 from citewire_embedder.providers.catalogue import BUILT_IN, find_model
 from citewire_embedder.providers.model_directory import read_directory
@@ -53,9 +53,9 @@ def measure_quality(precisions: Sequence[str]) -> int:
     texts = list(collection.documents.values())
     model = read_directory(find_model(BUILT_IN).path).path
     with contextlib.ExitStack() as stack:
-        threads = available_cpus()
+        way = Way(available_cpus())
         systems: dict[str, System] = {
-            name: stack.enter_context(worker(name, model, HOME / "unused", threads)) for name in precisions
+            name: stack.enter_context(worker(name, model, HOME / "unused", way)) for name in precisions
         }
         found = {name: Found([], []) for name in systems}
         for at in range(0, len(texts), SLICE):  # slice by slice in turns: their ratio survives a noisy machine

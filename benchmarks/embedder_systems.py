@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
+import psutil
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 from numpy.typing import NDArray
@@ -31,6 +33,14 @@ HOME = ROOT / ".citewire-bench" / "embedder"
 START_SECONDS = 300
 STREAM_INPUTS = 32
 _WORKER = "from benchmarks.embedder_worker import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How it is measured: threads of a computation, and whether its wall-clock or its CPU seconds count."""
+
+    threads: int
+    clock: Literal["wall", "cpu"] = "wall"
 
 
 class System(Protocol):
@@ -86,12 +96,12 @@ class Worker:
 
 
 @contextlib.contextmanager
-def worker(system: str, directory: Path, graph: Path, threads: int) -> Generator[Worker]:
+def worker(system: str, directory: Path, graph: Path, way: Way) -> Generator[Worker]:
     """Runs one system of `embedder_worker` while the block runs; foreign ones in the benchmark's environment."""
     own = system in {precision.value for precision in Precision}
     python = sys.executable if own else str(HOME / "bin" / "python")
     log = HOME / f"{system}.log"
-    command = [python, "-c", _WORKER, system, str(directory), str(graph), str(threads)]
+    command = [python, "-c", _WORKER, system, str(directory), str(graph), str(way.threads), way.clock]
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
@@ -111,16 +121,17 @@ def worker(system: str, directory: Path, graph: Path, threads: int) -> Generator
 class OverGrpc:
     """Our service as its callers see it: `EmbedStream` in bulk, `Embed` for a query, over loopback."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, stub: EmbedderServiceStub) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, stub: EmbedderServiceStub, now: Callable[[], float]) -> None:
         self._loop = loop
         self._stub = stub
+        self._now = now
         self._asked = 0
 
     def bulk(self, texts: Sequence[str]) -> float:
         """Seconds for all texts at once."""
-        start = time.perf_counter()
+        start = self._now()
         self._loop.run_until_complete(self._stream(texts))
-        return time.perf_counter() - start
+        return self._now() - start
 
     def queries(self, texts: Sequence[str]) -> list[float]:
         """Seconds for each text, one after the other."""
@@ -128,10 +139,10 @@ class OverGrpc:
         for text in texts:
             self._asked += 1
             inputs = [f"{text} {self._asked}"]  # never asked before, or the cache would answer
-            start = time.perf_counter()
+            start = self._now()
             request = pb.EmbedRequest(inputs=inputs, purpose=pb.PURPOSE_QUERY)
             self._loop.run_until_complete(client.unary(self._stub.Embed, request, timeout=30))
-            seconds.append(time.perf_counter() - start)
+            seconds.append(self._now() - start)
         return seconds
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -150,7 +161,7 @@ class OverGrpc:
 
 
 @contextlib.contextmanager
-def over_grpc(threads: int) -> Generator[OverGrpc]:
+def over_grpc(way: Way) -> Generator[OverGrpc]:
     """Runs our service, with its defaults, while the block runs."""
     log = HOME / "grpc.log"
     environment = {
@@ -158,7 +169,7 @@ def over_grpc(threads: int) -> Generator[OverGrpc]:
         "CITEWIRE_AUTH": "off",
         "CITEWIRE_EMBEDDER_PORT": "0",
         "CITEWIRE_EMBEDDER_METRICS_PORT": "0",
-        "CITEWIRE_EMBEDDER_THREADS": str(threads),
+        "CITEWIRE_EMBEDDER_THREADS": str(way.threads),
         "CITEWIRE_EMBEDDER_LEAVE_SECONDS": "0",
     }
     with log.open("w", encoding="utf-8") as errors:
@@ -170,7 +181,7 @@ def over_grpc(threads: int) -> Generator[OverGrpc]:
         with asyncio.Runner() as runner:
             loop = runner.get_loop()
             channel = runner.run(_open(port))
-            yield OverGrpc(loop, EmbedderServiceStub(channel))
+            yield OverGrpc(loop, EmbedderServiceStub(channel), _clock(process.pid, way))
             runner.run(channel.close())
     finally:
         process.terminate()
@@ -199,6 +210,19 @@ def install() -> None:
     command = [HOME / "bin" / "python", "-m", "pip", "install", "-qq", "--disable-pip-version-check", *PACKAGES]
     subprocess.run(command, check=True)
     done.write_text("\n".join(PACKAGES), encoding="utf-8")
+
+
+def _clock(pid: int, way: Way) -> Callable[[], float]:
+    """The wall clock, or the CPU seconds of a process: the client's own are not counted."""
+    if way.clock == "wall":
+        return time.perf_counter
+    seen = psutil.Process(pid)
+
+    def cpu_seconds() -> float:
+        times = seen.cpu_times()
+        return times.user + times.system
+
+    return cpu_seconds
 
 
 async def _open(port: int) -> Any:  # noqa: ANN401 # a channel's type is generic only in the stubs

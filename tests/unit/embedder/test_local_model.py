@@ -216,12 +216,12 @@ async def test_damaged_weights_are_named(tmp_path: Path) -> None:
 
 
 def test_lengths_are_rounded_up_in_few_steps() -> None:
-    assert [padded_length(tokens) for tokens in (1, 8, 9, 64, 65, 191, 256)] == [8, 8, 16, 64, 80, 192, 256]
+    assert [padded_length(tokens) for tokens in (1, 4, 5, 33, 64, 65, 191, 256)] == [4, 4, 8, 40, 64, 80, 192, 256]
 
 
 def test_padding_is_masked_and_never_longer_than_the_window() -> None:
     ids, mask = pad([[5, 6, 7], [8]], max_tokens=250)
-    assert ids.tolist() == [[5, 6, 7, 0, 0, 0, 0, 0], [8, 0, 0, 0, 0, 0, 0, 0]]
+    assert ids.tolist() == [[5, 6, 7, 0], [8, 0, 0, 0]]
     assert mask.sum(axis=1).tolist() == [3, 1]
     assert pad([[1] * 245], max_tokens=250)[0].shape == (1, 250)
 
