@@ -34,7 +34,7 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 ##@ Check
 .PHONY: test
 test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k name" for some)
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
 lint: lint-style lint-types lint-imports lint-protos lint-spelling lint-lock ## Check style, types, import boundaries, contracts and spelling

@@ -12,8 +12,10 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
+from xdist.workermanage import WorkerController
 
 from benchmarks.tables import format_table
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
@@ -28,6 +30,7 @@ _OWNERS = {
     "citewire_gateway": "CITEWIRE_GATEWAY_MIGRATE_DSN",
 }
 _FORBID_SKIPS = pytest.StashKey[bool]()
+_TOLD_FORBID_SKIPS, _TOLD_LEFT_OUT, _TOLD_TABLES = "citewire_forbid_skips", "citewire_left_out", "citewire_tables"
 _LEFT_OUT = "left out: "
 # The data is no package that could be installed, so its absence is no reason to fail where skips are forbidden.
 _NO_REFERENCE_DATA = f"{_LEFT_OUT}the reference data (../shared/data, beside the repository) is not here"
@@ -82,13 +85,40 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Reads what the run is told, then forgets the environment before any module can read it."""
-    config.stash[_FORBID_SKIPS] = os.environ.get("CITEWIRE_FORBID_SKIPS", "") not in {"", "0"}
+    told = getattr(config, "workerinput", {}).get(_TOLD_FORBID_SKIPS)  # what the run on several cores was told
+    asked = os.environ.get("CITEWIRE_FORBID_SKIPS", "") not in {"", "0"}
+    config.stash[_FORBID_SKIPS] = asked if told is None else bool(told)
     config.stash[_LEFT_OUT_KEY] = {}
     config.stash[_TABLES] = []
     config.addinivalue_line(
         "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
     )
     forget_environment()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Hands what this run was told to a process of pytest-xdist, whose environment has forgotten it."""
+    told = cast("dict[str, object]", node.workerinput)  # pyright: ignore[reportUnknownMemberType] # untyped there
+    told[_TOLD_FORBID_SKIPS] = node.config.stash[_FORBID_SKIPS]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hands what is to be printed from a process of pytest-xdist to the one that prints."""
+    output: dict[str, object] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[_TOLD_LEFT_OUT] = session.config.stash[_LEFT_OUT_KEY]
+        output[_TOLD_TABLES] = session.config.stash[_TABLES]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: WorkerController) -> None:
+    """Takes what a process of pytest-xdist wants printed; one that crashed has left nothing."""
+    output: dict[str, object] = getattr(node, "workeroutput", {})
+    node.config.stash[_TABLES] += cast("list[str]", output.get(_TOLD_TABLES, []))
+    counts = node.config.stash[_LEFT_OUT_KEY]
+    for reason, count in cast("dict[str, int]", output.get(_TOLD_LEFT_OUT, {})).items():
+        counts[reason] = counts.get(reason, 0) + count
 
 
 @pytest.fixture(scope="session", autouse=True)
