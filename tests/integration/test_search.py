@@ -10,6 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 from numpy.typing import NDArray
+from prometheus_client import REGISTRY
 
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -108,6 +109,12 @@ async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning
     return [hit.chunk.chunk_id for hit in found.ranked], found.exact
 
 
+def counted(way: str) -> float:
+    value = REGISTRY.get_sample_value("citewire_searches_total", {"way": way})
+    assert value is not None
+    return value
+
+
 async def test_exact_search_is_numpys(rows: CorpusRows, pool: Pool) -> None:
     random = np.random.default_rng(7)
     libraries = {org: fill(rows, org, clustered(random, 300), each=7) for org in ("acme", "other", "third")}
@@ -153,12 +160,14 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
         fill(rows, "acme", crowd[:500], each=500, live=False)
     expected = set(own.nearest(target, 10))
     # By default so few are scanned at once; a graph that is asked all the same gives up among the foreign rows.
+    fallbacks = counted("fallback")
     for tuning in (DEFAULT, replace(ALWAYS_INDEX, max_scan_tuples=5000)):
         ids, exact = await search(pool, "acme", query(target), tuning)
         assert (len(ids), exact) == (10, True)
         assert len(set(ids) & expected) >= 9  # half precision may swap two
         ids, exact = await search(pool, "acme", query(target, by_document=True), tuning)
         assert (len(ids), exact) == (10, True)
+    assert counted("fallback") == fallbacks + 2
     ids, exact = await search(pool, mate, query(target))
     assert (len(ids), exact) == (10, False)
 

@@ -84,6 +84,9 @@ async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: floa
             now, why = True, ""
         except CitewireError as exc:
             now, why = False, exc.message
+        except Exception:
+            log.exception("health_check_failed")
+            now, why = False, "the health check failed"
         if now != serving:
             serving = now
             server.set_serving(now)

@@ -13,6 +13,7 @@ from citewire_kit.errors import Unavailable
 from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
+from citewire_retriever.metrics import count_search
 from citewire_retriever.model import Chunk, Hit, Scope, ScopeCounts, SearchQuery, Space
 from citewire_retriever.store import rows
 from citewire_retriever.store.base import Counted, Found, SearchStore
@@ -58,7 +59,9 @@ class PostgresSearch(SearchStore):
                 latest = await search.ask_recent()
             served = self._learn(await serving.fetchall())
             ranked = await ranking.fetchall()
-            if way is not None and len(ranked) < query.top_k:
+            enough = way is None or len(ranked) >= query.top_k
+            count_search("fallback" if not enough else "scan" if way is None else "graph")
+            if not enough:
                 # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell.
                 way = None
                 await search.prepare(None)

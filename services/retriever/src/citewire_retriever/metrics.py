@@ -1,0 +1,20 @@
+"""What the retriever counts, besides what every process does."""
+
+from typing import Final, Literal
+
+from prometheus_client import Counter
+
+Way = Literal["graph", "scan", "fallback"]
+
+SEARCHES: Final = Counter(
+    "citewire_searches_total",
+    "Searches by the way they took: graph, exact scan, or a scan because the graph had found too little.",
+    ["way"],
+)
+for _way in ("graph", "scan", "fallback"):
+    SEARCHES.labels(_way)
+
+
+def count_search(way: Way) -> None:
+    """Counts a search."""
+    SEARCHES.labels(way).inc()
