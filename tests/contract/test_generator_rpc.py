@@ -51,7 +51,7 @@ class Running:
 
 
 @asynccontextmanager
-async def serve(providers: Sequence[ChatProvider] | None = None, **options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401
+async def serve(providers: Sequence[ChatProvider] | None = None, **options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # values of any kind are meant
     options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
     async with AsyncExitStack() as stack:
         server = await start(stack, GeneratorSettings(**options), providers)
@@ -65,7 +65,7 @@ def relay(base: str, **options: Any) -> Any:  # noqa: ANN401 - the context manag
     return serve(provider="openai-compatible", api_base=base, model="paced", **options)
 
 
-def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401
+def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of any kind are meant
     fields.setdefault("question", "How long do refunds take?")
     fields.setdefault(
         "passages",

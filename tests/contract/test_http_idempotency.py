@@ -115,7 +115,7 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
         yield completed()
 
     script = gateway.fakes.generator.script
-    gateway.fakes.generator.script = silent  # pyright: ignore[reportAttributeAccessIssue]
+    gateway.fakes.generator.script = silent  # pyright: ignore[reportAttributeAccessIssue] # replaced for this test
     async with gateway.http.stream("POST", "/v1/chat", json=QUESTION, headers=KEY) as response:
         async for piece in response.aiter_text():
             if "one" in piece:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from http_api import Json, wait_until_ended
 
 MIB = 1 << 20

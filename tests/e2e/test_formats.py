@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+
 from http_api import ask, upload
 
 Citation = dict[str, object]

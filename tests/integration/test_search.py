@@ -71,7 +71,7 @@ def clustered(random: np.random.Generator, count: int) -> Vectors:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401
+def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401 # values of any kind are meant
     """Puts documents of `each` chunks; every third one has the tag `third`."""
     chunk_ids: list[int] = []
     document_ids: list[int] = []
@@ -97,7 +97,7 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     await pool.close()
 
 
-def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401
+def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401 # values of any kind are meant
     values: dict[str, Any] = {"scope": Scope(), "space": SPACE, **fields}
     return SearchQuery(vector=vector.astype("<f4").tobytes(), **values)
 

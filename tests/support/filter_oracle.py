@@ -109,7 +109,7 @@ def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anythin
     return value
 
 
-def _as_time(node: Comparison, wanted: Scalar) -> Any:  # noqa: ANN401
+def _as_time(node: Comparison, wanted: Scalar) -> Any:  # noqa: ANN401 # values of any kind are meant
     is_time = node.field in filters.TIME_FIELDS and isinstance(wanted, str)
     return datetime.fromisoformat(wanted) if is_time and isinstance(wanted, str) else wanted
 
@@ -122,19 +122,19 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
-def _equal(value: Any, wanted: Any) -> bool:  # noqa: ANN401
+def _equal(value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
     if isinstance(value, datetime) and isinstance(wanted, str):
         wanted = datetime.fromisoformat(wanted)
     return _kind(value) == _kind(wanted) and bool(value == wanted)
 
 
-def _ordered(op: Operator, value: Any, wanted: Any) -> bool:  # noqa: ANN401
+def _ordered(op: Operator, value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
     if _kind(value) != _kind(wanted) or not isinstance(value, str | bool | int | float | datetime):
         return False
     return bool({"lt": value < wanted, "le": value <= wanted, "gt": value > wanted, "ge": value >= wanted}[op])
 
 
-def _contains(value: Any, wanted: Any) -> bool:  # noqa: ANN401
+def _contains(value: Any, wanted: Any) -> bool:  # noqa: ANN401 # values of any kind are meant
     if isinstance(value, str):
         return isinstance(wanted, str) and wanted in value
     members: list[Any] = list(cast("Any", value)) if isinstance(value, list | tuple) else []

@@ -41,7 +41,7 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
     return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{**values, **fields})
 
 
-def hit(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401
+def hit(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
     """A dense hit."""
     return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), score=similarity, similarity=similarity)
 
@@ -51,7 +51,7 @@ def delta(*texts: str) -> generator_pb2.GenerateResponse:
     return generator_pb2.GenerateResponse(delta=generator_pb2.TextDelta(texts=texts))
 
 
-def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401
+def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401 # values of any kind are meant
     """The end of an answer that spent 100 and 20 tokens."""
     values: dict[str, Any] = {
         "usage": generator_pb2.TokenUsage(prompt_tokens=100, completion_tokens=20),
@@ -79,7 +79,7 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
         self.error: CitewireError | None = None
         self.reranked: list[embedder_pb2.RerankRequest] = []
 
-    async def Embed(self, request: embedder_pb2.EmbedRequest, context: Context) -> embedder_pb2.EmbedResponse:  # noqa: N802
+    async def Embed(self, request: embedder_pb2.EmbedRequest, context: Context) -> embedder_pb2.EmbedResponse:  # noqa: N802 # the name that gRPC gives it
         self.requests.append(request)
         self.tenants.append(current_tenant())
         if self.error is not None:
@@ -97,7 +97,7 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
             truncated=[0] if self.truncated else [],
         )
 
-    async def Rerank(self, request: embedder_pb2.RerankRequest, context: Context) -> embedder_pb2.RerankResponse:  # noqa: N802
+    async def Rerank(self, request: embedder_pb2.RerankRequest, context: Context) -> embedder_pb2.RerankResponse:  # noqa: N802 # the name that gRPC gives it
         self.reranked.append(request)
         order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
         results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
@@ -117,7 +117,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
         self.search_errors: list[CitewireError] = []
         self.tenants: list[Tenant] = []
 
-    async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:  # noqa: N802
+    async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:  # noqa: N802 # the name that gRPC gives it
         self.plans.append(request)
         self.tenants.append(current_tenant())
         self._check(request.scope)
@@ -128,7 +128,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
             space=self.space,
         )
 
-    async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:  # noqa: N802
+    async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:  # noqa: N802 # the name that gRPC gives it
         self.searches.append(request)
         self._check(request.scope)
         if self.search_errors:
@@ -136,7 +136,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
         results = [one for one in self.hits if not request.min_score or one.similarity >= request.min_score]
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
 
-    async def GetChunks(  # noqa: N802
+    async def GetChunks(  # noqa: N802 # the name that gRPC gives it
         self, request: retriever_pb2.GetChunksRequest, context: Context
     ) -> retriever_pb2.GetChunksResponse:
         if request.chunk_ids[0] != 1:
@@ -175,7 +175,7 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
         self.suggest_requests: list[generator_pb2.SuggestQuestionsRequest] = []
         self.suggest_error: CitewireError | None = None
 
-    async def Generate(  # noqa: N802
+    async def Generate(  # noqa: N802 # the name that gRPC gives it
         self, request: generator_pb2.GenerateRequest, context: Context
     ) -> AsyncIterator[generator_pb2.GenerateResponse]:
         self.requests.append(request)
@@ -192,7 +192,7 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
             self.ended.append(how)
             self.ended_event.set()
 
-    async def SuggestQuestions(  # noqa: N802
+    async def SuggestQuestions(  # noqa: N802 # the name that gRPC gives it
         self, request: generator_pb2.SuggestQuestionsRequest, context: Context
     ) -> generator_pb2.SuggestQuestionsResponse:
         self.suggest_requests.append(request)
@@ -226,7 +226,7 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         self.collections: dict[str, int] = {}
         self._next = 100
 
-    async def UploadDocument(  # noqa: N802
+    async def UploadDocument(  # noqa: N802 # the name that gRPC gives it
         self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
     ) -> corpus_pb2.UploadDocumentResponse:
         self.uploads += 1
@@ -255,7 +255,7 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         )
         return corpus_pb2.UploadDocumentResponse(document=document)
 
-    async def PutDocument(  # noqa: N802
+    async def PutDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.PutDocumentRequest, context: Context
     ) -> corpus_pb2.PutDocumentResponse:
         self.puts.append(request)
@@ -272,12 +272,12 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         )
         return corpus_pb2.PutDocumentResponse(document=document)
 
-    async def GetDocument(  # noqa: N802
+    async def GetDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.GetDocumentRequest, context: Context
     ) -> corpus_pb2.GetDocumentResponse:
         return corpus_pb2.GetDocumentResponse(document=self._find(request.document_id).document)
 
-    async def ListDocuments(  # noqa: N802
+    async def ListDocuments(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.ListDocumentsRequest, context: Context
     ) -> corpus_pb2.ListDocumentsResponse:
         self.lists.append(request)
@@ -285,36 +285,36 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         found = [one.document for (owner, _), one in self.stored.items() if owner == org]
         return corpus_pb2.ListDocumentsResponse(documents=found, next_page_token="next" if len(found) > 1 else "")
 
-    async def UpdateDocument(  # noqa: N802
+    async def UpdateDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.UpdateDocumentRequest, context: Context
     ) -> corpus_pb2.UpdateDocumentResponse:
         self.updates.append(request)
         found = self._find(request.document.document_id).document
         for path in request.update_mask.paths:
-            found.ClearField(path)  # type: ignore[arg-type]
+            found.ClearField(path)  # type: ignore[arg-type] # fields of many types
         found.MergeFrom(request.document)
         return corpus_pb2.UpdateDocumentResponse(document=found)
 
-    async def DeleteDocument(  # noqa: N802
+    async def DeleteDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.DeleteDocumentRequest, context: Context
     ) -> corpus_pb2.DeleteDocumentResponse:
         self._find(request.document_id)
         del self.stored[current_tenant().org_id, request.document_id]
         return corpus_pb2.DeleteDocumentResponse()
 
-    async def RetryDocument(  # noqa: N802
+    async def RetryDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.RetryDocumentRequest, context: Context
     ) -> corpus_pb2.RetryDocumentResponse:
         return corpus_pb2.RetryDocumentResponse(document=self._find(request.document_id).document)
 
-    async def WatchDocument(  # noqa: N802
+    async def WatchDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.WatchDocumentRequest, context: Context
     ) -> AsyncIterator[corpus_pb2.WatchDocumentResponse]:
         self._find(request.document_id)
         for one in self.progress:
             yield one
 
-    async def DownloadDocument(  # noqa: N802
+    async def DownloadDocument(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.DownloadDocumentRequest, context: Context
     ) -> AsyncIterator[corpus_pb2.DownloadDocumentResponse]:
         found = self._find(request.document_id)
@@ -334,19 +334,19 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
             raise InvalidArgument("cut", reason="INVALID_FIELD")
         yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
 
-    async def ListCollections(  # noqa: N802
+    async def ListCollections(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:
         found = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
         return corpus_pb2.ListCollectionsResponse(collections=found)
 
-    async def CreateCollection(  # noqa: N802
+    async def CreateCollection(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.CreateCollectionRequest, context: Context
     ) -> corpus_pb2.CreateCollectionResponse:
         self.collections[request.name] = 0
         return corpus_pb2.CreateCollectionResponse(collection=corpus_pb2.Collection(name=request.name))
 
-    async def UpdateCollection(  # noqa: N802
+    async def UpdateCollection(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.UpdateCollectionRequest, context: Context
     ) -> corpus_pb2.UpdateCollectionResponse:
         if request.name not in self.collections:
@@ -354,14 +354,14 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         self.collections[request.new_name] = self.collections.pop(request.name)
         return corpus_pb2.UpdateCollectionResponse(collection=corpus_pb2.Collection(name=request.new_name))
 
-    async def DeleteCollection(  # noqa: N802
+    async def DeleteCollection(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.DeleteCollectionRequest, context: Context
     ) -> corpus_pb2.DeleteCollectionResponse:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
 
-    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401
+    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401 # values of any kind are meant
         version = 1
         if document_id is None:
             document_id, self._next = self._next, self._next + 1

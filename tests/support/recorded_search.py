@@ -45,7 +45,7 @@ class Sent:
 class _Recording(psycopg.AsyncConnection[tuple[Any, ...]]):
     """Remembers what it sends inside a transaction; the pool has one connection."""
 
-    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401
+    async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
         sent: list[Sent] = self.__dict__.setdefault("sent", [])
         if params is not None:
             sent.append(Sent(query, dict(params)))

@@ -83,7 +83,7 @@ def test_our_cut_is_the_librarys_cut(text: str) -> None:
     assert found.total == ours.count([text])[0] + ours.extra_tokens
 
 
-def _tokenisers(cache: list[tuple[Tokeniser, Tokenizer]] = []) -> tuple[Tokeniser, Tokenizer]:  # noqa: B006 # a cache
+def _tokenisers(cache: list[tuple[Tokeniser, Tokenizer]] = []) -> tuple[Tokeniser, Tokenizer]:  # noqa: B006 # a cache, shared on purpose
     if not cache:
         file = find_model(BUILT_IN).path / "tokenizer.json"
         library = Tokenizer.from_file(str(file))

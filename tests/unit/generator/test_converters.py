@@ -161,7 +161,7 @@ def test_all_violations_are_named_at_once() -> None:
     request.temperature = 7
     request.history.add(content="no role")
     request.history.add(role=pb.ROLE_USER)
-    request.history.add(role=9, content="x")  # type: ignore[arg-type]
+    request.history.add(role=9, content="x")  # type: ignore[arg-type] # fields of many types
     with pytest.raises(InvalidArgument) as caught:
         to_request(request)
     assert [violation.field for violation in caught.value.violations] == [

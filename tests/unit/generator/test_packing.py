@@ -11,7 +11,7 @@ CAP = 24_000
 
 
 def passage(text: str, number: int = 1, **fields: object) -> Passage:
-    return Passage(chunk_id=number, document_id=number, text=text, **fields)  # type: ignore[arg-type]
+    return Passage(chunk_id=number, document_id=number, text=text, **fields)  # type: ignore[arg-type] # fields of many types
 
 
 def labelled(length: int, number: int, file_name: str = "a.txt") -> Passage:

@@ -42,7 +42,7 @@ PASSAGES = (
 
 def request(question: str = "How long do refunds take?", **fields: object) -> GenerateRequest:
     fields.setdefault("passages", PASSAGES)
-    return GenerateRequest(question, **fields)  # type: ignore[arg-type]
+    return GenerateRequest(question, **fields)  # type: ignore[arg-type] # fields of many types
 
 
 async def run(providers: ChatProvider | Sequence[ChatProvider], asked: GenerateRequest) -> list[Event]:

@@ -131,7 +131,7 @@ def _object(message: struct_pb2.Struct) -> dict[str, Any]:
     return {key: _value(value) for key, value in message.fields.items()}
 
 
-def _value(message: struct_pb2.Value) -> Any:  # noqa: ANN401 - JSON
+def _value(message: struct_pb2.Value) -> Any:  # noqa: ANN401 # JSON values are of any kind
     match message.WhichOneof("kind"):
         case "number_value":
             # A struct holds doubles only; whole numbers come back as they were sent.

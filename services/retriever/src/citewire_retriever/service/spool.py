@@ -29,7 +29,7 @@ class Spool:
     def __init__(self, *, limit_bytes: int, folder: Path | None) -> None:
         """Takes the largest size and the folder (None: the system's)."""
         self._limit = limit_bytes
-        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(folder) if folder else None)  # noqa: SIM115
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(folder) if folder else None)  # noqa: SIM115 # closed by close()
         self._digest = hashlib.sha256()
         self._size = 0
 

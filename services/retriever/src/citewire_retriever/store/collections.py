@@ -23,21 +23,21 @@ class PostgresCollections(CollectionStore):
         """Takes the pool of the application's role."""
         self._pool = pool
 
-    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:  # noqa: D102
+    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:  # noqa: D102 # documented by the base class
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(
                 _SQL["page_of_collections"], {"org_id": tenant.org_id, "after": after, "limit": limit}
             )
             return [_collection(row) for row in await cursor.fetchall()]
 
-    async def create(self, tenant: Tenant, name: str) -> Collection:  # noqa: D102
+    async def create(self, tenant: Tenant, name: str) -> Collection:  # noqa: D102 # documented by the base class
         async with tenant_transaction(self._pool, tenant) as connection:
             key = {"org_id": tenant.org_id, "name": name}
             if (await connection.execute(_SQL["insert_collection"], key)).rowcount != 1:
                 raise _taken(name)
             return await _read(connection, tenant, name)
 
-    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:  # noqa: D102
+    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:  # noqa: D102 # documented by the base class
         async with tenant_transaction(self._pool, tenant) as connection:
             key = {"org_id": tenant.org_id, "name": name, "new_name": new_name}
             try:
@@ -48,7 +48,7 @@ class PostgresCollections(CollectionStore):
                 raise _unknown(name)
             return await _read(connection, tenant, new_name)
 
-    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:  # noqa: D102
+    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:  # noqa: D102 # documented by the base class
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             key: dict[str, Any] = {"org_id": tenant.org_id, "name": name}
             row = await (await connection.execute(_SQL["lock_collection"], key)).fetchone()
