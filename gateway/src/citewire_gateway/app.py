@@ -24,7 +24,6 @@ from citewire_gateway.idempotency import IdempotencyStore
 from citewire_gateway.identity.authenticator import Authenticator
 from citewire_gateway.identity.store import IdentityStore
 from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.profiles import find_profile
 from citewire_gateway.routes import chat, collections, conversations, documents, search, system
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
@@ -58,7 +57,6 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     Raises:
         StartupError: The connection string is malformed.
     """
-    find_profile(settings.default_profile)
     pool = await open_pool(settings.dsn, max_size=settings.pool_max, name="citewire-gateway")
     stack.push_async_callback(pool.close)
     embedding = open_channel(settings.embedder_target)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Generator
 from types import FrameType
@@ -12,6 +13,9 @@ from starlette.types import ASGIApp
 from citewire_gateway.drain import Drain
 from citewire_gateway.settings import GatewaySettings
 from citewire_kit.errors import StartupError
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
 
 _FINAL_SECONDS = 10
 """What a stream has for its last frame, and its records, after the grace."""
@@ -45,6 +49,8 @@ class GatewayServer(uvicorn.Server):
                 h11_max_incomplete_event_size=64 * 1024,
             )
         )
+        # What uvicorn says of its own coming and going is said by `listening` and `draining`.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
         self._settings = settings
         self._drain = drain
         self._loop = asyncio.get_running_loop()
@@ -91,6 +97,7 @@ class GatewayServer(uvicorn.Server):
                 f"cannot listen on {host}:{port}: the address is taken or not this machine's. Stop what uses it, or "
                 f"set {self._settings.env_name('port')} to another port."
             ) from None
+        log.info("listening", host=self._settings.host, port=self.port)
         self.listening.set()
 
     def _close(self) -> None:

@@ -1,8 +1,9 @@
 """Settings of the gateway's processes, read from the environment in `__main__` and nowhere else."""
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+from citewire_gateway.profiles import PROFILES
 from citewire_kit.settings import ProcessSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
@@ -91,6 +92,13 @@ class GatewaySettings(ProcessSettings):
 
     idempotency_hours: float = Field(default=24.0, gt=0)
     """How long an answer is kept for its Idempotency-Key."""
+
+    @field_validator("default_profile")
+    @classmethod
+    def _is_a_profile(cls, name: str) -> str:
+        if name not in PROFILES:
+            raise ValueError(f"there is no such profile; there are: {', '.join(PROFILES)}")
+        return name
 
 
 class DatabaseSettings(BaseSettings):

@@ -1,4 +1,7 @@
-"""Dependencies of the routes: the services, and who calls."""
+"""Dependencies of the routes: the services, and who calls.
+
+All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
+"""
 
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
@@ -12,7 +15,7 @@ from citewire_kit.tenant import Tenant, use_tenant
 _MAX_KEY = 255
 
 
-def get_services(request: Request) -> Services:
+async def get_services(request: Request) -> Services:
     """Returns what `app` built."""
     state: Any = request.app.state
     found = state.services
@@ -38,7 +41,7 @@ async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerato
 TenantDep = Annotated[Tenant, Depends(authenticate)]
 
 
-def idempotency_key(request: Request) -> str | None:
+async def idempotency_key(request: Request) -> str | None:
     """Returns the request's Idempotency-Key, or None.
 
     Raises:

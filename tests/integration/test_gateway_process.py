@@ -1,0 +1,268 @@
+"""The gateway as a process: its settings, its signals, its metrics, its logs, and a database that comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from citewire.generator.v1 import generator_pb2
+
+from embedded_postgres import start_embedded_postgres
+from gateway_fakes import Fakes, completed, delta, running_fakes, started
+from gateway_process import frames_of, rows, until
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+QUESTION = {"question": "How much did revenue grow?"}
+
+
+@pytest.fixture
+async def fakes() -> AsyncIterator[Fakes]:
+    async with running_fakes() as running:
+        yield running
+
+
+@dataclass
+class Running:
+    """A gateway process."""
+
+    process: asyncio.subprocess.Process
+    http: httpx.AsyncClient
+    metrics_url: str
+    log: Path
+
+    def lines(self) -> list[dict[str, object]]:
+        """What it has logged."""
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def environment(dsn: str, fakes: Fakes, port: int, metrics_port: int, **more: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "CITEWIRE_AUTH": "off",
+        "CITEWIRE_GATEWAY_DSN": dsn,
+        "CITEWIRE_GATEWAY_PORT": str(port),
+        "CITEWIRE_GATEWAY_METRICS_PORT": str(metrics_port),
+        "CITEWIRE_GATEWAY_LEAVE_SECONDS": "0.2",
+        "CITEWIRE_GATEWAY_DRAIN_SECONDS": "20",
+        **{f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": fakes.target(name) for name in fakes.servers},
+        **more,
+    }
+
+
+@asynccontextmanager
+async def serving(dsn: str, fakes: Fakes, tmp_path: Path, **more: str) -> AsyncGenerator[Running, None]:
+    """Runs `python -m citewire_gateway serve` until the block ends; it answers when the block begins."""
+    port, metrics_port = free_port(), free_port()
+    log = tmp_path / f"gateway-{port}.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "citewire_gateway",
+            "serve",
+            env=environment(dsn, fakes, port, metrics_port, **more),
+            stderr=output,
+            stdout=output,
+        )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as http:
+
+            async def alive() -> bool:
+                assert process.returncode is None, log.read_text()
+                try:
+                    return (await http.get("/livez")).status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            await until(alive, 60)
+            yield Running(process, http, f"http://127.0.0.1:{metrics_port}/metrics", log)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def test_sigterm_lets_streams_finish_and_ends_clean(database: Database, fakes: Fakes, tmp_path: Path) -> None:
+    go_on = asyncio.Event()
+
+    async def paced(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("one")
+        await go_on.wait()
+        yield delta(" two")
+        yield completed()
+
+    fakes.generator.script = paced
+    async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
+        async with gateway.http.stream("POST", "/v1/chat", json=QUESTION) as response:
+            seen = ""
+            async for piece in response.aiter_text():
+                seen += piece
+                if '"one"' in seen and not go_on.is_set():
+                    gateway.process.send_signal(signal.SIGTERM)
+                    await until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
+                    go_on.set()
+        assert [frame.event for frame in frames_of(seen)][-3:] == ["token", "usage", "done"]
+        assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+    assert rows(database, "SELECT state FROM chat.exchanges") == [("done",)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+async def test_a_second_signal_ends_the_grace(
+    database: Database, fakes: Fakes, tmp_path: Path, how: signal.Signals
+) -> None:
+    async def silent(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("one")
+        await asyncio.Event().wait()
+
+    fakes.generator.script = silent
+    async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
+        async with gateway.http.stream("POST", "/v1/chat", json=QUESTION) as response:
+            seen = ""
+            signals = 0
+            async for piece in response.aiter_text():
+                seen += piece
+                if '"one"' in seen and signals == 0:
+                    gateway.process.send_signal(how)
+                    await until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
+                    gateway.process.send_signal(how)
+                    signals = 2
+        frames = frames_of(seen)
+        assert [frame.event for frame in frames[-2:]] == ["error", "done"]
+        assert frames[-2].data["retryable"] is True
+        assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
+    assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("cancelled", "drain")]
+
+
+async def test_metrics_have_a_port_of_their_own_and_all_series_from_the_start(
+    database: Database, fakes: Fakes, tmp_path: Path
+) -> None:
+    async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
+        assert (await gateway.http.get("/metrics")).status_code == 404
+        fresh = (await gateway.http.get(gateway.metrics_url)).text
+        for line in (
+            'citewire_streams_in_flight{dialect="native"} 0.0',
+            'citewire_streams_in_flight{dialect="simple"} 0.0',
+            'citewire_streams_in_flight{dialect="json"} 0.0',
+            'citewire_streams_cancelled_total{cause="client"} 0.0',
+            'citewire_streams_cancelled_total{cause="drain"} 0.0',
+            'citewire_streams_cancelled_total{cause="deadline"} 0.0',
+            'citewire_streams_cancelled_total{cause="upstream"} 0.0',
+            'citewire_http_requests_total{method="POST",route="/v1/chat",status="200"} 0.0',
+            'citewire_http_requests_total{method="GET",route="/v1/documents/{document_id}",status="404"} 0.0',
+            'grpc_client_started_total{grpc_method="Generate",grpc_service="citewire.generator.v1.GeneratorService",'
+            'grpc_type="server_stream"} 0.0',
+        ):
+            assert line in fresh, line
+        await gateway.http.post("/v1/chat", json=QUESTION)
+        for path in ("/nowhere", "/nor/here", "/v1/documents/12", "/v1/documents/13"):
+            await gateway.http.get(path)
+        seen = (await gateway.http.get(gateway.metrics_url)).text
+        assert 'citewire_http_requests_total{method="POST",route="/v1/chat",status="200"} 1.0' in seen
+        assert 'citewire_http_requests_total{method="GET",route="unmatched",status="404"} 3.0' in seen
+        assert 'route="/v1/documents/{document_id}",status="404"} 2.0' in seen
+        assert "nowhere" not in seen
+        # A token is counted once, by the process that spent it: that isn't the gateway.
+        assert "gen_ai_client_token_usage_count" not in seen
+
+
+async def test_logs_are_json_with_ids_and_without_content(database: Database, fakes: Fakes, tmp_path: Path) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    headers = {"X-Request-Id": "request-1", "traceparent": f"00-{trace}-b7ad6b7169203331-01"}
+    async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
+        await gateway.http.post("/v1/chat", json={"question": "a very secret question"}, headers=headers)
+        # The line is written when the answer has ended, which its reader may know first.
+        await until(lambda: any(line["event"] == "http_request" for line in gateway.lines()))
+        line = next(line for line in gateway.lines() if line["event"] == "http_request")
+        assert line["request_id"] == "request-1"
+        assert line["trace_id"] == trace
+        assert (line["method"], line["route"], line["status"], line["service"]) == ("POST", "/v1/chat", 200, "gateway")
+        assert "secret" not in gateway.log.read_text()
+        assert "grew" not in gateway.log.read_text()
+
+
+async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: Fakes, tmp_path: Path) -> None:
+    with start_embedded_postgres(durable=True) as postgres:
+        postgres.create_database("citewire")
+        migrated = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "citewire_gateway",
+            "migrate",
+            env={"CITEWIRE_GATEWAY_MIGRATE_DSN": postgres.dsn(database="citewire")},
+        )
+        assert await migrated.wait() == 0
+        postgres.stop()
+        async with serving(postgres.dsn("citewire_chat", "citewire"), fakes, tmp_path) as gateway:
+            ready = await gateway.http.get("/readyz")
+            assert ready.status_code == 503
+            assert ready.json()["database"] in ("unavailable", "no answer")
+            assert ready.json()["embedder"] == "ok"
+            for path in ("/v1/chat", "/api/chat/"):
+                refused = await gateway.http.post(path, json=QUESTION)
+                assert refused.status_code == 503, refused.text
+                assert refused.json()["reason"] == "DATABASE_UNAVAILABLE"
+                assert refused.headers["retry-after"]
+            assert fakes.generator.requests == []
+            for _ in range(2):  # it starts, and it starts again after a crash
+                postgres.start()
+
+                async def works() -> bool:
+                    return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
+
+                await until(works, 30)
+                postgres.kill()
+            postgres.start()  # the block ends with an orderly stop
+
+
+async def test_a_taken_port_is_said(database: Database, fakes: Fakes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = int(taken.getsockname()[1])
+        env = environment(database.dsn("citewire_chat"), fakes, port, 0)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "citewire_gateway", env=env, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 1
+    assert f"cannot listen on 127.0.0.1:{port}" in said.decode()
+    assert "CITEWIRE_GATEWAY_PORT" in said.decode()
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ({"CITEWIRE_GATEWAY_DSN": ""}, "CITEWIRE_GATEWAY_DSN"),
+        ({"CITEWIRE_GATEWAY_HEARTBEAT_SECONDS": "16"}, "CITEWIRE_GATEWAY_HEARTBEAT_SECONDS"),
+        ({"CITEWIRE_GATEWAY_HOST": "192.0.2.1"}, "CITEWIRE_GATEWAY_HOST"),
+        ({"CITEWIRE_GATEWAY_DEFAULT_PROFILE": "nonsense"}, "CITEWIRE_GATEWAY_DEFAULT_PROFILE"),
+    ],
+)
+async def test_settings_that_are_wrong_are_named(
+    database: Database, fakes: Fakes, more: dict[str, str], named: str
+) -> None:
+    env = environment(database.dsn("citewire_chat"), fakes, 0, 0) | more
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "citewire_gateway", env=env, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 2, said.decode()
+    assert named in said.decode()
