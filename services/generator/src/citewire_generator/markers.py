@@ -23,6 +23,7 @@ from citewire_generator.model import MarkerStyle
 
 OPENERS = "[【［〔"
 CLOSERS = "]】］〕"
+_OPENER = re.compile(f"[{re.escape(OPENERS)}]")
 MAX_CITING = 96
 """Longest marker that is recognised where markers stay: a list of numbers and a little text after it."""
 MAX_REMOVED = 512
@@ -213,7 +214,7 @@ class MarkerFilter:
 
     def _plain(self, text: str) -> bool:
         """Whether text can pass as it is: nothing is pending, and nothing in it is of interest."""
-        if self._candidate or self._gap or self._after_removed or any(opener in text for opener in OPENERS):
+        if self._candidate or self._gap or self._after_removed or _OPENER.search(text):
             return False
         return not (self.removed and text and text[-1] in " \t")
 

@@ -70,8 +70,13 @@ class _AnswerText:
 
     def feed(self, delta: Delta) -> tuple[str, ...]:
         """Returns what may be shown of a delta's texts, entry by entry."""
-        shown = (self.markers.feed(self._gate.feed(text) if self._gate else text) for text in delta.texts)
-        return tuple(text for text in shown if text)
+        gate, markers = self._gate, self.markers
+        shown: list[str] = []
+        for text in delta.texts:
+            passed = text if gate is None else gate.feed(text)
+            if passed and (passed := markers.feed(passed)):
+                shown.append(passed)
+        return tuple(shown)
 
     def finish(self) -> str:
         """Returns what was still held back."""

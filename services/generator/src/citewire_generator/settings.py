@@ -4,7 +4,8 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from citewire_generator.providers.openai_compatible import TimeLimits, normalise_api_base
+from citewire_generator.providers.openai_compatible import normalise_api_base
+from citewire_generator.providers.silence import TimeLimits
 from citewire_generator.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 

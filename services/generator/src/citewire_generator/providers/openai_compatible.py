@@ -6,11 +6,9 @@ what has arrived and no more, so that deltas gather in one message only while th
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncGenerator, Awaitable
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from importlib.metadata import version
-from typing import Final, TypeVar
+from typing import Final
 
 import aiohttp
 from yarl import URL
@@ -22,84 +20,24 @@ from citewire_generator.providers.failures import (
     from_status,
     read_complaint,
     stream_broken,
-    timed_out,
     unreachable,
 )
 from citewire_generator.providers.openai_stream import OpenAiStream
+from citewire_generator.providers.silence import SilenceWatch, TimeLimits
 from citewire_generator.suggestions import read_questions
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_T = TypeVar("_T")
-
 PROVIDER: Final = "openai-compatible"
 MAX_ERROR_BODY: Final = 64 * 1024
 MAX_WHOLE_BODY: Final = 16 * 1024 * 1024
-USAGE_GRACE: Final = 5.0
-"""Seconds to wait for usage and `[DONE]` after the answer's end."""
+ERROR_BODY_SECONDS: Final = 5.0
+"""Time to read the body of an error."""
 EOF_GRACE: Final = 0.05
 """Seconds to wait for the body's end after `[DONE]`, so that the connection can serve again."""
 _SUGGESTION_CHARS: Final = 24_000
-
-
-@dataclass(frozen=True, slots=True)
-class TimeLimits:
-    """How long a call may be silent, in seconds. Time in which our client is slower than the provider doesn't count."""
-
-    connect: float = 10.0
-    first_token: float = 30.0
-    between_tokens: float = 20.0
-    whole: float = 300.0
-
-
-class _Silence(Exception):  # noqa: N818 - not an error yet: after the answer's end it is none
-    """The provider said nothing for as long as it may."""
-
-    def __init__(self, what: str, seconds: float) -> None:
-        super().__init__(what)
-        self.what = what
-        self.seconds = seconds
-
-
-class _Clock:
-    """Measures the provider's silence: only while we wait for it, and only until something of use comes."""
-
-    def __init__(self, limits: TimeLimits) -> None:
-        self._limits = limits
-        self._end = time.monotonic() + limits.whole
-        self._left = limits.first_token
-        self._silence = _Silence("sent no first token", limits.first_token)
-
-    async def wait(self, work: Awaitable[_T]) -> _T:
-        """Waits for the provider.
-
-        Raises:
-            _Silence: It took too long.
-        """
-        start = time.monotonic()
-        left = min(self._left, self._end - start)
-        scope = asyncio.timeout(max(left, 0.0))
-        try:
-            async with scope:
-                return await work
-        except TimeoutError as exc:
-            if not scope.expired():
-                raise  # the connection's own time limit
-            if left < self._left:
-                raise _Silence("didn't finish", self._limits.whole) from exc
-            raise self._silence from exc
-        finally:
-            self._left -= time.monotonic() - start
-
-    def progressed(self, *, finished: bool) -> None:
-        """Something of use came: the next silence begins."""
-        if finished:
-            self._left = USAGE_GRACE
-        else:
-            self._left = self._limits.between_tokens
-            self._silence = _Silence("sent no further token", self._limits.between_tokens)
 
 
 class OpenAiCompatible(ChatProvider):
@@ -144,22 +82,35 @@ class OpenAiCompatible(ChatProvider):
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
-        clock = _Clock(self._limits)
-        response = await self._open(task, clock)
+        watch = SilenceWatch(self._limits, PROVIDER)
+        response = await self._open(task, watch)
+        watch.guard(response.close)
         try:
             if response.status >= 300:
                 yield await self._refused(response)
                 return
             reader = OpenAiStream(PROVIDER, self._key)
-            if "json" in response.content_type:
-                texts = reader.whole(await self._read_whole(response, clock))
+            whole = "json" in response.content_type
+            if whole and (texts := reader.whole(await self._read_whole(response, watch))):
+                yield Delta(tuple(texts))
+            while not reader.done:
+                seen = reader.progress
+                chunk = await self._read(response, watch, ended=reader.finished)
+                if chunk is None:
+                    break
+                texts = reader.feed(chunk) if chunk else reader.finish()
+                if reader.progress > seen:
+                    watch.progressed(finished=reader.finished)
                 if texts:
                     yield Delta(tuple(texts))
-            else:
-                async for texts in self._texts(response, reader, clock):
-                    yield Delta(tuple(texts))
+                reader.check()
+                if not chunk:
+                    break
+            if reader.done:
+                await _read_to_end(response)
             yield End(reader.finish_reason, reader.usage)
         finally:
+            watch.close()
             # Closes the socket at once unless the body was read to its end; a call that is left must not cost tokens.
             response.close()
 
@@ -185,58 +136,44 @@ class OpenAiCompatible(ChatProvider):
         """Closes the connections."""
         await self._session.close()
 
-    async def _open(self, task: ChatTask, clock: _Clock) -> aiohttp.ClientResponse:
+    async def _open(self, task: ChatTask, watch: SilenceWatch) -> aiohttp.ClientResponse:
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
+        scope = asyncio.timeout(min(self._limits.first_token, self._limits.whole))
+        watch.waiting()
         try:
-            return await clock.wait(
-                self._session.post(self._url, json=_body(task), headers=headers, allow_redirects=False)
-            )
-        except _Silence as silence:
-            raise timed_out(silence.what, PROVIDER, silence.seconds) from silence
+            async with scope:
+                return await self._session.post(self._url, json=_body(task), headers=headers, allow_redirects=False)
         except (aiohttp.ClientError, OSError) as exc:
+            if scope.expired():
+                raise watch.error() from exc
             log.warning("provider_unreachable", provider=PROVIDER, error=type(exc).__name__)
             raise unreachable(PROVIDER) from exc
+        finally:
+            watch.got()
+            watch.close()
 
-    async def _texts(
-        self, response: aiohttp.ClientResponse, reader: OpenAiStream, clock: _Clock
-    ) -> AsyncGenerator[list[str], None]:
-        while not reader.done:
-            seen = reader.progress
-            chunk = await self._read(response, clock, ended=reader.finished)
-            if chunk is None:
-                break
-            texts = reader.feed(chunk) if chunk else reader.finish()
-            if reader.progress > seen:
-                clock.progressed(finished=reader.finished)
-            if texts:
-                yield texts
-            reader.check()
-            if not chunk:
-                return
-        if reader.done:
-            await _read_to_end(response)
-
-    async def _read(self, response: aiohttp.ClientResponse, clock: _Clock, *, ended: bool) -> bytes | None:
+    async def _read(self, response: aiohttp.ClientResponse, watch: SilenceWatch, *, ended: bool) -> bytes | None:
         """Reads what has arrived; b"" at the body's end; None if the answer had ended and nothing more came."""
+        watch.waiting()
         try:
-            return await clock.wait(response.content.readany())
-        except _Silence as silence:
-            if ended:
-                log.warning("provider_stream_left_open", provider=PROVIDER)
-                return None
-            raise timed_out(silence.what, PROVIDER, silence.seconds) from silence
+            chunk = await response.content.readany()
         except (aiohttp.ClientError, OSError) as exc:
             if ended:
-                log.warning("provider_stream_reset_after_end", provider=PROVIDER, error=type(exc).__name__)
+                log.warning("provider_stream_left_open", provider=PROVIDER, error=type(exc).__name__)
                 return None
+            if watch.expired:
+                raise watch.error() from exc
             log.warning("provider_stream_reset", provider=PROVIDER, error=type(exc).__name__)
             raise stream_broken("the connection was lost") from exc
+        finally:
+            watch.got()
+        return chunk
 
-    async def _read_whole(self, response: aiohttp.ClientResponse, clock: _Clock) -> bytes:
+    async def _read_whole(self, response: aiohttp.ClientResponse, watch: SilenceWatch) -> bytes:
         body = bytearray()
-        while chunk := await self._read(response, clock, ended=False):
+        while chunk := await self._read(response, watch, ended=False):
             body += chunk
             if len(body) > MAX_WHOLE_BODY:
                 raise stream_broken("the answer is too long")
@@ -300,7 +237,7 @@ def _body(task: ChatTask) -> dict[str, object]:
 async def _error_body(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
-        async with asyncio.timeout(USAGE_GRACE):
+        async with asyncio.timeout(ERROR_BODY_SECONDS):
             while len(body) < MAX_ERROR_BODY and (chunk := await response.content.readany()):
                 body += chunk
     return bytes(body)
