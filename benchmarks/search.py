@@ -33,7 +33,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 
 BASELINE = "psycopg"
-CLASSES = ((5000, "> 5,000 chunks"), (1000, "1,000–5,000"), (0, "< 1,000"))
+CLASSES = ((20_000, "> 20,000 chunks"), (5000, "5,000–20,000"), (1000, "1,000–5,000"), (0, "< 1,000"))
 ONE_TAG = Scope(filter=comparison("filter", "tags", "contains", "tag3"))
 
 

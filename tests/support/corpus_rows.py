@@ -160,17 +160,14 @@ class CorpusRows:
     @contextmanager
     def bulk(self) -> Generator[None]:
         """Loads what the block puts before the graph is built: a build is much faster than as many insertions."""
-        index = sql.Identifier("corpus", f"vectors_{self.space_id}_by_likeness")
-        self._connection.execute(sql.SQL("DROP INDEX {}").format(index))
+        index = f"corpus.vectors_{self.space_id}_by_likeness"
+        row = self._connection.execute("SELECT pg_get_indexdef(%s::regclass)", (index,)).fetchone()
+        assert row is not None
+        self._connection.execute(f"DROP INDEX {index}".encode())
         self._connection.execute("SET session_replication_role = replica")  # what is put refers to what is there
         yield
         self._connection.execute("SET session_replication_role = origin")
-        self._connection.execute(
-            sql.SQL("CREATE INDEX {} ON {} USING hnsw (embedding halfvec_cosine_ops)").format(
-                sql.Identifier(f"vectors_{self.space_id}_by_likeness"),
-                sql.Identifier("corpus", f"vectors_{self.space_id}"),
-            )
-        )
+        self._connection.execute(str(row[0]).replace(" ON ONLY ", " ON ").encode())
         self._connection.execute("ANALYZE")
 
     def publish(self, org: str, document_id: int, version: int, *, chunks: int, tokens: int) -> None:

@@ -26,9 +26,9 @@ def test_large_scopes_go_through_the_graph() -> None:
 
 
 def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> None:
-    assert way(50_000, 100_000) == 120
-    assert way(50_000, 50_000, wanted=50) == 300
-    assert way(50_000, 50_000, by_document=True) == 300
+    assert way(50_000, 100_000) == 80
+    assert way(50_000, 50_000, wanted=50) == 200
+    assert way(50_000, 50_000, by_document=True) == 200
     assert way(500_000, 10_000_000) == TUNING.ef_search_max
 
 

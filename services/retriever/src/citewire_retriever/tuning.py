@@ -8,7 +8,7 @@ scan's grows with the scope.
 from dataclasses import dataclass
 from typing import Final
 
-_CANDIDATES_PER_RESULT: Final = 6
+_CANDIDATES_PER_RESULT: Final = 4
 """Candidates that recall@10 ≥ 0.97 takes for each result wanted, if every row of the graph is in scope."""
 
 CHUNKS_PER_DOCUMENT: Final = 5
@@ -23,7 +23,7 @@ class SearchTuning:
     ef_search_max: int = 400
     max_scan_tuples: int = 20_000
     exact_chunks: int = 1000
-    exact_chunks_per_candidate: float = 20.0
+    exact_chunks_per_candidate: float = 15.0
     statistics_seconds: float = 30.0
 
 
