@@ -37,6 +37,8 @@ RATE = 50.0
 FIRST_TOKEN_REQUESTS = 50
 WARM_UP_REQUESTS = 10
 TRIES = 2
+QUIET = 0.1
+"""What others may take of the system's core; the kernel's own work for the sockets is a few per cent."""
 QUESTION = "What does the paced upstream say?"
 OPENAI_BODY: dict[str, object] = {
     "model": "paced",
@@ -74,9 +76,12 @@ class Result:
 class Bench:
     """One run: the upstream, the window, and the results so far."""
 
-    def __init__(self, upstream_url: str, window: float) -> None:
+    def __init__(self, upstream_url: str, window: float, core: int) -> None:
         self._upstream_url = upstream_url
         self._window = window
+        self._core = core
+        self.others: list[float] = []
+        """What anything else took of the core, per run."""
 
     async def measure(self, system: System) -> Result:
         """Time to first token, then the climb, then saturation."""
@@ -106,11 +111,18 @@ class Bench:
 
     async def _run(self, system: System, streams: int) -> Load:
         load = await run_load(
-            system.target, streams=streams, rate=RATE, window=self._window, cpu_seconds=system.cpu_seconds
+            system.target,
+            streams=streams,
+            rate=RATE,
+            window=self._window,
+            core=self._core,
+            cpu_seconds=system.cpu_seconds,
         )
+        self.others.append(load.others)
         print(
             f"  {system.name}: {streams} streams, {load.throughput:.1%}, p50 {load.p50_ms:.1f} ms, "
             f"p95 {load.p95_ms:.1f} ms, {load.cpu_us_per_token:.0f} µs CPU per token, {load.core:.0%} of the core"
+            f"{f', others took {load.others:.0%}' if load.others > QUIET else ''}"
             f"{f', {load.failed} failed' if load.failed else ''}",
             flush=True,
         )
@@ -141,7 +153,7 @@ async def measure_all(*, window: float, only: str | None) -> list[Result]:
     async with contextlib.AsyncExitStack() as stack:
         logs = stack.enter_context(log_folder())
         url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
-        bench = Bench(url, window)
+        bench = Bench(url, window, core)
         port = int(url.rsplit(":", 1)[1])
         path = "/v1/chat/completions"
         direct = Target("127.0.0.1", port, path, OPENAI_BODY, b"data: [DONE]")
@@ -153,6 +165,8 @@ async def measure_all(*, window: float, only: str | None) -> list[Result]:
                 results.append(await bench.measure(System("LiteLLM", target, process.cpu_seconds, steps, 60)))
         if only in {None, "citewire"}:
             results.append(await _measure_citewire(bench, core=core, others=others, url=url, logs=logs))
+        if (busy := sum(share > QUIET for share in bench.others)) > 0:
+            print(f"\nThe machine was not quiet in {busy} of {len(bench.others)} runs: don't quote these figures.")
     return results
 
 

@@ -15,6 +15,8 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import psutil
+
 from benchmarks.upstream import STAMP
 
 RAMP_SECONDS = 1.0
@@ -65,6 +67,8 @@ class Load:
     """CPU time of the system's processes, user and system, divided by the tokens that arrived."""
     core: float
     """CPU time of the system's processes as a fraction of one core."""
+    others: float
+    """CPU time that anything else took of the system's core, as a fraction of it: the machine should be quiet."""
     failed: int
     """Streams that ended without their terminal frame, in the whole run."""
 
@@ -124,9 +128,18 @@ class _Stream(asyncio.Protocol):
 
 
 async def run_load(
-    target: Target, *, streams: int, rate: float, window: float, cpu_seconds: Callable[[], float]
+    target: Target, *, streams: int, rate: float, window: float, core: int, cpu_seconds: Callable[[], float]
 ) -> Load:
-    """Opens the streams, measures for `window` seconds and waits until all have ended."""
+    """Opens the streams, measures for `window` seconds and waits until all have ended.
+
+    Args:
+        target: what is asked.
+        streams: how many at once.
+        rate: tokens per second that the upstream writes into each.
+        window: seconds that are measured.
+        core: the core that the system is pinned to.
+        cpu_seconds: CPU time of the system's processes so far.
+    """
     arrivals = array("q")
     loop = asyncio.get_running_loop()
     opened: list[tuple[asyncio.Transport, _Stream]] = []
@@ -135,9 +148,9 @@ async def run_load(
         await _sleep_until(begin + index * RAMP_SECONDS / streams)
         opened.append(await loop.create_connection(lambda: _Stream(target, arrivals), target.host, target.port))
     await _sleep_until(begin + RAMP_SECONDS + SETTLE_SECONDS)
-    cpu_before, window_begin = cpu_seconds(), time.monotonic_ns() // 1000
+    cpu_before, busy_before, window_begin = cpu_seconds(), _busy_seconds(core), time.monotonic_ns() // 1000
     await asyncio.sleep(window)
-    cpu, window_end = cpu_seconds() - cpu_before, time.monotonic_ns() // 1000
+    cpu, busy, window_end = cpu_seconds() - cpu_before, _busy_seconds(core) - busy_before, time.monotonic_ns() // 1000
     await _finish(opened, patience=2 * window)
     pairs = zip(arrivals[0::2], arrivals[1::2], strict=True)
     delays = [delay for at, delay in pairs if window_begin <= at < window_end]
@@ -153,6 +166,7 @@ async def run_load(
         p95_ms=percentile(delays, 95) / 1000,
         cpu_us_per_token=cpu * 1e6 / len(delays),
         core=cpu / seconds,
+        others=max(0.0, busy - cpu) / seconds,
         failed=sum(not stream.terminated for _, stream in opened),
     )
 
@@ -183,6 +197,11 @@ def tokens_for(window: float, rate: float) -> int:
 def percentile(values: Sequence[float], percent: int) -> float:
     """The value below which `percent` % of the values lie."""
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1] if len(values) > 1 else values[0]
+
+
+def _busy_seconds(core: int) -> float:
+    times = psutil.cpu_times(percpu=True)[core]
+    return times.user + times.nice + times.system + times.irq + times.softirq
 
 
 async def _finish(opened: Sequence[tuple[asyncio.Transport, _Stream]], *, patience: float) -> None:
