@@ -101,7 +101,7 @@ class PostgresSearch(SearchStore):
                 ),
             )
 
-    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102
+    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102 - see the base
         statement = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
         async with tenant_transaction(self._pool, tenant) as connection:
             found = await _fetch(connection, statement, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
