@@ -192,6 +192,21 @@ def test_suggestions_are_in_the_passages_language_or_the_one_asked_for() -> None
     assert suggest_from_passages(german, 1, language="English") == ("What is said about Lieferung?",)
 
 
+@pytest.mark.parametrize(
+    "passage",
+    [
+        Passage(1, 1, "Refunds take 14 days. Shipping is free above 50 EUR."),
+        Passage(1, 1, "refunds take 14 days"),
+        Passage(1, 1, "def retry_delay(attempt):\n    return min(30.0, 2**attempt)", file_name="retry.py"),
+        Passage(1, 1, "東京は日本の首都です。人口は約1400万人です。"),
+        Passage(1, 1, "La devolución es gratuita durante 30 días. El envío cuesta 5 euros."),
+    ],
+)
+def test_even_a_poor_passage_gives_two_questions(passage: Passage) -> None:
+    questions = suggest_from_passages((passage,), 3, avoid="What is the capital of Peru?")
+    assert 2 <= len(set(questions)) <= 3
+
+
 def test_no_topics_no_suggestions() -> None:
     assert suggest_from_passages((Passage(1, 1, "1 2 3"),), 3) == ()
 

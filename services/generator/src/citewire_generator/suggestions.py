@@ -22,9 +22,12 @@ MAX_READ = 12
 """Passages whose topics are looked at."""
 MAX_TRIED = 24
 """Topics for which it is checked that the passages answer."""
+ENOUGH = 2
+"""Questions for which single words are taken as topics too, if there is nothing better."""
 
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
+_IDEOGRAPHS = re.compile("[\u4e00-\u9fff]{2,8}|[\u30a0-\u30ff]{3,12}|[\uac00-\ud7af]{2,8}")
 _QUOTES = " \t\"'“”«»*_`"
 _SENTENCE_END = re.compile(r"[.!?:;\n•|()\[\]“”\"]")
 
@@ -64,6 +67,8 @@ def suggest_from_passages(
     questions: list[str] = []
     used: set[str] = set()
     for topic in _topics(read)[:MAX_TRIED]:
+        if topic.weak and len(questions) >= ENOUGH:
+            break
         keys = content_keys(topic.text)
         if not keys or keys <= avoided or len(keys & used) * 2 > len(keys):
             continue
@@ -80,11 +85,13 @@ def suggest_from_passages(
 @dataclass(frozen=True, slots=True)
 class _Topic:
     text: str
-    where: str
+    where: str = ""
+    weak: bool = False
+    """A single word: only where there is little else."""
 
 
 def _topics(passages: Sequence[Passage]) -> list[_Topic]:
-    """Sections first, for their author named them; then names and recurring pairs of words, by frequency."""
+    """Sections first, for their author named them; then names and recurring pairs of words; then single words."""
     several = len({passage.document_id for passage in passages}) > 1
     topics: dict[str, _Topic] = {}
     for passage in passages:
@@ -100,9 +107,10 @@ def _topics(passages: Sequence[Passage]) -> list[_Topic]:
             key = phrase.casefold()
             counts[key] += 1 + phrase[0].isupper()
             spelled.setdefault(key, phrase)
-    for key, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
-        topics.setdefault(key, _Topic(spelled[key], ""))
-    return list(topics.values())
+    for key, _ in sorted(counts.items(), key=lambda item: (-item[1], -len(item[0]), item[0])):
+        topics.setdefault(key, _Topic(spelled[key]))
+    best = list(topics.values())[: MAX_TRIED // 2]
+    return best + [_Topic(word, weak=True) for word in _words([defuse(passage.text) for passage in passages])]
 
 
 def _names(text: str) -> Iterable[str]:
@@ -134,6 +142,23 @@ def _pairs(text: str) -> Iterable[str]:
         counts[pair] += 1
         spelled.setdefault(pair, text[first.start : second.end])
     return [spelled[pair] for pair, count in counts.items() if count >= 2]
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    """Single topic words: frequent, long and capitalised ones first. Of scripts without spaces, runs of characters."""
+    counts: Counter[str] = Counter()
+    spelled: dict[str, str] = {}
+    for text in texts:
+        for run in _IDEOGRAPHS.findall(text):
+            counts[run] += len(run)
+            spelled.setdefault(run, run)
+        for term in terms(text):
+            word = text[term.start : term.end]
+            if len(word) < 4 or term.stop or term.number:
+                continue
+            counts[term.key] += len(word) + 5 * word[0].isupper()
+            spelled.setdefault(term.key, word)
+    return [spelled[key] for key, _ in counts.most_common(MAX_TRIED // 2)]
 
 
 def _is_answered(question: str, sources: Sequence[Source]) -> bool:
