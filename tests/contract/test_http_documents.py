@@ -1,4 +1,4 @@
-"""`/v1/documents`, `/v1/collections`, `/v1/search` and `/v1/chunks` over real HTTP."""
+"""`/v1/documents` and `/v1/collections` over real HTTP."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import psutil
 import pytest
-from citewire.retriever.v1 import corpus_pb2, retriever_pb2
+from citewire.retriever.v1 import corpus_pb2
 
-from citewire_kit.errors import InvalidArgument, Unavailable
-from gateway_fakes import hit, running_fakes
+from citewire_kit.errors import InvalidArgument
+from gateway_fakes import running_fakes
 from gateway_process import Gateway, frames_of, running_gateway, until
 
 if TYPE_CHECKING:
@@ -378,112 +378,3 @@ async def test_collections_are_made_renamed_listed_and_deleted(gateway: Gateway)
     missing = await gateway.http.delete("/v1/collections/reports")
     assert (missing.status_code, missing.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
     assert (await gateway.http.post("/v1/collections", json={"name": ""})).status_code == 422
-
-
-async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(1, 0.81, section="A", page_number=2), hit(2, 0.5)]
-    body = {"query": "revenue", "top_k": 2, "min_score": 0.1, "group_by": "document", "document_ids": [7]}
-    response = await gateway.http.post("/v1/search", json=body)
-    assert response.json() == {
-        "results": [
-            {
-                "chunk_id": 1,
-                "document_id": 7,
-                "version": 1,
-                "chunk_index": 1,
-                "content": "Revenue grew by 12 %.",
-                "score": 0.81,
-                "similarity": 0.81,
-                "title": "Annual report",
-                "file_name": "report.pdf",
-                "section": "A",
-                "page_number": 2,
-            },
-            {
-                "chunk_id": 2,
-                "document_id": 7,
-                "version": 1,
-                "chunk_index": 2,
-                "content": "Revenue grew by 12 %.",
-                "score": 0.5,
-                "similarity": 0.5,
-                "title": "Annual report",
-                "file_name": "report.pdf",
-            },
-        ],
-        "mode": "dense",
-        "usage": {"embedding_tokens": 9},
-    }
-    asked = gateway.fakes.retriever.searches[0]
-    assert (asked.mode, asked.top_k, asked.min_score, asked.group_by) == (
-        retriever_pb2.SEARCH_MODE_DENSE,
-        2,
-        0.1,
-        retriever_pb2.GROUP_BY_DOCUMENT,
-    )
-
-
-async def test_lexical_search_needs_no_vector_and_hybrid_both(gateway: Gateway) -> None:
-    await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "lexical"})
-    await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "hybrid"})
-    lexical, hybrid = gateway.fakes.retriever.searches
-    assert (lexical.query, lexical.vector) == ("revenue", b"")
-    assert hybrid.query == "revenue"
-    assert len(hybrid.vector) == 16
-    assert len(gateway.fakes.embedder.requests) == 1
-
-
-async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(number, 0.9 - number / 100) for number in range(1, 6)]
-    response = await gateway.http.post("/v1/search", json={"query": "x", "top_k": 2, "rerank": True})
-    assert gateway.fakes.retriever.searches[0].top_k == 40
-    found = response.json()["results"]
-    assert [(one["chunk_id"], one["rerank_score"]) for one in found] == [(5, 5.0), (4, 4.0)]
-    assert found[0]["similarity"] == pytest.approx(0.85)
-
-
-BAD_SEARCHES: list[tuple[dict[str, Any], int, str | None]] = [
-    ({}, 422, "query"),
-    ({"query": " "}, 422, "query"),
-    ({"query": "x" * 32769}, 422, "query"),
-    ({"query": "x", "top_k": 0}, 422, "top_k"),
-    ({"query": "x", "top_k": 201}, 422, "top_k"),
-    ({"query": "x", "mode": "nonsense"}, 422, "mode"),
-    ({"query": "x", "group_by": "nonsense"}, 422, "group_by"),
-    ({"query": "x", "min_score": 2}, 422, "min_score"),
-    ({"query": "x", "document_ids": [404]}, 404, None),
-    ({"query": "x", "filter": {}}, 422, "filter"),
-]
-
-
-async def test_bad_searches(gateway: Gateway, subtests: pytest.Subtests) -> None:
-    for body, status, field in BAD_SEARCHES:
-        with subtests.test(body=str(body)[:60]):
-            response = await gateway.http.post("/v1/search", json=body)
-            assert response.status_code == status, response.text
-            assert field in [None, *(error["field"] for error in response.json()["errors"])]
-
-
-async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway) -> None:
-    response = await gateway.http.post("/v1/search", json={"query": "x", "document_ids": []})
-    assert response.json() == {"results": [], "mode": "dense", "usage": {"embedding_tokens": 0}}
-    assert gateway.fakes.embedder.requests == []
-
-
-async def test_a_full_embedder_is_said_with_when_to_come_back(gateway: Gateway) -> None:
-    gateway.fakes.embedder.error = Unavailable("the queue is full", reason="OVERLOADED", retry_after=3.2)
-    response = await gateway.http.post("/v1/search", json={"query": "x"})
-    assert (response.status_code, response.headers["retry-after"]) == (503, "4")
-
-
-async def test_a_citation_opens_its_exact_place(gateway: Gateway) -> None:
-    response = await gateway.http.get("/v1/chunks/1")
-    chunk = response.json()
-    assert (chunk["chunk_id"], chunk["document_id"], chunk["version"], chunk["live"]) == (1, 7, 1, True)
-    assert (chunk["section"], chunk["page_number"], chunk["char_start"], chunk["char_end"]) == (
-        "Results > 2025",
-        3,
-        10,
-        31,
-    )
-    assert chunk["ref"] == "report.pdf § Results > 2025"

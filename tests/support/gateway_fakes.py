@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -14,12 +13,13 @@ import grpc
 from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
-from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+from citewire.retriever.v1 import corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
 
-from citewire_kit.errors import CitewireError, InvalidArgument, NotFound
+from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import Tenant, current_tenant
+from gateway_fake_corpus import FakeCorpus
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 SPACE = common_pb2.EmbeddingSpace(model="test-model", revision="r1", dimensions=4)
@@ -200,194 +200,6 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
             raise self.suggest_error
         usage = generator_pb2.TokenUsage(prompt_tokens=30, completion_tokens=6)
         return generator_pb2.SuggestQuestionsResponse(questions=self.suggestions[: request.count], usage=usage)
-
-
-@dataclass
-class Stored:
-    """A document of the fake corpus."""
-
-    document: corpus_pb2.Document
-    content: bytes
-
-
-class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
-    """Documents in memory, each organisation's apart."""
-
-    def __init__(self) -> None:
-        self.stored: dict[tuple[str, int], Stored] = {}
-        self.headers: list[corpus_pb2.UploadHeader] = []
-        self.puts: list[corpus_pb2.PutDocumentRequest] = []
-        self.lists: list[corpus_pb2.ListDocumentsRequest] = []
-        self.updates: list[corpus_pb2.UpdateDocumentRequest] = []
-        self.uploads = 0
-        self.upload_gate: Callable[[], Awaitable[None]] | None = None
-        self.progress: list[corpus_pb2.WatchDocumentResponse] = []
-        self.cut_download = False
-        self.collections: dict[str, int] = {}
-        self._next = 100
-
-    async def UploadDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
-    ) -> corpus_pb2.UploadDocumentResponse:
-        self.uploads += 1
-        header: corpus_pb2.UploadHeader | None = None
-        data = bytearray()
-        async for message in request_iterator:
-            if message.HasField("header"):
-                header = message.header
-            else:
-                assert len(message.data) <= 4 * 1024 * 1024
-                data.extend(message.data)
-        assert header is not None
-        self.headers.append(header)
-        if self.upload_gate is not None:
-            await self.upload_gate()
-        document = self._store(
-            header.document_id if header.HasField("document_id") else None,
-            bytes(data),
-            title=header.title or header.file_name,
-            file_name=header.file_name,
-            media_type=header.media_type,
-            type=header.type or "file",
-            collection=header.collection,
-            tags=header.tags,
-            metadata=header.metadata,
-        )
-        return corpus_pb2.UploadDocumentResponse(document=document)
-
-    async def PutDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.PutDocumentRequest, context: Context
-    ) -> corpus_pb2.PutDocumentResponse:
-        self.puts.append(request)
-        document = self._store(
-            request.document_id if request.HasField("document_id") else None,
-            request.content.encode(),
-            title=request.title,
-            type=request.type,
-            media_type="text/markdown",
-            url=request.url,
-            collection=request.collection,
-            tags=request.tags,
-            metadata=request.metadata,
-        )
-        return corpus_pb2.PutDocumentResponse(document=document)
-
-    async def GetDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.GetDocumentRequest, context: Context
-    ) -> corpus_pb2.GetDocumentResponse:
-        return corpus_pb2.GetDocumentResponse(document=self._find(request.document_id).document)
-
-    async def ListDocuments(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.ListDocumentsRequest, context: Context
-    ) -> corpus_pb2.ListDocumentsResponse:
-        self.lists.append(request)
-        org = current_tenant().org_id
-        found = [one.document for (owner, _), one in self.stored.items() if owner == org]
-        return corpus_pb2.ListDocumentsResponse(documents=found, next_page_token="next" if len(found) > 1 else "")
-
-    async def UpdateDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.UpdateDocumentRequest, context: Context
-    ) -> corpus_pb2.UpdateDocumentResponse:
-        self.updates.append(request)
-        found = self._find(request.document.document_id).document
-        for path in request.update_mask.paths:
-            found.ClearField(path)  # type: ignore[arg-type] # fields of many types
-        found.MergeFrom(request.document)
-        return corpus_pb2.UpdateDocumentResponse(document=found)
-
-    async def DeleteDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DeleteDocumentRequest, context: Context
-    ) -> corpus_pb2.DeleteDocumentResponse:
-        self._find(request.document_id)
-        del self.stored[current_tenant().org_id, request.document_id]
-        return corpus_pb2.DeleteDocumentResponse()
-
-    async def RetryDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.RetryDocumentRequest, context: Context
-    ) -> corpus_pb2.RetryDocumentResponse:
-        return corpus_pb2.RetryDocumentResponse(document=self._find(request.document_id).document)
-
-    async def WatchDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.WatchDocumentRequest, context: Context
-    ) -> AsyncIterator[corpus_pb2.WatchDocumentResponse]:
-        self._find(request.document_id)
-        for one in self.progress:
-            yield one
-
-    async def DownloadDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DownloadDocumentRequest, context: Context
-    ) -> AsyncIterator[corpus_pb2.DownloadDocumentResponse]:
-        found = self._find(request.document_id)
-        if request.HasField("version") and request.version != found.document.version:
-            raise NotFound(f"no such version: {request.version}", reason="VERSION_NOT_FOUND")
-        header = corpus_pb2.DownloadHeader(
-            file_name=found.document.file_name,
-            media_type=found.document.media_type,
-            size_bytes=len(found.content),
-            sha256=hashlib.sha256(found.content).hexdigest(),
-            version=found.document.version,
-        )
-        yield corpus_pb2.DownloadDocumentResponse(header=header)
-        half = len(found.content) // 2
-        yield corpus_pb2.DownloadDocumentResponse(data=found.content[:half])
-        if self.cut_download:
-            raise InvalidArgument("cut", reason="INVALID_FIELD")
-        yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
-
-    async def ListCollections(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.ListCollectionsRequest, context: Context
-    ) -> corpus_pb2.ListCollectionsResponse:
-        found = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
-        return corpus_pb2.ListCollectionsResponse(collections=found)
-
-    async def CreateCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.CreateCollectionRequest, context: Context
-    ) -> corpus_pb2.CreateCollectionResponse:
-        self.collections[request.name] = 0
-        return corpus_pb2.CreateCollectionResponse(collection=corpus_pb2.Collection(name=request.name))
-
-    async def UpdateCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.UpdateCollectionRequest, context: Context
-    ) -> corpus_pb2.UpdateCollectionResponse:
-        if request.name not in self.collections:
-            raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
-        self.collections[request.new_name] = self.collections.pop(request.name)
-        return corpus_pb2.UpdateCollectionResponse(collection=corpus_pb2.Collection(name=request.new_name))
-
-    async def DeleteCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DeleteCollectionRequest, context: Context
-    ) -> corpus_pb2.DeleteCollectionResponse:
-        if request.name not in self.collections:
-            raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
-        return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
-
-    def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401 # values of any kind are meant
-        version = 1
-        if document_id is None:
-            document_id, self._next = self._next, self._next + 1
-        else:
-            version = self._find(document_id).document.version + 1
-        document = corpus_pb2.Document(
-            document_id=document_id,
-            status=corpus_pb2.DOCUMENT_STATUS_PENDING,
-            version=version,
-            size_bytes=len(content),
-            owner=current_tenant().user_id,
-            sha256=hashlib.sha256(content).hexdigest(),
-            **fields,
-        )
-        self.stored[current_tenant().org_id, document_id] = Stored(document, content)
-        return document
-
-    def _find(self, document_id: int) -> Stored:
-        found = self.stored.get((current_tenant().org_id, document_id))
-        if found is None:
-            raise NotFound(
-                f"no such document: {document_id}",
-                reason="DOCUMENT_NOT_FOUND",
-                metadata={"document_ids": str(document_id)},
-            )
-        return found
 
 
 @dataclass
