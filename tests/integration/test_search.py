@@ -152,9 +152,9 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
     random = np.random.default_rng(9)
     target = clustered(random, 1)[0]
     mate = partition_mate("acme", rows.dsn)
-    crowd = target + 0.05 * random.normal(size=(20_000, DIMENSIONS)).astype(np.float32)
+    crowd = target + 0.15 * random.normal(size=(20_000, DIMENSIONS)).astype(np.float32)
     far = -target + 0.5 * random.normal(size=(50, DIMENSIONS)).astype(np.float32)
-    with rows.bulk():
+    with rows.bulk(coarse=True):
         fill(rows, mate, crowd, each=5000)
         own = fill(rows, "acme", far / np.linalg.norm(far, axis=1, keepdims=True), each=5)
         fill(rows, "acme", crowd[:500], each=500, live=False)
