@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -98,13 +100,13 @@ def test_deep_data_folder_gets_a_short_socket_folder(tmp_path: Path, monkeypatch
 
 
 def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     layout = Layout(tmp_path / ("x" * 120))
     layout.create()
-    runtime = tmp_path / "r"
+    runtime = Path(tempfile.mkdtemp(prefix="cw"))  # pytest's own folders can be too deep for a socket
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    runtime.mkdir()
+    request.addfinalizer(lambda: shutil.rmtree(runtime))
     chosen = socket_folder(layout, ME)
     assert chosen.parent == runtime
     chosen.chmod(0o777)
