@@ -105,10 +105,12 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals, *
         pid = pids[name]
         for _ in range(times - 1):
             pid = await asyncio.to_thread(stack.kill_next, name, pid)
+        # What worked between two signals says nothing of the time after the last one.
+        last_at = time.monotonic() if times > 1 else sent_at
         await asyncio.to_thread(stack.wait_restarted, name, pid)
         restarted_at = time.monotonic()
-        await load.until(lambda: load.works_again_at(sent_at) is not None, f"{name} is back, but not all works")
-        works_at = max(load.works_again_at(sent_at) or 0.0, restarted_at)
+        await load.until(lambda: load.works_again_at(last_at) is not None, f"{name} is back, but not all works")
+        works_at = max(load.works_again_at(last_at) or 0.0, restarted_at)
         await load.until(
             lambda: all(load.completed(kind, works_at) >= _ENOUGH_AFTER[kind] for kind in KINDS),
             f"all has worked after the end of {name}, but doesn't go on",

@@ -28,9 +28,7 @@ from citewire_gateway.profiles import EmptySelection, NoMatch
 from citewire_gateway.records import Records, State
 from citewire_gateway.retrieval import Query, Retrieved, both, plan_and_search
 from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
-from citewire_kit.client import HOP_SECONDS
-from citewire_kit.deadline import remaining
-from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
+from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -79,9 +77,8 @@ class ChatPipeline:
             await self._close(record, "cancelled", control.cause)
             raise
         except CitewireError as exc:
-            error = _in_time(exc)
-            await self._close(record, "failed", error.reason)
-            raise error from exc.__cause__
+            await self._close(record, "failed", exc.reason)
+            raise
         except Exception as exc:
             log.exception("chat_failed")
             await self._close(record, "failed", "INTERNAL")
@@ -200,14 +197,6 @@ class ChatPipeline:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
                 raise  # the answer is not kept: the caller must hear of it
-
-
-def _in_time(exc: CitewireError) -> CitewireError:
-    """An RPC that ends at its deadline may look to its client like one whose server went away."""
-    left = remaining()
-    if exc.code is Code.UNAVAILABLE and left is not None and left < 2 * HOP_SECONDS:
-        return DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
-    return exc
 
 
 async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:

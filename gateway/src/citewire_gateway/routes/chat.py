@@ -141,6 +141,11 @@ def _ask_of(body: ChatRequest, profile: Profile, tenant: Tenant, settings: Gatew
         "top_k",
         f"must be between {profile.top_k.minimum} and {profile.top_k.maximum} in profile {profile.name}",
     )
+    found.require(
+        body.conversation_id is None or profile.persist,
+        "conversation_id",
+        f"can't be continued: profile {profile.name} keeps no conversations",
+    )
     unknown = {EventType(name) for name in body.include} - profile.events - profile.optional_events
     found.require(not unknown, "include", f"holds events that profile {profile.name} doesn't have")
     found.raise_if_any()

@@ -26,6 +26,7 @@ _tracer = get_tracer(__name__)
 UNMATCHED = "unmatched"
 """Route label of addresses that don't exist: what clients make up is no label."""
 
+# Outermost first. Errors are inside of access, so that what went wrong is counted and logged as it was answered.
 MIDDLEWARE_ORDER = ("request_id", "security_headers", "tracing", "access", "errors", "deadline", "body_limit")
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -47,14 +48,19 @@ BodyLimit = Callable[[str, str], Limit]
 
 
 def wrap(app: ASGIApp, *, seconds: Seconds, body_limit: BodyLimit) -> ASGIApp:
-    """Puts all middleware around an application, in the one order."""
-    app = _BodyLimit(app, body_limit)
-    app = _Deadline(app, seconds)
-    app = _Errors(app)
-    app = _Access(app)
-    app = _Tracing(app)
-    app = _SecurityHeaders(app)
-    return _RequestId(app)
+    """Puts all middleware around an application, in `MIDDLEWARE_ORDER`."""
+    layers: dict[str, Callable[[ASGIApp], ASGIApp]] = {
+        "request_id": _RequestId,
+        "security_headers": _SecurityHeaders,
+        "tracing": _Tracing,
+        "access": _Access,
+        "errors": _Errors,
+        "deadline": lambda inner: _Deadline(inner, seconds),
+        "body_limit": lambda inner: _BodyLimit(inner, body_limit),
+    }
+    for name in reversed(MIDDLEWARE_ORDER):
+        app = layers[name](app)
+    return app
 
 
 class _RequestId:

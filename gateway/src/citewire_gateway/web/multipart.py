@@ -14,12 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO
 
-from python_multipart.exceptions import MultipartParseError
+from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
 from citewire_gateway.web.bodies import invalid, too_large, unstorable
-from citewire_kit.errors import Aborted, InvalidArgument
+from citewire_kit.errors import Aborted, InvalidArgument, Unavailable
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
 
 FILE = "file"
 _MAX_FIELD_BYTES = 256 * 1024
@@ -72,11 +75,11 @@ async def receive_form(
     # SIM115: closed below; the file has no name, so that even a killed process leaves nothing behind.
     spool: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, dir=folder)
     try:
-        reader = _Reader(boundary, spool, max_file_bytes)
         try:
+            reader = _Reader(boundary, spool, max_file_bytes)
             async for piece in stream:
                 await reader.feed(piece)
-        except MultipartParseError as exc:
+        except FormParserError as exc:
             raise _malformed("it can't be parsed") from exc
         except ClientDisconnect as exc:
             raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
@@ -137,7 +140,13 @@ class _Reader:
 
     async def _flush(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        await asyncio.to_thread(self._write, pending)
+        try:
+            await asyncio.to_thread(self._write, pending)
+        except OSError as exc:  # no room left
+            log.error("upload_not_spooled", error=exc.strerror)  # noqa: TRY400 - the folder's fault, not the code's
+            raise Unavailable(
+                "the server has no room for uploads now", reason="SERVICE_UNAVAILABLE", retry_after=30.0
+            ) from exc
 
     def _write(self, pending: list[bytes]) -> None:
         for piece in pending:

@@ -1,0 +1,67 @@
+"""With two replicas of each service, one may be told to end while clients ask, and no request fails.
+
+Once for each in the normal run, both replicas in turns, several times, in full (`make faults`).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from http_load import KINDS, Load
+from paced_stack import PacedStack
+from replicas import GATEWAYS, SERVICES, Doubled, doubled
+
+
+class Proof(Protocol):
+    """See tests/conftest.py."""
+
+    full: bool
+
+    def pick(self, *, scaled_down: int, full: int) -> int: ...
+
+
+@pytest.mark.timeout(1800)
+async def test_no_request_fails_while_replicas_leave(
+    paced: PacedStack,
+    proof: Proof,
+    tmp_path: Path,
+    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+) -> None:
+    await asyncio.to_thread(paced.upstream.pace, rate=40, tokens=60)
+    async with doubled(paced, tmp_path) as two:
+        load = Load(two.balancer.url, f"rolling-{time.monotonic_ns()}")
+        began = time.monotonic()
+        async with load.running():
+            await two.until_used()
+            for _ in range(proof.pick(scaled_down=1, full=5)):
+                await roll(two, both=proof.full)
+            rolled_at = time.monotonic()
+            await load.until(
+                lambda: all(load.completed(kind, rolled_at) >= 3 for kind in KINDS), "the load doesn't go on"
+            )
+    failed = [asked for asked in load.asked if asked.end != "complete"]
+    assert not failed, f"{len(failed)} of {len(load.asked)}: {failed[:5]}"
+    kinds = Counter(asked.kind for asked in load.asked)
+    print_table(
+        f"Replicas told to end under load, {time.monotonic() - began:.0f} s",
+        ["replicas ended", *KINDS, "failed"],
+        [[proof.pick(scaled_down=4, full=40), *(kinds[kind] for kind in KINDS), 0]],
+    )
+
+
+async def roll(two: Doubled, *, both: bool) -> None:
+    """Ends the stack's replica of each service, and a gateway; or both of each, one after the other."""
+    if both:
+        for name in SERVICES:
+            await two.roll(name)
+            await two.roll_own(name)
+        for name in GATEWAYS:
+            await two.roll_gateway(name)
+    else:
+        await asyncio.gather(*(two.roll_own(name) for name in SERVICES))
+        await two.roll_gateway(GATEWAYS[0])

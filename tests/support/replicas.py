@@ -1,0 +1,207 @@
+"""A second replica of each service beside a stack's own, and gateways that spread their calls over both."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psutil
+
+from paced_stack import PacedStack
+
+SERVICES = ("embedder", "retriever", "generator")
+GATEWAYS = ("first", "second")
+LEAVE_SECONDS = 1.0
+_DRAIN_SECONDS = 30
+
+
+@dataclass(slots=True)
+class Replica:
+    """A process that a test starts, ends and starts again, at the same address."""
+
+    name: str
+    package: str
+    environment: dict[str, str]
+    port: int
+    metrics_port: int
+    log: Path
+    process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def start(self) -> None:
+        """Starts it; `until_ready` waits for it."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", self.package], env=self.environment, stdout=log, stderr=log
+            )
+
+    async def leave(self) -> None:
+        """Tells it to end, and waits until it has, in order."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        code = await asyncio.to_thread(self.process.wait, _DRAIN_SECONDS + 10)
+        assert code == 0, f"{self.name} ended with {code}:\n{self.log.read_text()[-3000:]}"
+
+    def kill(self) -> None:
+        """Ends it at once, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled:
+    """Two replicas of everything: the stack's own services and these, and two gateways before them."""
+
+    paced: PacedStack
+    services: dict[str, Replica]
+    gateways: dict[str, Replica]
+    balancer: "Balancer"
+
+    async def roll(self, name: str) -> None:
+        """Ends this service's further replica, and waits until all clients work with it again."""
+        replica = self.services[name]
+        await replica.leave()
+        replica.start()
+        await self._until_back(name, replica.port, replica.metrics_port)
+
+    async def roll_own(self, name: str) -> None:
+        """The same with the stack's own replica, which the supervisor starts again."""
+        stack = self.paced.stack
+        port, metrics_port = stack.ports("port")[name], stack.ports()[name]
+        old = stack.kill(name, signal.SIGTERM)
+        await asyncio.to_thread(stack.wait_restarted, name, old)
+        await self._until_back(name, port, metrics_port)
+
+    async def roll_gateway(self, name: str) -> None:
+        """Ends a gateway; the balancer hears from `/readyz` that it leaves, and that it is back."""
+        gateway = self.gateways[name]
+        await gateway.leave()
+        gateway.start()
+        await self.balancer.until_ready(gateway)
+
+    async def until_used(self) -> None:
+        """Waits until every replica has answered calls of every gateway."""
+        for name in SERVICES:
+            own = self.paced.stack
+            await self._until_back(name, own.ports("port")[name], own.ports()[name])
+            await self._until_back(name, self.services[name].port, self.services[name].metrics_port)
+
+    async def _until_back(self, name: str, port: int, metrics_port: int) -> None:
+        """Waits until each gateway is connected with a replica that has just started, and has had time to use it.
+
+        A deployment does the same by waiting a few seconds after readiness: clients try again every two seconds.
+        """
+        async with httpx.AsyncClient(trust_env=False, timeout=5) as http, asyncio.timeout(60):
+            while not all(self._is_connected(gateway, port) for gateway in self.gateways.values()):  # noqa: ASYNC110 # nobody tells us
+                await asyncio.sleep(0.05)
+            enough = await _handled(http, metrics_port, name) + 4
+            while await _handled(http, metrics_port, name) < enough:  # noqa: ASYNC110 # nobody tells us
+                await asyncio.sleep(0.05)
+
+    def _is_connected(self, gateway: Replica, port: int) -> bool:
+        assert gateway.process is not None
+        sockets = psutil.Process(gateway.process.pid).net_connections("tcp")
+        return any(
+            bool(each.raddr) and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED for each in sockets
+        )
+
+
+class Balancer:
+    """Gives the gateways that say that they are ready, in turns, as a load balancer does."""
+
+    def __init__(self, gateways: list[Replica]) -> None:
+        self._ready: dict[int, bool] = {gateway.port: False for gateway in gateways}
+        self._turn = 0
+        self._changed = asyncio.Event()
+
+    def url(self) -> str:
+        """The next gateway's."""
+        ready = [port for port, yes in self._ready.items() if yes]
+        assert ready, "no gateway is ready"
+        self._turn += 1
+        return f"http://127.0.0.1:{ready[self._turn % len(ready)]}"
+
+    async def watch(self, port: int) -> None:
+        """Asks one gateway again and again, until it is cancelled."""
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=2) as http:
+            while True:
+                try:
+                    ready = (await http.get("/readyz")).status_code == 200
+                except httpx.HTTPError:
+                    ready = False
+                if ready != self._ready[port]:
+                    self._ready[port] = ready
+                    self._changed.set()
+                await asyncio.sleep(0.1)  # as balancers do
+
+    async def until_ready(self, *gateways: Replica) -> None:
+        """Waits until these are ready."""
+        async with asyncio.timeout(60):
+            while not all(self._ready[gateway.port] for gateway in gateways):
+                self._changed.clear()
+                await self._changed.wait()
+
+
+@asynccontextmanager
+async def doubled(paced: PacedStack, folder: Path) -> AsyncGenerator[Doubled]:
+    """Starts the further replicas and the gateways; yields once all of them have been used or are ready."""
+    stack = paced.stack
+    own = stack.environment
+    base = {**os.environ, **own, **paced.environment, "CITEWIRE_AUTH": "off"}
+    services: dict[str, Replica] = {}
+    for name in SERVICES:
+        services[name] = _replica(name, name, base, folder)
+        addresses = f"ipv4:127.0.0.1:{own[f'CITEWIRE_{name.upper()}_PORT']},127.0.0.1:{services[name].port}"
+        base |= {f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": addresses}
+    gateways = {name: _replica("gateway", name, base, folder) for name in GATEWAYS}
+    replicas = [*services.values(), *gateways.values()]
+    balancer = Balancer(list(gateways.values()))
+    watches = [asyncio.create_task(balancer.watch(gateway.port)) for gateway in gateways.values()]
+    try:
+        for replica in replicas:
+            replica.start()
+        await balancer.until_ready(*gateways.values())
+        yield Doubled(paced, services, gateways, balancer)
+    finally:
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+        for replica in replicas:
+            replica.kill()
+
+
+def _replica(service: str, name: str, base: dict[str, str], folder: Path) -> Replica:
+    port, metrics_port = _free_port(), _free_port()
+    prefix = f"CITEWIRE_{service.upper()}"
+    environment = {
+        **base,
+        f"{prefix}_PORT": str(port),
+        f"{prefix}_METRICS_PORT": str(metrics_port),
+        f"{prefix}_LEAVE_SECONDS": str(LEAVE_SECONDS),
+        f"{prefix}_DRAIN_SECONDS": str(_DRAIN_SECONDS),
+    }
+    return Replica(name, f"citewire_{service}", environment, port, metrics_port, folder / f"{service}-{name}.log")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def _handled(http: httpx.AsyncClient, port: int, name: str) -> float:
+    """How many calls of its own service a process has answered."""
+    try:
+        text = (await http.get(f"http://127.0.0.1:{port}/metrics")).text
+    except httpx.HTTPError:
+        return 0.0
+    start = 'grpc_server_handled_total{grpc_code="OK"'
+    samples = [line for line in text.splitlines() if line.startswith(start) and f"citewire.{name}." in line]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in samples)

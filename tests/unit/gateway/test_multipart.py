@@ -1,0 +1,105 @@
+"""A form is the same however its bytes arrive."""
+
+from __future__ import annotations
+
+import errno
+import io
+import random
+from collections.abc import AsyncIterator
+from unittest.mock import patch
+
+import pytest
+from starlette.requests import ClientDisconnect
+
+from citewire_gateway.web.forms import file_fields
+from citewire_gateway.web.multipart import receive_form
+from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable
+
+TYPE = "multipart/form-data; boundary=XX"
+CONTENT = bytes(range(256)) * 20 + b"\r\n--X\r\n--XX-not\r\n--" + bytes(range(256))
+
+
+def body_of(boundary: bytes, tags: bytes = b"2025, final") -> bytes:
+    return (
+        b"--" + boundary + b'\r\nContent-Disposition: form-data; name="tags"\r\n\r\n' + tags + b"\r\n"
+        b"--" + boundary + b'\r\nContent-Disposition: form-data; name="file"; filename="\xc3\xbc.pdf"\r\n'
+        b"Content-Type: application/pdf; charset=x\r\n\r\n" + CONTENT + b"\r\n"
+        b"--" + boundary + b'\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n{"a": [1, 2]}\r\n'
+        b"--" + boundary + b"--\r\n"
+    )
+
+
+BODY = body_of(b"XX")
+
+
+async def pieces(body: bytes, cuts: list[int]) -> AsyncIterator[bytes]:
+    for start, end in zip([0, *cuts], [*cuts, len(body)], strict=True):
+        yield body[start:end]
+
+
+async def read(body: bytes, cuts: list[int], content_type: str = TYPE) -> tuple[bytes, bytes, dict[str, list[str]]]:
+    async with receive_form(pieces(body, cuts), content_type, max_file_bytes=100_000, folder=None) as form:
+        content = b"".join([piece async for piece in form.data()])
+        assert (form.file_name, form.media_type, form.size) == ("ü.pdf", "application/pdf", len(content))
+        return content, form.digest, form.fields
+
+
+async def test_cut_anywhere_it_is_the_same_form() -> None:
+    whole = await read(BODY, [])
+    assert whole[0] == CONTENT
+    assert whole[2] == {"tags": ["2025, final"], "metadata": ['{"a": [1, 2]}']}
+    for cut in range(1, len(BODY), 7):
+        assert await read(BODY, [cut]) == whole
+    assert await read(BODY, list(range(1, len(BODY)))) == whole
+    dice = random.Random(1)
+    for _ in range(50):
+        assert await read(BODY, sorted(dice.sample(range(1, len(BODY)), 12))) == whole
+
+
+async def test_the_digest_covers_what_is_sent_and_not_how() -> None:
+    _, digest, _ = await read(BODY, [])
+    assert (await read(body_of(b"YY"), [], TYPE.replace("XX", "YY")))[1] == digest
+    assert (await read(body_of(b"XX", b"2025, draft"), []))[1] != digest
+
+
+async def test_fields_are_read() -> None:
+    async with receive_form(pieces(BODY, []), TYPE, max_file_bytes=100_000, folder=None) as form:
+        fields = file_fields(form)
+    assert fields.tags == ("2025", "final")
+    assert fields.metadata == {"a": [1, 2]}
+    assert (fields.file_name, fields.media_type, fields.collection) == ("ü.pdf", "application/pdf", "")
+
+
+@pytest.mark.parametrize("boundary", ["", "; boundary=", "; boundary=" + "x" * 300])
+async def test_without_a_usable_boundary_it_is_refused(boundary: str) -> None:
+    with pytest.raises(InvalidArgument):
+        await read(BODY, [], f"multipart/form-data{boundary}")
+
+
+async def test_cut_short_it_is_never_a_whole_form() -> None:
+    for end in range(0, len(BODY) - 4, 11):  # without its last `--` and line end it would still be whole
+        with pytest.raises(CitewireError):
+            await read(BODY[:end], [])
+
+
+async def test_a_client_that_leaves_is_not_a_malformed_form() -> None:
+    async def leaves() -> AsyncIterator[bytes]:
+        yield BODY[:200]
+        raise ClientDisconnect
+
+    with pytest.raises(Aborted):
+        async with receive_form(leaves(), TYPE, max_file_bytes=100, folder=None):
+            pass
+
+
+class Full(io.BytesIO):
+    """A disk without room."""
+
+    def write(self, _data: object, /) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_a_full_disk_is_the_servers_fault_and_may_pass() -> None:
+    with patch("tempfile.TemporaryFile", return_value=Full()), pytest.raises(Unavailable) as raised:
+        await read(BODY, [])
+    assert "No space" not in raised.value.message

@@ -1,0 +1,287 @@
+"""The orchestration over scripted parts: what runs beside what, and what is left when something fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from citewire_gateway.aftermath import Aftermath
+from citewire_gateway.asks import Ask, RunControl
+from citewire_gateway.domain import (
+    Chunk,
+    Completed,
+    Delta,
+    GenerateEvent,
+    GenerateQuery,
+    Hit,
+    Packed,
+    Plan,
+    RerankScore,
+    Scope,
+    ScopeCounts,
+    SearchQuery,
+    Space,
+    Started,
+    Strategy,
+    Suggestions,
+    TokenUsage,
+    Vector,
+)
+from citewire_gateway.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
+from citewire_gateway.pipeline import ChatPipeline
+from citewire_gateway.ports import Embedder, Generator, Retriever
+from citewire_gateway.profiles import DOCUMENTS, SIMPLE, Profile
+from citewire_gateway.records import Closing, Exchange, Records
+from citewire_kit.errors import Internal, NotFound, Unavailable
+from citewire_kit.tenant import LOCAL_TENANT
+from gateway_process import until
+
+SPACE = Space("m", "r", 4)
+HIT = Hit(Chunk(1, 7, 1, 0, "text", "Title", "a.md", token_count=10), 0.8, 0.8)
+
+
+class FakeEmbedder(Embedder):
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.go_on: asyncio.Event | None = None
+
+    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
+        self.log.append("embed")
+        if self.go_on is not None:
+            await self.go_on.wait()
+        return Vector(b"", space or SPACE, 9, 9, False)
+
+    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+        raise NotImplementedError
+
+
+class FakeRetriever(Retriever):
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.on_plan: asyncio.Event | None = None
+        self.error: Exception | None = None
+
+    async def plan(self, scope: Scope, strategy: Strategy) -> Plan:
+        self.log.append("plan")
+        if self.on_plan is not None:
+            self.on_plan.set()
+        return Plan("semantic", "", ScopeCounts(), SPACE)
+
+    async def search(self, query: SearchQuery) -> Sequence[Hit]:
+        self.log.append("search")
+        if self.error is not None:
+            raise self.error
+        return [HIT]
+
+    async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:
+        raise NotImplementedError
+
+
+class FakeGenerator(Generator):
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.events: list[GenerateEvent] = [
+            Started("fake", "fake-1", (Packed(1, 0),)),
+            Delta(("one",)),
+            Completed(TokenUsage(1, 2), "stop"),
+        ]
+
+    async def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+        self.log.append("generate")
+        try:
+            for event in self.events:
+                yield event
+        finally:
+            self.log.append("generator closed")
+
+    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+        raise NotImplementedError
+
+
+class FakeRecords(Records):
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+        self.open_error: Exception | None = None
+        self.close_error: Exception | None = None
+        self.begin_waits: asyncio.Event | None = None
+        self.close_waits: asyncio.Event | None = None
+        self.closings: list[Closing] = []
+
+    async def open(self, exchange: Exchange) -> None:
+        await asyncio.sleep(0)
+        if self.open_error is not None:
+            raise self.open_error
+        self.log.append("open")
+
+    async def begin(self, exchange: Exchange) -> int:
+        if self.begin_waits is not None:
+            await self.begin_waits.wait()
+        self.log.append("begin")
+        return 2
+
+    async def close(self, exchange: Exchange, closing: Closing) -> None:
+        if self.close_waits is not None:
+            await self.close_waits.wait()
+        self.log.append(f"close {closing.state}")
+        self.closings.append(closing)
+        if self.close_error is not None:
+            raise self.close_error
+
+
+class World:
+    """A pipeline and all its parts, which note what they are asked in one list."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.embedder = FakeEmbedder(self.log)
+        self.retriever = FakeRetriever(self.log)
+        self.generator = FakeGenerator(self.log)
+        self.records = FakeRecords(self.log)
+        self.aftermath = Aftermath()
+        self.control = RunControl()
+        self.pipeline = ChatPipeline(
+            embedder=self.embedder,
+            retriever=self.retriever,
+            generator=self.generator,
+            records=self.records,
+            aftermath=self.aftermath,
+            lease_seconds=330,
+        )
+
+    def run(self, profile: Profile = DOCUMENTS) -> AsyncGenerator[Event, None]:
+        ask = Ask(LOCAL_TENANT, profile, "What?", Scope(), 5, None, "native", "r")
+        return self.pipeline.run(ask, self.control)
+
+    async def events(self, profile: Profile = DOCUMENTS) -> list[Event]:
+        seen: list[Event] = []
+        await self.gather(seen, profile)
+        return seen
+
+    async def gather(self, seen: list[Event], profile: Profile = DOCUMENTS) -> None:
+        async with aclosing(self.run(profile)) as events:
+            async for event in events:
+                seen.append(event)  # noqa: PERF401 - what came before an error is looked at
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_everything_is_kept_before_done_is_said(world: World) -> None:
+    seen: list[Event] = []
+    async with aclosing(world.run()) as events:
+        async for event in events:
+            if isinstance(event, Done):
+                assert world.log[-1] == "close done"
+            seen.append(event)
+    assert [type(event) for event in seen] == [ConversationCreated, Citations, Tokens, Usage, Done]
+    closing = world.records.closings[0]
+    assert (closing.answer, closing.ordinal, closing.usage, closing.embedding_tokens) == ("one", 2, TokenUsage(1, 2), 9)
+    assert not closing.discard
+
+
+async def test_planning_embedding_and_opening_run_beside_each_other(world: World) -> None:
+    # The vector is ready only once the plan has been asked for: one after the other, this would stand still.
+    world.embedder.go_on = world.retriever.on_plan = asyncio.Event()
+    async with asyncio.timeout(5):
+        await world.events()
+    assert set(world.log[:3]) == {"plan", "embed", "open"}
+
+
+async def test_the_question_is_written_down_while_the_model_starts(world: World) -> None:
+    world.records.begin_waits = asyncio.Event()
+    running = asyncio.create_task(world.events())
+    await until(lambda: "generate" in world.log)
+    assert "begin" not in world.log
+    world.records.begin_waits.set()
+    assert isinstance((await running)[-1], Done)
+
+
+async def test_without_conversations_nothing_is_begun(world: World) -> None:
+    events = await world.events(SIMPLE)
+    assert [type(event) for event in events] == [Citations, Tokens, Usage, Done]
+    assert "begin" not in world.log
+    assert world.records.closings[0].ordinal is None
+
+
+async def test_what_can_not_be_opened_is_not_asked(world: World) -> None:
+    world.records.open_error = Unavailable("away", reason="DATABASE_UNAVAILABLE")
+    world.embedder.go_on = asyncio.Event()
+    with pytest.raises(Unavailable):
+        await world.events()
+    assert "generate" not in world.log
+    assert world.records.closings == []
+
+
+async def test_a_failed_search_closes_the_exchange_and_leaves_no_question(world: World) -> None:
+    world.retriever.error = NotFound("no such documents: 1", reason="DOCUMENT_NOT_FOUND")
+    with pytest.raises(NotFound):
+        await world.events()
+    closing = world.records.closings[0]
+    assert (closing.state, closing.reason, closing.discard) == ("failed", "DOCUMENT_NOT_FOUND", True)
+    assert "begin" not in world.log
+
+
+async def test_what_was_shown_stays_when_the_rest_fails(world: World) -> None:
+    world.generator.events[2:] = [Started("fake", "fake-1", ())]  # out of order: a defect of the generator
+    world.control.committed = True
+    with pytest.raises(Internal):
+        await world.events()
+    closing = world.records.closings[0]
+    assert (closing.state, closing.answer, closing.discard) == ("failed", "one", False)
+    assert closing.usage.estimated
+    assert world.log[-2:] == ["generator closed", "close failed"]
+
+
+async def test_a_defect_is_an_error_that_gives_nothing_away(world: World) -> None:
+    world.retriever.error = RuntimeError("a secret")
+    with pytest.raises(Internal) as raised:
+        await world.events()
+    assert "secret" not in raised.value.message
+    assert world.records.closings[0].reason == "INTERNAL"
+
+
+async def test_an_answer_that_is_not_kept_is_not_done(world: World) -> None:
+    world.records.close_error = Unavailable("away", reason="DATABASE_UNAVAILABLE")
+    seen: list[Event] = []
+    with pytest.raises(Unavailable):
+        await world.gather(seen)
+    assert [type(event) for event in seen][-1] is Usage
+    assert world.log.count("close done") == 1
+    assert "close failed" not in world.log
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_leaving_closes_the_generator_and_then_the_exchange(world: World, committed: bool) -> None:
+    world.control.committed = committed
+    async with aclosing(world.run()) as events:
+        async for event in events:
+            if isinstance(event, Tokens):
+                break
+    assert world.log[-2:] == ["generator closed", "close cancelled"]
+    closing = world.records.closings[0]
+    assert (closing.state, closing.reason, closing.discard) == ("cancelled", "client", not committed)
+
+
+async def test_writing_goes_on_when_its_waiter_is_cancelled_again(world: World) -> None:
+    world.records.close_waits = asyncio.Event()
+
+    async def leave() -> None:
+        async with aclosing(world.run()) as events:
+            async for event in events:
+                if isinstance(event, Tokens):
+                    break
+
+    leaving = asyncio.create_task(leave())
+    await until(lambda: "generator closed" in world.log)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    assert world.records.closings == []
+    world.records.close_waits.set()
+    await world.aftermath.settled()
+    assert world.records.closings[0].state == "cancelled"
