@@ -1,7 +1,7 @@
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -56,8 +56,18 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_PROVIDER_TIMEOUT: _ClassVar[ErrorReason]
     ERROR_REASON_PROVIDER_MISSING: _ClassVar[ErrorReason]
     ERROR_REASON_CONTEXT_TOO_LONG: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_ADDRESS: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_SEAL: _ClassVar[ErrorReason]
+    ERROR_REASON_PROVIDER_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_BUDGET_EXCEEDED: _ClassVar[ErrorReason]
     ERROR_REASON_RATE_LIMITED: _ClassVar[ErrorReason]
+
+class ProviderType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROVIDER_TYPE_UNSPECIFIED: _ClassVar[ProviderType]
+    PROVIDER_TYPE_CHAT: _ClassVar[ProviderType]
+    PROVIDER_TYPE_EMBEDDING: _ClassVar[ProviderType]
+    PROVIDER_TYPE_RERANK: _ClassVar[ProviderType]
 ERROR_REASON_UNSPECIFIED: ErrorReason
 ERROR_REASON_INVALID_FIELD: ErrorReason
 ERROR_REASON_NOT_IMPLEMENTED: ErrorReason
@@ -107,8 +117,15 @@ ERROR_REASON_PROVIDER_STREAM_BROKEN: ErrorReason
 ERROR_REASON_PROVIDER_TIMEOUT: ErrorReason
 ERROR_REASON_PROVIDER_MISSING: ErrorReason
 ERROR_REASON_CONTEXT_TOO_LONG: ErrorReason
+ERROR_REASON_PROVIDER_ADDRESS: ErrorReason
+ERROR_REASON_PROVIDER_SEAL: ErrorReason
+ERROR_REASON_PROVIDER_NOT_FOUND: ErrorReason
 ERROR_REASON_BUDGET_EXCEEDED: ErrorReason
 ERROR_REASON_RATE_LIMITED: ErrorReason
+PROVIDER_TYPE_UNSPECIFIED: ProviderType
+PROVIDER_TYPE_CHAT: ProviderType
+PROVIDER_TYPE_EMBEDDING: ProviderType
+PROVIDER_TYPE_RERANK: ProviderType
 
 class EmbeddingSpace(_message.Message):
     __slots__ = ("model", "revision", "dimensions")
@@ -121,13 +138,55 @@ class EmbeddingSpace(_message.Message):
     def __init__(self, model: _Optional[str] = ..., revision: _Optional[str] = ..., dimensions: _Optional[int] = ...) -> None: ...
 
 class ProviderRef(_message.Message):
-    __slots__ = ("provider", "model", "sealed_api_base", "sealed_key")
+    __slots__ = ("provider", "model", "sealed_api_base", "sealed_key", "type", "user_id", "dimensions")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     SEALED_API_BASE_FIELD_NUMBER: _ClassVar[int]
     SEALED_KEY_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     provider: str
     model: str
     sealed_api_base: bytes
     sealed_key: bytes
-    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., sealed_api_base: _Optional[bytes] = ..., sealed_key: _Optional[bytes] = ...) -> None: ...
+    type: ProviderType
+    user_id: str
+    dimensions: int
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., sealed_api_base: _Optional[bytes] = ..., sealed_key: _Optional[bytes] = ..., type: _Optional[_Union[ProviderType, str]] = ..., user_id: _Optional[str] = ..., dimensions: _Optional[int] = ...) -> None: ...
+
+class SealProviderSpec(_message.Message):
+    __slots__ = ("type", "provider", "model", "api_base", "api_key", "user_id", "dimensions", "skip_test")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    API_BASE_FIELD_NUMBER: _ClassVar[int]
+    API_KEY_FIELD_NUMBER: _ClassVar[int]
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    SKIP_TEST_FIELD_NUMBER: _ClassVar[int]
+    type: ProviderType
+    provider: str
+    model: str
+    api_base: str
+    api_key: str
+    user_id: str
+    dimensions: int
+    skip_test: bool
+    def __init__(self, type: _Optional[_Union[ProviderType, str]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., api_base: _Optional[str] = ..., api_key: _Optional[str] = ..., user_id: _Optional[str] = ..., dimensions: _Optional[int] = ..., skip_test: _Optional[bool] = ...) -> None: ...
+
+class ProviderTest(_message.Message):
+    __slots__ = ("tried", "ok", "reason", "text", "status", "dimensions")
+    TRIED_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
+    tried: bool
+    ok: bool
+    reason: str
+    text: str
+    status: int
+    dimensions: int
+    def __init__(self, tried: _Optional[bool] = ..., ok: _Optional[bool] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., status: _Optional[int] = ..., dimensions: _Optional[int] = ...) -> None: ...

@@ -164,3 +164,31 @@ class Model(_message.Message):
     capability: Capability
     precision: str
     def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., max_input_tokens: _Optional[int] = ..., is_default: _Optional[bool] = ..., provider: _Optional[str] = ..., capability: _Optional[_Union[Capability, str]] = ..., precision: _Optional[str] = ...) -> None: ...
+
+class SealProviderRequest(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: _common_pb2.SealProviderSpec
+    def __init__(self, spec: _Optional[_Union[_common_pb2.SealProviderSpec, _Mapping]] = ...) -> None: ...
+
+class SealProviderResponse(_message.Message):
+    __slots__ = ("ref", "test")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    TEST_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    test: _common_pb2.ProviderTest
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., test: _Optional[_Union[_common_pb2.ProviderTest, _Mapping]] = ...) -> None: ...
+
+class RewrapProviderRequest(_message.Message):
+    __slots__ = ("ref",)
+    REF_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class RewrapProviderResponse(_message.Message):
+    __slots__ = ("ref", "changed")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    changed: bool
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., changed: _Optional[bool] = ...) -> None: ...

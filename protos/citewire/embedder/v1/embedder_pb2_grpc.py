@@ -60,6 +60,16 @@ class EmbedderServiceStub:
                 request_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.SealProvider = channel.unary_unary(
+                '/citewire.embedder.v1.EmbedderService/SealProvider',
+                request_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderRequest.SerializeToString,
+                response_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderResponse.FromString,
+                _registered_method=True)
+        self.RewrapProvider = channel.unary_unary(
+                '/citewire.embedder.v1.EmbedderService/RewrapProvider',
+                request_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.SerializeToString,
+                response_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.FromString,
+                _registered_method=True)
 
 
 class EmbedderServiceServicer:
@@ -101,6 +111,20 @@ class EmbedderServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SealProvider(self, request, context):
+        """Seals a tenant's own embedding or rerank provider, after a test call to it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RewrapProvider(self, request, context):
+        """Seals a tenant's provider again under the newest master key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_EmbedderServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -128,6 +152,16 @@ def add_EmbedderServiceServicer_to_server(servicer, server):
                     servicer.ListModels,
                     request_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsRequest.FromString,
                     response_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'SealProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.SealProvider,
+                    request_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderRequest.FromString,
+                    response_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderResponse.SerializeToString,
+            ),
+            'RewrapProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.RewrapProvider,
+                    request_deserializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.FromString,
+                    response_serializer=citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -266,6 +300,60 @@ class EmbedderService:
             '/citewire.embedder.v1.EmbedderService/ListModels',
             citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsRequest.SerializeToString,
             citewire_dot_embedder_dot_v1_dot_embedder__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SealProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.embedder.v1.EmbedderService/SealProvider',
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderRequest.SerializeToString,
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.SealProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RewrapProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.embedder.v1.EmbedderService/RewrapProvider',
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderRequest.SerializeToString,
+            citewire_dot_embedder_dot_v1_dot_embedder__pb2.RewrapProviderResponse.FromString,
             options,
             channel_credentials,
             insecure,

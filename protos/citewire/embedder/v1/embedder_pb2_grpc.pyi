@@ -26,6 +26,10 @@ class EmbedderServiceStub:
     """Counts the tokens of up to 256 inputs as the model would see them."""
     ListModels: aio.UnaryUnaryMultiCallable[embedder_pb2.ListModelsRequest, embedder_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
+    SealProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.SealProviderRequest, embedder_pb2.SealProviderResponse]
+    """Seals a tenant's own embedding or rerank provider, after a test call to it."""
+    RewrapProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse]
+    """Seals a tenant's provider again under the newest master key."""
 
 class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
     """Turns text into vectors of one embedding space."""
@@ -69,5 +73,21 @@ class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[embedder_pb2.ListModelsRequest, embedder_pb2.ListModelsResponse],
     ) -> abc.Awaitable[embedder_pb2.ListModelsResponse]:
         """Lists the models that this server offers."""
+
+    @abc_1.abstractmethod
+    def SealProvider(
+        self,
+        request: embedder_pb2.SealProviderRequest,
+        context: aio.ServicerContext[embedder_pb2.SealProviderRequest, embedder_pb2.SealProviderResponse],
+    ) -> abc.Awaitable[embedder_pb2.SealProviderResponse]:
+        """Seals a tenant's own embedding or rerank provider, after a test call to it."""
+
+    @abc_1.abstractmethod
+    def RewrapProvider(
+        self,
+        request: embedder_pb2.RewrapProviderRequest,
+        context: aio.ServicerContext[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse],
+    ) -> abc.Awaitable[embedder_pb2.RewrapProviderResponse]:
+        """Seals a tenant's provider again under the newest master key."""
 
 def add_EmbedderServiceServicer_to_server(servicer: EmbedderServiceServicer, server: aio.Server) -> None: ...

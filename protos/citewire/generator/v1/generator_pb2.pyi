@@ -135,7 +135,7 @@ class AnswerPolicy(_message.Message):
     def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider")
+    __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,7 @@ class GenerateRequest(_message.Message):
     MAX_COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     TEMPERATURE_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     question: str
     passages: _containers.RepeatedCompositeFieldContainer[Passage]
     history: _containers.RepeatedCompositeFieldContainer[Message]
@@ -152,7 +153,16 @@ class GenerateRequest(_message.Message):
     max_completion_tokens: int
     temperature: float
     provider: _common_pb2.ProviderRef
-    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., policy: _Optional[_Union[AnswerPolicy, _Mapping]] = ..., model: _Optional[str] = ..., max_completion_tokens: _Optional[int] = ..., temperature: _Optional[float] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
+
+class Fallback(_message.Message):
+    __slots__ = ("model", "provider")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    provider: _common_pb2.ProviderRef
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
     __slots__ = ("started", "delta", "notice", "completed")
@@ -347,3 +357,31 @@ class Model(_message.Message):
     max_completion_tokens: int
     remote: bool
     def __init__(self, provider: _Optional[str] = ..., name: _Optional[str] = ..., is_default: _Optional[bool] = ..., context_window: _Optional[int] = ..., max_completion_tokens: _Optional[int] = ..., remote: _Optional[bool] = ...) -> None: ...
+
+class SealProviderRequest(_message.Message):
+    __slots__ = ("spec",)
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    spec: _common_pb2.SealProviderSpec
+    def __init__(self, spec: _Optional[_Union[_common_pb2.SealProviderSpec, _Mapping]] = ...) -> None: ...
+
+class SealProviderResponse(_message.Message):
+    __slots__ = ("ref", "test")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    TEST_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    test: _common_pb2.ProviderTest
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., test: _Optional[_Union[_common_pb2.ProviderTest, _Mapping]] = ...) -> None: ...
+
+class RewrapProviderRequest(_message.Message):
+    __slots__ = ("ref",)
+    REF_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+
+class RewrapProviderResponse(_message.Message):
+    __slots__ = ("ref", "changed")
+    REF_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ref: _common_pb2.ProviderRef
+    changed: bool
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., changed: _Optional[bool] = ...) -> None: ...

@@ -65,6 +65,16 @@ class GeneratorServiceStub:
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsRequest.SerializeToString,
                 response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsResponse.FromString,
                 _registered_method=True)
+        self.SealProvider = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/SealProvider',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderResponse.FromString,
+                _registered_method=True)
+        self.RewrapProvider = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/RewrapProvider',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderResponse.FromString,
+                _registered_method=True)
 
 
 class GeneratorServiceServicer:
@@ -114,6 +124,20 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SealProvider(self, request, context):
+        """Seals a tenant's own chat provider, after a test call to it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RewrapProvider(self, request, context):
+        """Seals a tenant's provider again under the newest master key.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_GeneratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -146,6 +170,16 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.ListModels,
                     request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsRequest.FromString,
                     response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsResponse.SerializeToString,
+            ),
+            'SealProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.SealProvider,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderResponse.SerializeToString,
+            ),
+            'RewrapProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.RewrapProvider,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -311,6 +345,60 @@ class GeneratorService:
             '/citewire.generator.v1.GeneratorService/ListModels',
             citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsRequest.SerializeToString,
             citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SealProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/SealProvider',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.SealProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RewrapProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/RewrapProvider',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.RewrapProviderResponse.FromString,
             options,
             channel_credentials,
             insecure,

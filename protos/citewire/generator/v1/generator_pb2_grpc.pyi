@@ -30,6 +30,10 @@ class GeneratorServiceStub:
     """Suggests questions that the passages answer."""
     ListModels: aio.UnaryUnaryMultiCallable[generator_pb2.ListModelsRequest, generator_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
+    SealProvider: aio.UnaryUnaryMultiCallable[generator_pb2.SealProviderRequest, generator_pb2.SealProviderResponse]
+    """Seals a tenant's own chat provider, after a test call to it."""
+    RewrapProvider: aio.UnaryUnaryMultiCallable[generator_pb2.RewrapProviderRequest, generator_pb2.RewrapProviderResponse]
+    """Seals a tenant's provider again under the newest master key."""
 
 class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
     """Writes answers from passages with a large language model, or by quoting (extractive)."""
@@ -83,5 +87,21 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[generator_pb2.ListModelsRequest, generator_pb2.ListModelsResponse],
     ) -> abc.Awaitable[generator_pb2.ListModelsResponse]:
         """Lists the models that this server offers."""
+
+    @abc_1.abstractmethod
+    def SealProvider(
+        self,
+        request: generator_pb2.SealProviderRequest,
+        context: aio.ServicerContext[generator_pb2.SealProviderRequest, generator_pb2.SealProviderResponse],
+    ) -> abc.Awaitable[generator_pb2.SealProviderResponse]:
+        """Seals a tenant's own chat provider, after a test call to it."""
+
+    @abc_1.abstractmethod
+    def RewrapProvider(
+        self,
+        request: generator_pb2.RewrapProviderRequest,
+        context: aio.ServicerContext[generator_pb2.RewrapProviderRequest, generator_pb2.RewrapProviderResponse],
+    ) -> abc.Awaitable[generator_pb2.RewrapProviderResponse]:
+        """Seals a tenant's provider again under the newest master key."""
 
 def add_GeneratorServiceServicer_to_server(servicer: GeneratorServiceServicer, server: aio.Server) -> None: ...
