@@ -55,13 +55,16 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A table without frames on stdout."""
+    """A table without frames on stdout; in a pipe as wide as it is, so that no line is broken or cut."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text(clean(cell)) for cell in row))
-    Console(highlight=False, markup=False, emoji=False).print(table)
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 1000
+    console.print(table)
 
 
 def print_error(error: CliError, *, as_json: bool) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from citewire_cli.evaluation.beir import BeirDataset, DatasetError
 from citewire_cli.evaluation.run import EvaluationError, EvaluationResult, Mode, evaluate
+from citewire_cli.output import print_table
 
 Tasks = dict[str, TaskID]
 _STEPS = ("upload", "ingest", "search")
@@ -65,7 +65,7 @@ def run_command(folders: list[Path], options: EvalOptions) -> int:
     if options.as_json:
         print(json.dumps([dataclasses.asdict(result) for result in results]))
     else:
-        _print_table(results)
+        _print_results(results)
     return 0
 
 
@@ -91,19 +91,22 @@ async def _evaluate_all(datasets: list[BeirDataset], options: EvalOptions, error
     return results
 
 
-def _print_table(results: list[EvaluationResult]) -> None:
+def _print_results(results: list[EvaluationResult]) -> None:
     measures = list(results[0].measures) if results else []
-    table = Table("data set", "mode", "documents", "queries", *measures, "p50 ms", "p95 ms")
-    for result in results:
-        table.add_row(
-            result.dataset,
-            result.mode,
-            str(result.documents),
-            str(result.queries),
-            *(f"{result.measures[name]:.4f}" for name in measures),
-            *(f"{result.latency_ms[name]:.1f}" for name in ("p50", "p95")),
-        )
-    Console().print(table)
+    print_table(
+        ["data set", "mode", "documents", "queries", *measures, "p50 ms", "p95 ms"],
+        (
+            [
+                result.dataset,
+                result.mode,
+                str(result.documents),
+                str(result.queries),
+                *(f"{result.measures[name]:.4f}" for name in measures),
+                *(f"{result.latency_ms[name]:.1f}" for name in ("p50", "p95")),
+            ]
+            for result in results
+        ),
+    )
 
 
 def _refusal(error: httpx.HTTPStatusError) -> str:
