@@ -1,0 +1,1 @@
+"""Calls to remote model providers: what the embedder and the generator share."""
