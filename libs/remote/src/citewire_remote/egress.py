@@ -1,0 +1,206 @@
+"""Connections on a tenant's behalf: each is checked on the address that it is really made to, after DNS.
+
+Redirects are the HTTP clients' matter: aiohttp calls must say `allow_redirects=False`; `guarded_client` doesn't follow
+any. Proxies of the environment are never used: behind one, nobody could tell where a connection ends.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable, Sequence
+from typing import Final, cast
+
+import aiohttp
+import httpcore2
+import httpx2
+from aiohttp.abc import AbstractResolver, ResolveResult
+from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
+from yarl import URL
+
+from citewire_kit.errors import CitewireError, InvalidArgument
+from citewire_kit.telemetry import get_logger
+from citewire_remote.addresses import EgressPolicy, is_address
+
+log = get_logger(__name__)
+
+RESOLVE_SECONDS: Final = 5.0
+_MAX_CAUSES: Final = 16
+AddressInfo = tuple[int, int, int, str, tuple[str | int, ...]]
+
+
+def guarded_connector(policy: EgressPolicy, *, limit: int = 0) -> aiohttp.TCPConnector:
+    """Returns a connector for aiohttp that refuses addresses which the policy doesn't allow.
+
+    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`), which no handler of network errors takes
+    for one of them.
+    """
+    resolver = _GuardedResolver(policy)
+
+    def make_socket(info: AddressInfo) -> socket.socket:
+        family, kind, proto, _, address = info
+        resolver.check(str(address[0]), int(address[1]))
+        return socket.socket(family, kind, proto)
+
+    return aiohttp.TCPConnector(
+        limit=limit,
+        resolver=resolver,
+        ttl_dns_cache=10,
+        happy_eyeballs_delay=None,  # one address after the other: what is refused is refused in the caller's task
+        socket_factory=make_socket,
+    )
+
+
+def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
+    """Returns a transport for httpx2, and so for the SDKs, that refuses addresses which the policy doesn't allow.
+
+    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`). An SDK wraps it in a connection error of
+    its own: `refusal_in` finds it there.
+    """
+    return _GuardedTransport(policy)
+
+
+def guarded_client(policy: EgressPolicy, *, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
+    """Returns an httpx2 client over `guarded_transport` that follows no redirect and knows no proxy."""
+    return httpx2.AsyncClient(
+        transport=guarded_transport(policy), timeout=timeout, follow_redirects=False, trust_env=False
+    )
+
+
+def refusal_in(error: BaseException) -> CitewireError | None:
+    """Finds the refusal of an address among the causes of an SDK's error."""
+    at: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if at is None:
+            return None
+        if isinstance(at, CitewireError) and at.reason == "PROVIDER_ADDRESS":
+            return at
+        at = at.__cause__ or at.__context__
+    return None
+
+
+async def check_base(policy: EgressPolicy, api_base: str) -> None:
+    """Refuses a base URL none of whose addresses may be connected to; a name that can't be resolved now passes.
+
+    It spares a tenant a provider that never works. What protects is the check of each connection.
+
+    Raises:
+        InvalidArgument: It may not be connected to (reason `PROVIDER_ADDRESS`).
+    """
+    url = URL(api_base)
+    host, port = url.host or "", url.port or 443
+    try:
+        async with asyncio.timeout(RESOLVE_SECONDS):
+            await _permitted(policy, host, port)
+    except (OSError, TimeoutError) as exc:
+        log.info("provider_host_unresolved", error=type(exc).__name__)
+
+
+async def _permitted(policy: EgressPolicy, host: str, port: int) -> list[str]:
+    """Resolves a host, and returns the addresses that may be connected to: at least one."""
+    addresses = [host]
+    if not is_address(host):
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    permitted = policy.pick(host, port, addresses)
+    if not permitted:
+        raise _refused(host, port, addresses)
+    return permitted
+
+
+def _refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
+    log.warning("egress_refused", host=host[:253], port=port, addresses=list(addresses)[:8])
+    # What a name resolves to inside the operator's network isn't the tenant's business.
+    return InvalidArgument(
+        "the provider's address isn't one that this server may connect to: private, loopback, link-local and metadata "
+        "addresses are refused unless the operator allows them",
+        reason="PROVIDER_ADDRESS",
+    )
+
+
+class _GuardedResolver(AbstractResolver):
+    """Resolves names to permitted addresses, and remembers those of names that the operator allows."""
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        self._policy = policy
+        self._granted: set[tuple[str, int]] = set()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        permitted = await _permitted(self._policy, host, port)
+        if self._policy.allows_host(host, port):
+            self._granted = {one for one in self._granted if one[1] != port} | {(each, port) for each in permitted}
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+            )
+            for address in permitted
+        ]
+
+    async def close(self) -> None:
+        self._granted.clear()
+
+    def check(self, address: str, port: int) -> None:
+        """The last word, on the address that is about to be connected to: a literal one was never resolved."""
+        if (address, port) in self._granted or self._policy.allows_host(address, port):
+            return
+        if not self._policy.allows_address(address, port):
+            raise _refused(address, port, [address])
+
+
+class _GuardedTransport(httpx2.AsyncHTTPTransport):
+    """httpx2's own transport over connections that are checked."""
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        super().__init__(trust_env=False)
+        # httpx2 offers no parameter for the network below its pool.
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=None,
+            max_keepalive_connections=20,
+            keepalive_expiry=15.0,
+            network_backend=_GuardedBackend(policy),
+        )
+
+
+class _GuardedBackend(AsyncNetworkBackend):
+    """Resolves by itself, checks, and connects to what it has checked."""
+
+    def __init__(self, policy: EgressPolicy) -> None:
+        self._policy = policy
+        # Its own package names it so conditionally, for those who come without anyio; httpx2 brings it.
+        self._network = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await _permitted(self._policy, host, port)
+        except TimeoutError as exc:
+            raise httpcore2.ConnectTimeout("the name wasn't resolved in time") from exc
+        except OSError as exc:
+            raise httpcore2.ConnectError("the name can't be resolved") from exc
+        for address in addresses[:-1]:
+            try:
+                return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._network.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None
+    ) -> AsyncNetworkStream:
+        raise _refused("unix socket", 0, [])
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
