@@ -120,12 +120,14 @@ class RerankResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., score: _Optional[float] = ...) -> None: ...
 
 class CountTokensRequest(_message.Message):
-    __slots__ = ("inputs", "model")
+    __slots__ = ("inputs", "model", "provider")
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
     inputs: _containers.RepeatedScalarFieldContainer[str]
     model: str
-    def __init__(self, inputs: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ...) -> None: ...
+    provider: _common_pb2.ProviderRef
+    def __init__(self, inputs: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class CountTokensResponse(_message.Message):
     __slots__ = ("counts", "special_tokens", "max_input_tokens", "space")
@@ -172,12 +174,14 @@ class SealProviderRequest(_message.Message):
     def __init__(self, spec: _Optional[_Union[_common_pb2.SealProviderSpec, _Mapping]] = ...) -> None: ...
 
 class SealProviderResponse(_message.Message):
-    __slots__ = ("ref", "test")
+    __slots__ = ("ref", "test", "space")
     REF_FIELD_NUMBER: _ClassVar[int]
     TEST_FIELD_NUMBER: _ClassVar[int]
+    SPACE_FIELD_NUMBER: _ClassVar[int]
     ref: _common_pb2.ProviderRef
     test: _common_pb2.ProviderTest
-    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., test: _Optional[_Union[_common_pb2.ProviderTest, _Mapping]] = ...) -> None: ...
+    space: _common_pb2.EmbeddingSpace
+    def __init__(self, ref: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., test: _Optional[_Union[_common_pb2.ProviderTest, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
 
 class RewrapProviderRequest(_message.Message):
     __slots__ = ("ref",)

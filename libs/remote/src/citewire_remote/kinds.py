@@ -1,0 +1,74 @@
+"""The kinds of providers that a tenant may bring, and what each needs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from yarl import URL
+
+
+class ProviderType(StrEnum):
+    """What a provider is for."""
+
+    CHAT = "chat"
+    EMBEDDING = "embedding"
+    RERANK = "rerank"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind of provider needs.
+
+    Attributes:
+        model: The model that is used where none is named; "" if one must be.
+        needs_key: Whether it does nothing without a key.
+        needs_base: Whether it has no address of its own.
+    """
+
+    model: str = ""
+    needs_key: bool = True
+    needs_base: bool = False
+
+
+_LOCAL = Kind(needs_key=False, needs_base=True)
+
+KINDS: Final[Mapping[ProviderType, Mapping[str, Kind]]] = MappingProxyType(
+    {
+        ProviderType.CHAT: {
+            "anthropic": Kind("claude-sonnet-4-5"),
+            "openai": Kind("gpt-4.1-mini"),
+            "ollama": Kind("llama3.2", needs_key=False, needs_base=True),
+            "openai-compatible": _LOCAL,
+        },
+        ProviderType.EMBEDDING: {
+            "openai": Kind("text-embedding-3-small"),
+            "ollama": Kind("nomic-embed-text", needs_key=False, needs_base=True),
+            "openai-compatible": _LOCAL,
+        },
+        ProviderType.RERANK: {
+            "cohere": Kind("rerank-v3.5"),
+            "jina": Kind("jina-reranker-v2-base-multilingual"),
+            "openai-compatible": _LOCAL,
+        },
+    }
+)
+_ENDPOINTS: Final = ("/chat/completions", "/embeddings", "/messages", "/rerank")
+
+
+def normalise_base(url: str) -> str:
+    """Spells a base URL so that it ends in `/v1`; the path of an endpoint at its end is left out.
+
+    Raises:
+        ValueError: It isn't an http or https URL with a host, or carries credentials, a query or a fragment.
+    """
+    parsed = URL(url.strip())
+    if parsed.scheme not in {"http", "https"} or not parsed.host:
+        raise ValueError("must be an http or https URL, such as https://llm.example.com/v1")
+    if parsed.user or parsed.password or parsed.query_string or parsed.fragment:
+        raise ValueError("must not carry credentials, a query or a fragment")
+    path = parsed.path.rstrip("/")
+    for endpoint in _ENDPOINTS:
+        path = path.removesuffix(endpoint).rstrip("/")
+    return str(parsed.with_path(path if path.endswith("/v1") else f"{path}/v1"))

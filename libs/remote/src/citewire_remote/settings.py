@@ -1,0 +1,61 @@
+"""Settings that the embedder and the generator share: master keys, and where tenants' providers may be."""
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings
+
+from citewire_kit.settings import settings_config
+from citewire_remote.addresses import EgressPolicy
+from citewire_remote.sealing import FixedKeys, KeyFile, Keyring, KeySource
+
+
+class TenantProviderSettings(BaseSettings):
+    """Mixed into a process's settings."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    master_keys: SecretStr | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_MASTER_KEYS"))
+    """Master keys `id:base64url(32 bytes)`, divided by commas: the first seals tenants' keys, all of them open. Unset,
+    and without a file, tenants can't bring providers of their own."""
+
+    master_keys_file: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_MASTER_KEYS_FILE"))
+    """File with the same, read again when it changes, so that a rotation needs no restart."""
+
+    egress_allow: str = Field(default="", validation_alias=AliasChoices("CITEWIRE_EGRESS_ALLOW"))
+    """Inner addresses where tenants' providers may be, divided by commas: hosts, `host:port`, addresses, CIDR ranges.
+    Public addresses always may."""
+
+    @field_validator("master_keys")
+    @classmethod
+    def _are_keys(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            Keyring.parse(value.get_secret_value())
+        return value
+
+    @field_validator("egress_allow")
+    @classmethod
+    def _is_a_list(cls, value: str) -> str:
+        EgressPolicy.parse(value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if self.master_keys is not None and self.master_keys_file is not None:
+            raise ValueError("only one of CITEWIRE_MASTER_KEYS and CITEWIRE_MASTER_KEYS_FILE may be set")
+        return self
+
+    def key_source(self) -> KeySource | None:
+        """Returns the master keys; None without any.
+
+        Raises:
+            StartupError: The file can't be read.
+        """
+        if self.master_keys_file is not None:
+            return KeyFile(self.master_keys_file)
+        return None if self.master_keys is None else FixedKeys(Keyring.parse(self.master_keys.get_secret_value()))
+
+    def egress_policy(self) -> EgressPolicy:
+        """Returns where tenants' providers may be."""
+        return EgressPolicy.parse(self.egress_allow)
