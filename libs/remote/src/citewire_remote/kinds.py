@@ -37,7 +37,7 @@ _LOCAL = Kind(needs_key=False, needs_base=True)
 KINDS: Final[Mapping[ProviderType, Mapping[str, Kind]]] = MappingProxyType(
     {
         ProviderType.CHAT: {
-            "anthropic": Kind("claude-sonnet-4-5"),
+            "anthropic": Kind("claude-sonnet-4-6"),
             "openai": Kind("gpt-4.1-mini"),
             "ollama": Kind("llama3.2", needs_key=False, needs_base=True),
             "openai-compatible": _LOCAL,

@@ -1,0 +1,104 @@
+"""When a call to a provider is made again: the one layer that retries; SDKs are told not to."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+
+T = TypeVar("T")
+
+log = get_logger(__name__)
+
+NEVER: Final = "never"
+"""Value of an error's metadata `retry` where the provider said that another try is of no use (a spent quota)."""
+
+RETRYABLE: Final = frozenset({"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN"})
+"""Reasons that may be gone at the next try. A time limit that passed isn't among them: it has used the time up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often and how fast.
+
+    Attributes:
+        attempts: Calls to one provider at most, the first included.
+        first_seconds: Longest wait before the second call; it doubles with each further one.
+        most_seconds: Longest wait of all, unless the provider asks for more.
+        most_retry_after: Longest wait that a provider may ask for with `retry-after`; one that asks for more is given
+            up at once.
+    """
+
+    attempts: int = 3
+    first_seconds: float = 0.5
+    most_seconds: float = 8.0
+    most_retry_after: float = 15.0
+
+
+class Retries:
+    """The tries of one call to one provider.
+
+    Args:
+        policy: How often and how fast.
+        deadline: Loop time at which the time for all tries together ends; None without.
+        jitter: Gives numbers from 0 to 1.
+    """
+
+    def __init__(
+        self, policy: RetryPolicy, *, deadline: float | None = None, jitter: Callable[[], float] = random.random
+    ) -> None:
+        self._policy = policy
+        self._deadline = deadline
+        self._jitter = jitter
+        self._failures = 0
+
+    def delay_after(self, error: CitewireError) -> float | None:
+        """Seconds to wait before the next try; None if there is to be none.
+
+        Full jitter: anything from nothing to the backoff, so that callers who failed together don't come back
+        together. What the provider asked for is waited for in full, and the jitter comes on top.
+        """
+        policy = self._policy
+        self._failures += 1
+        if self._failures >= policy.attempts or not is_retryable(error):
+            return None
+        delay = self._jitter() * min(policy.most_seconds, policy.first_seconds * 2.0 ** (self._failures - 1))
+        asked = error.retry_after
+        if asked is not None:
+            if asked > policy.most_retry_after:
+                return None
+            delay += asked
+        if self._deadline is not None and asyncio.get_running_loop().time() + delay >= self._deadline:
+            return None
+        return delay
+
+
+def is_retryable(error: CitewireError) -> bool:
+    """Whether the same call may work at the next try."""
+    return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER
+
+
+async def retrying(policy: RetryPolicy, attempt: Callable[[], Awaitable[T]], *, deadline: float | None = None) -> T:
+    """Makes a call that gives its result at once, again where that may help. Each attempt is the caller's to account.
+
+    Args:
+        policy: How often and how fast.
+        attempt: Makes one call.
+        deadline: Loop time after which no further try begins.
+
+    Raises:
+        CitewireError: The last attempt's.
+    """
+    retries = Retries(policy, deadline=deadline)
+    while True:
+        try:
+            return await attempt()
+        except CitewireError as error:
+            delay = retries.delay_after(error)
+            if delay is None:
+                raise
+            log.info("provider_retried", reason=error.reason, seconds=round(delay, 3))
+        await asyncio.sleep(delay)
