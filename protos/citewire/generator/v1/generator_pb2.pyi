@@ -223,7 +223,7 @@ class TokenUsage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
 
 class Completed(_message.Message):
-    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited")
+    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited", "provider", "model")
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +231,8 @@ class Completed(_message.Message):
     SUGGESTED_QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     INVALID_MARKERS_FIELD_NUMBER: _ClassVar[int]
     CITED_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     usage: TokenUsage
     finish_reason: FinishReason
     attempts: int
@@ -238,7 +240,9 @@ class Completed(_message.Message):
     suggested_questions: int
     invalid_markers: int
     cited: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ...) -> None: ...
+    provider: str
+    model: str
+    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider")
