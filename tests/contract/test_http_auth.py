@@ -23,7 +23,18 @@ if TYPE_CHECKING:
     from conftest import Database
 
 QUESTION = {"question": "How much did revenue grow?"}
-TABLES = ("orgs", "plans", "users", "api_keys", "conversations", "messages", "exchanges", "idempotency_keys")
+TABLES = (
+    "orgs",
+    "plans",
+    "users",
+    "api_keys",
+    "conversations",
+    "messages",
+    "exchanges",
+    "idempotency_keys",
+    "providers",
+    "provider_rules",
+)
 
 
 @pytest.fixture
@@ -196,6 +207,10 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
     for org in ("acme", "other"):
         key = (await key_for(database, org, "user"))["key"]
         assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=bearer(key))).status_code == 200
+        own = {"provider": "openai", "api_key": "sk-canary"}
+        assert (await gateway.http.put("/v1/providers/chat", json=own, headers=bearer(key))).status_code == 200
+        rule = {"require_own": False}
+        assert (await gateway.http.patch("/v1/providers", json=rule, headers=bearer(key))).status_code == 200
         document = {"type": "article", "title": "x", "content": "x"}
         await gateway.http.post("/v1/documents", json=document, headers=bearer(key) | {"Idempotency-Key": "k"})
     for table in TABLES:

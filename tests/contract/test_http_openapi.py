@@ -39,6 +39,11 @@ ROUTES = {
     ("patch", "/v1/conversations/{conversation_id}"),
     ("delete", "/v1/conversations/{conversation_id}"),
     ("get", "/v1/profiles"),
+    ("get", "/v1/providers"),
+    ("patch", "/v1/providers"),
+    ("get", "/v1/providers/{type}"),
+    ("put", "/v1/providers/{type}"),
+    ("delete", "/v1/providers/{type}"),
     ("get", "/livez"),
     ("get", "/readyz"),
 }

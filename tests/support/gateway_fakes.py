@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -68,10 +69,60 @@ def started(*packed: tuple[int, int]) -> generator_pb2.GenerateResponse:
     return generator_pb2.GenerateResponse(started=message)
 
 
+def sealed(spec: common_pb2.SealProviderSpec, tenant: Tenant, master_key: str) -> common_pb2.ProviderRef:
+    """What looks like ciphertext: digests that name owner and master key."""
+
+    def digest(secret: str) -> bytes:
+        if not secret:
+            return b""
+        owner = f"{tenant.org_id}|{spec.user_id}|{spec.provider}|{secret}"
+        return f"{master_key}:{hashlib.sha256(owner.encode()).hexdigest()}".encode()
+
+    return common_pb2.ProviderRef(
+        provider=spec.provider,
+        model=spec.model or f"{spec.provider}-default",
+        sealed_api_base=digest(spec.api_base),
+        sealed_key=digest(spec.api_key),
+        type=spec.type,
+        user_id=spec.user_id,
+        dimensions=spec.dimensions,
+    )
+
+
+class FakeSealing:
+    """What embedder and generator share: sealing under a master key that a test may change."""
+
+    def __init__(self) -> None:
+        self.specs: list[common_pb2.SealProviderSpec] = []
+        self.test = common_pb2.ProviderTest(tried=True, ok=True, text="The provider answered.", status=200)
+        self.seal_error: CitewireError | None = None
+        self.master_key = "k1"
+
+    def seal(self, spec: common_pb2.SealProviderSpec) -> tuple[common_pb2.ProviderRef, common_pb2.ProviderTest]:
+        """Seals, or fails as scripted."""
+        self.specs.append(spec)
+        if self.seal_error is not None:
+            raise self.seal_error
+        test = common_pb2.ProviderTest() if spec.skip_test else self.test
+        return sealed(spec, current_tenant(), self.master_key), test
+
+    def rewrap(self, ref: common_pb2.ProviderRef) -> tuple[common_pb2.ProviderRef, bool]:
+        """Names the present master key in both ciphertexts."""
+        changed = common_pb2.ProviderRef()
+        changed.CopyFrom(ref)
+        for name in ("sealed_api_base", "sealed_key"):
+            old: bytes = getattr(ref, name)
+            if old:
+                setattr(changed, name, self.master_key.encode() + b":" + old.partition(b":")[2])
+        return changed, changed != ref
+
+
 class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
     """Vectors of whichever space it is asked for."""
 
     def __init__(self) -> None:
+        self.sealing = FakeSealing()
+        self.own_space: common_pb2.EmbeddingSpace | None = None
         self.space = SPACE
         self.requests: list[embedder_pb2.EmbedRequest] = []
         self.tenants: list[Tenant] = []
@@ -85,6 +136,9 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
         if self.error is not None:
             raise self.error
         space = self.space
+        if request.HasField("provider"):
+            assert self.own_space is not None
+            space = self.own_space
         if request.model:
             space = common_pb2.EmbeddingSpace(
                 model=request.model, revision=f"{request.model}-r", dimensions=request.dimensions
@@ -102,6 +156,18 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
         order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
         results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
         return embedder_pb2.RerankResponse(results=results, model="rerank")
+
+    async def SealProvider(  # noqa: N802 # the name that gRPC gives it
+        self, request: embedder_pb2.SealProviderRequest, context: Context
+    ) -> embedder_pb2.SealProviderResponse:
+        ref, test = self.sealing.seal(request.spec)
+        return embedder_pb2.SealProviderResponse(ref=ref, test=test, space=self.own_space)
+
+    async def RewrapProvider(  # noqa: N802 # the name that gRPC gives it
+        self, request: embedder_pb2.RewrapProviderRequest, context: Context
+    ) -> embedder_pb2.RewrapProviderResponse:
+        ref, changed = self.sealing.rewrap(request.ref)
+        return embedder_pb2.RewrapProviderResponse(ref=ref, changed=changed)
 
 
 class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
@@ -166,6 +232,7 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
     """Runs a script per answer, and notes how each call ended."""
 
     def __init__(self) -> None:
+        self.sealing = FakeSealing()
         self.script: Script = cite_all
         self.requests: list[generator_pb2.GenerateRequest] = []
         self.tenants: list[Tenant] = []
@@ -200,6 +267,18 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
             raise self.suggest_error
         usage = generator_pb2.TokenUsage(prompt_tokens=30, completion_tokens=6)
         return generator_pb2.SuggestQuestionsResponse(questions=self.suggestions[: request.count], usage=usage)
+
+    async def SealProvider(  # noqa: N802 # the name that gRPC gives it
+        self, request: generator_pb2.SealProviderRequest, context: Context
+    ) -> generator_pb2.SealProviderResponse:
+        ref, test = self.sealing.seal(request.spec)
+        return generator_pb2.SealProviderResponse(ref=ref, test=test)
+
+    async def RewrapProvider(  # noqa: N802 # the name that gRPC gives it
+        self, request: generator_pb2.RewrapProviderRequest, context: Context
+    ) -> generator_pb2.RewrapProviderResponse:
+        ref, changed = self.sealing.rewrap(request.ref)
+        return generator_pb2.RewrapProviderResponse(ref=ref, changed=changed)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The gateway's processes: `python -m citewire_gateway [serve | migrate | keys …]`."""
+"""The gateway's processes: `python -m citewire_gateway [serve | migrate | keys … | rotate]`."""
 
 from citewire_gateway.commands import main
 

@@ -17,14 +17,18 @@ from citewire_gateway.dialects.simple import SimpleDialect
 from citewire_gateway.drain import Drain
 from citewire_gateway.grpc_clients.corpus import CorpusClient
 from citewire_gateway.grpc_clients.health import ServiceHealth
+from citewire_gateway.grpc_clients.sealers import GrpcSealer
 from citewire_gateway.grpc_clients.services import GrpcEmbedder, GrpcGenerator, GrpcRetriever, Timeouts
 from citewire_gateway.health import Health
 from citewire_gateway.housekeeping import keep_house
 from citewire_gateway.idempotency import IdempotencyStore
 from citewire_gateway.identity.authenticator import Authenticator
 from citewire_gateway.identity.store import IdentityStore
+from citewire_gateway.own_providers.keeping import OwnProviders
+from citewire_gateway.own_providers.resolve import ProviderResolver
+from citewire_gateway.own_providers.store import ProviderStore
 from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.routes import chat, collections, conversations, documents, search, system
+from citewire_gateway.routes import chat, collections, conversations, documents, providers, search, system
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.web import middleware, openapi, problems
@@ -45,7 +49,7 @@ SERVICES = (
     "citewire.retriever.v1.CorpusService",
     "citewire.generator.v1.GeneratorService",
 )
-ROUTES = (chat, search, documents, collections, conversations, system)
+ROUTES = (chat, search, documents, collections, conversations, providers, system)
 _DESCRIPTION = "Cited answers over your own documents."
 
 log = get_logger(__name__)
@@ -77,6 +81,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     embedder, retriever = GrpcEmbedder(embedding, timeouts), GrpcRetriever(retrieving, timeouts)
     chats, aftermath = ChatStore(pool), Aftermath()
     stack.push_async_callback(aftermath.settled)  # before the pool goes: what has ended is still being written
+    stored = ProviderStore(pool)
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
@@ -94,6 +99,10 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         authenticator=authenticator,
         chats=chats,
         idempotency=IdempotencyStore(pool, aftermath, keep_seconds=settings.idempotency_hours * 3600),
+        providers=ProviderResolver(stored, settings.offered_types()),
+        own_providers=OwnProviders(
+            stored, GrpcSealer(embedding, generating, seconds=settings.provider_test_seconds), retriever
+        ),
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,

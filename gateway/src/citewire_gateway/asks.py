@@ -5,6 +5,7 @@ from typing import Literal
 from uuid import UUID
 
 from citewire_gateway.domain import Message, Scope
+from citewire_gateway.own_providers.model import OPERATORS, Chosen
 from citewire_gateway.profiles import Profile
 from citewire_kit.tenant import Tenant
 
@@ -21,6 +22,7 @@ class Ask:
         messages: The conversation that the request brought, the question last; empty if it brought only a question.
         conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
         model: The chat model; "" is the default.
+        own: The tenant's own providers for it.
     """
 
     tenant: Tenant
@@ -34,6 +36,7 @@ class Ask:
     messages: tuple[Message, ...] = ()
     conversation_id: UUID | None = None
     model: str = ""
+    own: Chosen = OPERATORS
 
 
 @dataclass(slots=True)

@@ -11,10 +11,14 @@ from typing import Any
 
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.drain import Drain
+from citewire_gateway.grpc_clients.sealers import GrpcSealer
 from citewire_gateway.identity.keys import make_key
 from citewire_gateway.identity.store import IdentityStore, KeyInfo
+from citewire_gateway.own_providers.rotate import rotate
+from citewire_gateway.own_providers.store import ProviderStore
 from citewire_gateway.server import GatewayServer
-from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings
+from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings, RotateSettings
+from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
 from citewire_kit.migrate import migrate
 from citewire_kit.postgres import open_pool
@@ -26,6 +30,7 @@ from citewire_kit.tenant import is_token
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_NOT_FOUND = 5
+_REWRAP_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             run(_migrate(options.phase))
         case "keys":
             raise SystemExit(run(_keys(options)))
+        case "rotate":
+            raise SystemExit(run(_rotate()))
         case _:
             settings = load_settings(GatewaySettings)
             telemetry = setup("gateway", settings)
@@ -64,6 +71,30 @@ async def _migrate(phase: str) -> None:
         case _:
             applied = await migrate(settings.migrate_dsn, schema="chat", package="citewire_gateway")
     _say("\n".join(applied) if applied else "nothing to do")
+
+
+async def _rotate() -> int:
+    """Wraps all tenants' sealed providers again under the newest master key."""
+    configure_logging("gateway", level="INFO", log_format="console")
+    settings = load_settings(RotateSettings)
+    async with AsyncExitStack() as stack:
+        pool = await open_pool(settings.dsn, max_size=1, name="citewire-rotate")
+        stack.push_async_callback(pool.close)
+        embedding, generating = open_channel(settings.embedder_target), open_channel(settings.generator_target)
+        for channel in (embedding, generating):
+            stack.push_async_callback(channel.close, None)
+        try:
+            done = await rotate(ProviderStore(pool), GrpcSealer(embedding, generating, seconds=_REWRAP_SECONDS))
+        except CitewireError as exc:
+            sys.stderr.write(f"{exc.message}\n")
+            return EXIT_FAILED
+    _say(
+        f"{done.wrapped} wrapped again, {done.current} already under the newest master key, {done.gone} deleted "
+        f"meanwhile, {done.failed} failed"
+    )
+    if done.failed:
+        sys.stderr.write("Keep the older master keys until this has run without a failure.\n")
+    return EXIT_FAILED if done.failed else 0
 
 
 async def _keys(options: argparse.Namespace) -> int:
@@ -157,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("serve", help="serve HTTP until a signal (the default)")
     migrating = commands.add_parser("migrate", help="bring the schema chat up to date")
     migrating.add_argument("--phase", choices=("pre", "post", "all"), default="all", help="which migrations")
+    commands.add_parser("rotate", help="wrap tenants' sealed providers again under the newest master key")
     keys = commands.add_parser("keys", help="create, list and revoke API keys")
     actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)
     creating = actions.add_parser("create", help="make a key and print it, this once; org and user are made if new")

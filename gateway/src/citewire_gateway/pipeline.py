@@ -106,7 +106,7 @@ class ChatPipeline:
                 return Retrieved((), None, 0)
             scope = replace(scope, document_ids=None)
         query = Query(ask.question, scope, profile.mode, ask.top_k, ask.min_score)
-        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy)
+        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy, ask.own)
         record.embedding_tokens = found.embedding_tokens
         if found.vector is not None:
             record.embedding_model = found.vector.space.model
@@ -128,7 +128,7 @@ class ChatPipeline:
     async def _generated(self, ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> AsyncGenerator[Event, None]:
         """The generator's answer, and questions to ask instead if it found none."""
         query = GenerateQuery(ask.question, hits, ask.profile.answer, model=ask.model)
-        async with aclosing(self._generator.generate(query)) as stream:
+        async with aclosing(self._generator.generate(query, ask.own)) as stream:
             # The question is written down while the model starts; both must have worked before an answer is shown.
             starting = asyncio.ensure_future(_first(stream))
             try:
@@ -166,7 +166,7 @@ class ChatPipeline:
         events: list[Event] = []
         try:
             found = await self._generator.suggest_questions(
-                ask.question, hits, wanted.wanted, ask.profile.answer.answer_language
+                ask.question, hits, wanted.wanted, ask.profile.answer.answer_language, ask.own
             )
         except CitewireError as exc:
             # The answer itself is complete: it isn't taken back because an offer to go on could not be made.

@@ -17,17 +17,25 @@ from citewire_gateway.domain import (
     Suggestions,
     Vector,
 )
+from citewire_gateway.own_providers.model import Chosen, ProviderRef, ProviderSpec, Sealed
 
 
 class Embedder(ABC):
     """Text to vectors. All methods raise `CitewireError`."""
 
     @abstractmethod
-    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
-        """Embeds a question in `space`, or in the default model's. What passes the model's window is left out."""
+    async def embed_question(
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+    ) -> Vector:
+        """Embeds a question in `space`, or in the default model's. What passes the model's window is left out.
+
+        With `provider` the tenant's own embeds it, in its own space.
+        """
 
     @abstractmethod
-    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+    async def rerank(
+        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+    ) -> Sequence[RerankScore]:
         """Scores texts by their relevance to the question, best first."""
 
 
@@ -56,9 +64,27 @@ class Generator(ABC):
     """Writes answers. All methods raise `CitewireError`."""
 
     @abstractmethod
-    def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+    def generate(self, query: GenerateQuery, own: Chosen) -> AsyncGenerator[GenerateEvent, None]:
         """Streams an answer: `Started` first, `Completed` last, or it raises. Closing it stops the model."""
 
     @abstractmethod
-    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+    async def suggest_questions(
+        self, question: str, passages: Sequence[Hit], count: int, language: str, own: Chosen
+    ) -> Suggestions:
         """Suggests questions that the passages answer."""
+
+
+class Sealer(ABC):
+    """Seals tenants' providers: the one that will make the calls does. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    async def seal(self, spec: ProviderSpec) -> Sealed:
+        """Tries a provider out, unless told not to, and seals its key and address.
+
+        Raises:
+            InvalidArgument: A field is wrong, or the address may not be connected to (`PROVIDER_ADDRESS`).
+        """
+
+    @abstractmethod
+    async def rewrap(self, ref: ProviderRef) -> ProviderRef | None:
+        """Seals the same under the newest master key; None if it already was."""

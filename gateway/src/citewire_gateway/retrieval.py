@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from citewire_gateway.domain import Hit, Plan, Scope, SearchMode, SearchQuery, Space, Strategy, Vector
+from citewire_gateway.own_providers.model import Chosen
 from citewire_gateway.ports import Embedder, Retriever
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unavailable
 from citewire_kit.telemetry import get_logger
@@ -38,35 +39,38 @@ class Retrieved:
     plan: Plan | None = None
 
 
-async def plan_and_search(embedder: Embedder, retriever: Retriever, query: Query, strategy: Strategy) -> Retrieved:
+async def plan_and_search(
+    embedder: Embedder, retriever: Retriever, query: Query, strategy: Strategy, own: Chosen
+) -> Retrieved:
     """Plans and embeds at the same time, then searches.
 
-    The question is embedded with the default model. If the organisation's live space is another one, it is embedded
-    once more, in that one.
+    The question is embedded with the tenant's own provider, or else with the default model. If the organisation's live
+    space is another one, it is embedded once more, in that one.
     """
-    plan, vector = await both(retriever.plan(query.scope, strategy), embedder.embed_question(query.question))
+    embedding = embedder.embed_question(query.question, provider=own.embedding)
+    plan, vector = await both(retriever.plan(query.scope, strategy), embedding)
     tokens = vector.tokens
     if plan.space is not None and plan.space != vector.space:
-        vector = await _embed_in(embedder, query.question, plan.space)
+        vector = await _embed_in(embedder, query.question, plan.space, own)
         tokens += vector.tokens
-    found = await _search(embedder, retriever, query, vector)
+    found = await _search(embedder, retriever, query, vector, own)
     return Retrieved(found.hits, found.vector, tokens + found.embedding_tokens, plan)
 
 
-async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Query) -> Retrieved:
+async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Query, own: Chosen) -> Retrieved:
     """Embeds, unless the mode needs no vector, and searches."""
     if query.mode is SearchMode.LEXICAL:
         return Retrieved(tuple(await retriever.search(_search_query(query, None))), None, 0)
-    vector = await embedder.embed_question(query.question)
-    found = await _search(embedder, retriever, query, vector)
+    vector = await embedder.embed_question(query.question, provider=own.embedding)
+    found = await _search(embedder, retriever, query, vector, own)
     return Retrieved(found.hits, found.vector, vector.tokens + found.embedding_tokens)
 
 
-async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int) -> tuple[Hit, ...]:
+async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int, own: Chosen) -> tuple[Hit, ...]:
     """Puts hits into the order of a rerank model, and keeps the best `top_n`."""
     if not hits:
         return ()
-    scores = await embedder.rerank(question, [hit.chunk.text for hit in hits], top_n)
+    scores = await embedder.rerank(question, [hit.chunk.text for hit in hits], top_n, own.rerank)
     return tuple(
         Hit(hit.chunk, hit.score, hit.similarity, hit.lexical_score, score.score, hit.recent)
         for score in scores
@@ -87,7 +91,7 @@ async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
     return one, two
 
 
-async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector: Vector) -> Retrieved:
+async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector: Vector, own: Chosen) -> Retrieved:
     """Searches; `embedding_tokens` of the result is only what this step added."""
     try:
         return Retrieved(tuple(await retriever.search(_search_query(query, vector))), vector, 0)
@@ -100,11 +104,14 @@ async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector
         if current == vector.space:
             raise
         # The live space changed between planning and searching, or the caller skipped planning.
-        again = await _embed_in(embedder, query.question, current)
+        again = await _embed_in(embedder, query.question, current, own)
         return Retrieved(tuple(await retriever.search(_search_query(query, again))), again, again.tokens)
 
 
-async def _embed_in(embedder: Embedder, question: str, space: Space) -> Vector:
+async def _embed_in(embedder: Embedder, question: str, space: Space, own: Chosen) -> Vector:
+    """Embeds with the operator's model of a space: the tenant's own provider, if there is one, has another."""
+    if own.only_own:
+        raise _not_served(space)
     try:
         vector = await embedder.embed_question(question, space)
     except NotFound as exc:

@@ -8,6 +8,8 @@ from citewire_gateway.grpc_clients.corpus import CorpusClient
 from citewire_gateway.health import Health
 from citewire_gateway.idempotency import IdempotencyStore
 from citewire_gateway.identity.authenticator import Authenticator
+from citewire_gateway.own_providers.keeping import OwnProviders
+from citewire_gateway.own_providers.resolve import ProviderResolver
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.ports import Embedder, Retriever
 from citewire_gateway.settings import GatewaySettings
@@ -23,6 +25,8 @@ class Services:
     authenticator: Authenticator
     chats: ChatStore
     idempotency: IdempotencyStore
+    providers: ProviderResolver
+    own_providers: OwnProviders
     pipeline: ChatPipeline
     embedder: Embedder
     retriever: Retriever

@@ -3,6 +3,7 @@
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
+from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.profiles import PROFILES
 from citewire_kit.settings import ProcessSettings, settings_config
 
@@ -78,6 +79,12 @@ class GatewaySettings(ProcessSettings):
     suggest_seconds: float = Field(default=10.0, gt=0)
     """Longest `SuggestQuestions`."""
 
+    provider_test_seconds: float = Field(default=25.0, gt=0)
+    """Longest that saving a tenant's own provider may take, its test call included."""
+
+    offered_providers: str = Field(default="chat,embedding,rerank")
+    """Types of the operator's providers that tenants may use, divided by commas; `none` lets each bring its own."""
+
     hold_seconds: float = Field(default=5.0, ge=0)
     """Seconds for which a stream's status line may be held back: until then a failure is still an HTTP error."""
 
@@ -93,12 +100,45 @@ class GatewaySettings(ProcessSettings):
     idempotency_hours: float = Field(default=24.0, gt=0)
     """How long an answer is kept for its Idempotency-Key."""
 
+    @field_validator("offered_providers")
+    @classmethod
+    def _are_types(cls, value: str) -> str:
+        _types_in(value)
+        return value
+
+    def offered_types(self) -> frozenset[ProviderType]:
+        """Returns the types of the operator's providers that tenants may use."""
+        return _types_in(self.offered_providers)
+
     @field_validator("default_profile")
     @classmethod
     def _is_a_profile(cls, name: str) -> str:
         if name not in PROFILES:
             raise ValueError(f"there is no such profile; there are: {', '.join(PROFILES)}")
         return name
+
+
+def _types_in(value: str) -> frozenset[ProviderType]:
+    names = [] if value.strip() == "none" else [name.strip() for name in value.split(",")]
+    unknown = [name for name in names if name not in set(ProviderType)]
+    if unknown:
+        raise ValueError(f"there is no such type of provider; there are: {', '.join(ProviderType)}")
+    return frozenset(ProviderType(name) for name in names)
+
+
+class RotateSettings(BaseSettings):
+    """What `rotate` can be told."""
+
+    model_config = settings_config(PREFIX)
+
+    dsn: str
+    """Connection string of the application role `citewire_chat`."""
+
+    embedder_target: str = "127.0.0.1:50051"
+    """gRPC target of the embedder, which has the newest master key already."""
+
+    generator_target: str = "127.0.0.1:50053"
+    """gRPC target of the generator, which has it too."""
 
 
 class DatabaseSettings(BaseSettings):

@@ -31,6 +31,7 @@ from citewire_gateway.domain import (
     Vector,
 )
 from citewire_gateway.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
+from citewire_gateway.own_providers.model import Chosen, ProviderRef
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.ports import Embedder, Generator, Retriever
 from citewire_gateway.profiles import DOCUMENTS, SIMPLE, Profile
@@ -48,13 +49,17 @@ class FakeEmbedder(Embedder):
         self.log = log
         self.go_on: asyncio.Event | None = None
 
-    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
+    async def embed_question(
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+    ) -> Vector:
         self.log.append("embed")
         if self.go_on is not None:
             await self.go_on.wait()
         return Vector(b"", space or SPACE, 9, 9, False)
 
-    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+    async def rerank(
+        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+    ) -> Sequence[RerankScore]:
         raise NotImplementedError
 
 
@@ -89,7 +94,7 @@ class FakeGenerator(Generator):
             Completed(TokenUsage(1, 2), "stop"),
         ]
 
-    async def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+    async def generate(self, query: GenerateQuery, own: Chosen) -> AsyncGenerator[GenerateEvent, None]:
         self.log.append("generate")
         try:
             for event in self.events:
@@ -97,7 +102,9 @@ class FakeGenerator(Generator):
         finally:
             self.log.append("generator closed")
 
-    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+    async def suggest_questions(
+        self, question: str, passages: Sequence[Hit], count: int, language: str, own: Chosen
+    ) -> Suggestions:
         raise NotImplementedError
 
 

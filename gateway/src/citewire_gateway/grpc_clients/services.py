@@ -26,6 +26,8 @@ from citewire_gateway.domain import (
     Vector,
 )
 from citewire_gateway.grpc_clients import converters
+from citewire_gateway.grpc_clients.sealers import fallback_message, ref_message
+from citewire_gateway.own_providers.model import Chosen, ProviderRef
 from citewire_gateway.ports import Embedder, Generator, Retriever
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
@@ -51,13 +53,17 @@ class GrpcEmbedder(Embedder):
         self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
         self._timeouts = timeouts
 
-    async def embed_question(self, question: str, space: Space | None = None) -> Vector:
+    async def embed_question(
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+    ) -> Vector:
         """See `Embedder.embed_question`."""
         request = embedder_pb2.EmbedRequest(
             inputs=[question], purpose=embedder_pb2.PURPOSE_QUERY, overflow=embedder_pb2.OVERFLOW_TRUNCATE
         )
         if space is not None:
             request.model, request.dimensions = space.model, space.dimensions
+        if provider is not None:
+            request.provider.CopyFrom(ref_message(provider))
         response = await client.unary(self._stub.Embed, request, timeout=self._timeouts.embed)
         return Vector(
             data=response.vectors,
@@ -67,9 +73,13 @@ class GrpcEmbedder(Embedder):
             truncated=bool(response.truncated),
         )
 
-    async def rerank(self, question: str, texts: Sequence[str], top_n: int) -> Sequence[RerankScore]:
+    async def rerank(
+        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+    ) -> Sequence[RerankScore]:
         """See `Embedder.rerank`."""
         request = embedder_pb2.RerankRequest(query=question, documents=texts, top_n=top_n)
+        if provider is not None:
+            request.provider.CopyFrom(ref_message(provider))
         response = await client.unary(self._stub.Rerank, request, timeout=self._timeouts.rerank)
         return [RerankScore(result.index, result.score) for result in response.results]
 
@@ -108,9 +118,12 @@ class GrpcGenerator(Generator):
         self._streams = generator_pb2_grpc.GeneratorServiceStub(streams)
         self._timeouts = timeouts
 
-    async def generate(self, query: GenerateQuery) -> AsyncGenerator[GenerateEvent, None]:
+    async def generate(self, query: GenerateQuery, own: Chosen) -> AsyncGenerator[GenerateEvent, None]:
         """See `Generator.generate`."""
         request = converters.generate_message(query)
+        if own.chat is not None:
+            request.provider.CopyFrom(ref_message(own.chat))
+        request.fallbacks.extend(fallback_message(one) for one in own.fallbacks)
         stream = client.stream(self._streams.Generate, request, timeout=self._timeouts.chat)
         completed = False
         async with aclosing(stream) as messages:
@@ -128,10 +141,14 @@ class GrpcGenerator(Generator):
         if not completed:
             raise Unavailable("the answer broke off before its end", reason="PROVIDER_STREAM_BROKEN", retry_after=1.0)
 
-    async def suggest_questions(self, question: str, passages: Sequence[Hit], count: int, language: str) -> Suggestions:
+    async def suggest_questions(
+        self, question: str, passages: Sequence[Hit], count: int, language: str, own: Chosen
+    ) -> Suggestions:
         """See `Generator.suggest_questions`."""
         request = generator_pb2.SuggestQuestionsRequest(
             question=question, passages=converters.passage_messages(passages), count=count, language=language
         )
+        if own.chat is not None:
+            request.provider.CopyFrom(ref_message(own.chat))
         response = await client.unary(self._stub.SuggestQuestions, request, timeout=self._timeouts.suggest)
         return Suggestions(tuple(response.questions), converters.usage_of(response.usage))

@@ -1,6 +1,7 @@
 """`POST /v1/chat`, the simple API under `/api/chat`, and the list of profiles."""
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Response
@@ -15,6 +16,7 @@ from citewire_gateway.domain import Message, Scope
 from citewire_gateway.events import PRELIMINARY, Event, EventType
 from citewire_gateway.filters import parse_filter
 from citewire_gateway.idempotency import Claim, Kept, hash_json
+from citewire_gateway.own_providers.resolve import CHAT_NEEDS
 from citewire_gateway.profiles import PROFILES, SIMPLE, Profile, describe, find_profile
 from citewire_gateway.replay import kept, replay
 from citewire_gateway.services import Services
@@ -85,6 +87,7 @@ async def _respond(
     services: Services, ask: Ask, dialect: StreamDialect | AnswerDialect, key: str | None, body: dict[str, Any]
 ) -> Response:
     """Runs the chat into its dialect; with a key, at most once."""
+    ask = replace(ask, own=await services.providers.choose(ask.tenant, CHAT_NEEDS))
     held: Claim | Kept | None = None
     if key is not None:
         held = await services.idempotency.claim(

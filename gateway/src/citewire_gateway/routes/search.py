@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.domain import MAX_ID, Scope, SearchMode
 from citewire_gateway.filters import parse_filter
+from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.retrieval import Query, embed_and_search, rerank
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
@@ -23,7 +24,7 @@ _RERANKED = 40
 
 @router.post("/v1/search", summary="Search chunks or documents", **search_docs())
 async def search(
-    _tenant: TenantDep,
+    tenant: TenantDep,
     services: ServicesDep,
     body: Annotated[SearchBody, Depends(json_body(SearchBody))],
 ) -> Response:
@@ -48,10 +49,11 @@ async def search(
         min_score=body.min_score,
         by_document=body.group_by == "document",
     )
-    retrieved = await embed_and_search(services.embedder, services.retriever, query)
+    own = await services.providers.choose(tenant, _needed(body))
+    retrieved = await embed_and_search(services.embedder, services.retriever, query, own)
     hits = retrieved.hits
     if body.rerank:
-        hits = await rerank(services.embedder, body.query, hits, body.top_k)
+        hits = await rerank(services.embedder, body.query, hits, body.top_k, own)
     usage = {"embedding_tokens": retrieved.embedding_tokens}
     return JSONResponse({"results": [hit_json(hit) for hit in hits], "mode": body.mode, "usage": usage})
 
@@ -63,3 +65,8 @@ async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) ->
     if not 1 <= number <= MAX_ID:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
     return JSONResponse(chunk_json((await services.retriever.get_chunks([number]))[0]))
+
+
+def _needed(body: SearchBody) -> set[ProviderType]:
+    needed = set[ProviderType]() if body.mode == "lexical" else {ProviderType.EMBEDDING}
+    return needed | {ProviderType.RERANK} if body.rerank else needed

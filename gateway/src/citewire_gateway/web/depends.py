@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from citewire_gateway.services import Services
 from citewire_gateway.web.bodies import invalid
+from citewire_kit.errors import PermissionDenied
 from citewire_kit.tenant import Tenant, use_tenant
 
 _MAX_KEY = 255
@@ -39,6 +40,16 @@ async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerato
 
 
 TenantDep = Annotated[Tenant, Depends(authenticate)]
+
+
+def require_admin(tenant: Tenant) -> None:
+    """Refuses who isn't an owner or admin of the organisation.
+
+    Raises:
+        PermissionDenied: Reason `PERMISSION_DENIED`.
+    """
+    if not {"owner", "admin"} & set(tenant.roles):
+        raise PermissionDenied("only owners and admins of the organisation may do this", reason="PERMISSION_DENIED")
 
 
 async def idempotency_key(request: Request) -> str | None:

@@ -13,12 +13,14 @@ TAGS = [
     {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
     {"name": "conversations", "description": "What was asked and answered, each user's own."},
+    {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
     {"name": "system", "description": "Health."},
 ]
 
 PROBLEM_TITLES = {
-    400: "The body can't be read (reason `INVALID_JSON`).",
+    400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
     401: "An API key is missing, unknown or revoked.",
+    403: "The caller's role doesn't allow it.",
     404: "Something that the request names doesn't exist in the caller's scope.",
     409: "It conflicts with the present state.",
     413: "The body is larger than the limit.",
@@ -27,6 +29,17 @@ PROBLEM_TITLES = {
     503: "A part is unavailable or full; `Retry-After` says when to try again.",
 }
 
+PROVIDER: Docs = {
+    "type": "chat",
+    "scope": "user",
+    "provider": "openai",
+    "model": "gpt-4.1-mini",
+    "has_key": True,
+    "has_api_base": False,
+    "test": {"tried": True, "ok": True, "text": "The provider answered.", "status": 200},
+    "fallbacks": [{"model": "extractive"}],
+    "updated_at": "2026-01-01T12:00:00Z",
+}
 CITATION: Docs = {
     "index": 1,
     "chunk_id": 1042,

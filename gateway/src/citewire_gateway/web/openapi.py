@@ -14,6 +14,8 @@ from citewire_gateway.web.schemas import (
     ConversationPatch,
     DocumentBody,
     DocumentPatch,
+    ProviderBody,
+    ProviderRulesBody,
     SearchBody,
     SimpleRequest,
 )
@@ -29,6 +31,8 @@ _BODIES: tuple[type[BaseModel], ...] = (
     DocumentPatch,
     CollectionBody,
     ConversationPatch,
+    ProviderBody,
+    ProviderRulesBody,
 )
 _OPEN_PATHS = frozenset({"/livez", "/readyz"})
 _KEY_PARAMETER: Docs = {
@@ -199,6 +203,34 @@ def rename_docs() -> Docs:
 def profiles_docs() -> Docs:
     """The list of profiles."""
     return json_docs("The profiles that a chat may name.", examples.PROFILES)
+
+
+def providers_docs() -> Docs:
+    """The list of own providers."""
+    return json_docs("The caller's and the organisation's.", {"require_own": False, "providers": [examples.PROVIDER]})
+
+
+def rules_docs() -> Docs:
+    """`PATCH /v1/providers`."""
+    return _docs(
+        {"description": "What counts from now on.", **_json({"require_own": True})}, body=ProviderRulesBody, more=(403,)
+    )
+
+
+def provider_docs() -> Docs:
+    """One own provider."""
+    return json_docs("The provider, without key and address.", examples.PROVIDER, missing=True)
+
+
+def provider_body_docs() -> Docs:
+    """`PUT /v1/providers/{type}`."""
+    return _docs(
+        {"description": "Saved; `test` says what the provider said.", **_json(examples.PROVIDER)},
+        body=ProviderBody,
+        conflicts=True,
+        unavailable=True,
+        more=(403,),
+    )
 
 
 def deleted_docs() -> Docs:

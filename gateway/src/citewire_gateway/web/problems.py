@@ -41,6 +41,7 @@ _TITLES: Mapping[int, str] = {
 def problem_json(error: CitewireError) -> dict[str, Any]:
     """Returns an error as the members of a problem document."""
     status = http_status(error)
+    missing = {"types": error.metadata["types"].split(",")} if error.reason == "PROVIDER_MISSING" else {}
     return {
         "type": TYPE_BASE + error.reason.lower().replace("_", "-"),
         "title": _TITLES.get(status, HTTPStatus(status).phrase),
@@ -48,6 +49,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
         "detail": error.message,
         "reason": error.reason,
         "errors": [{"field": one.field, "message": one.message} for one in error.violations],
+        **missing,
         "request_id": current_request_id(),
     }
 

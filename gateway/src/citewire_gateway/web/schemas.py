@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StrictInt, StrictStr, model_validator
 
 from citewire_gateway.domain import MAX_ID
 
@@ -124,3 +124,47 @@ class ConversationPatch(Strict):
     """A conversation's new title."""
 
     title: Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+
+ProviderName = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+ModelName = Annotated[StrictStr, Field(max_length=200)]
+ApiBase = Annotated[StrictStr, Field(max_length=2048)]
+ApiKey = Annotated[SecretStr, Field(max_length=4096)]
+
+_MODEL = Field(default=None, description="The model; absent means the provider's default, where it has one.")
+_API_BASE = Field(default=None, description="Base URL; it is normalised to end in `/v1`. Write-only.")
+_API_KEY = Field(default=None, description="Write-only: it is sealed at once and never comes back.")
+
+
+class FallbackBody(Strict):
+    """Who takes over before the first token: an own provider, or with `model` alone a model of this server's."""
+
+    provider: ProviderName | None = None
+    model: ModelName | None = _MODEL
+    api_base: ApiBase | None = _API_BASE
+    api_key: ApiKey | None = _API_KEY
+
+
+class ProviderBody(Strict):
+    """A tenant's own provider; what was saved before is replaced, its key included."""
+
+    provider: ProviderName = Field(
+        description="chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, "
+        "`openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
+    )
+    model: ModelName | None = _MODEL
+    api_base: ApiBase | None = _API_BASE
+    api_key: ApiKey | None = _API_KEY
+    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="Length of an embedding model's vectors, where it can be chosen."
+    )
+    fallbacks: Annotated[list[FallbackBody], Field(max_length=4)] = Field(
+        default_factory=list[FallbackBody], description="Who takes over, in this order; of chat providers only."
+    )
+    test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
+
+
+class ProviderRulesBody(Strict):
+    """What an organisation demands of providers."""
+
+    require_own: StrictBool = Field(description="Whether the operator's providers may not be used.")
