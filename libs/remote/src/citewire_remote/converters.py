@@ -45,6 +45,20 @@ def to_sealed(v: Violations, ref: pb.ProviderRef, at: str, types: Collection[Pro
     )
 
 
+def to_ref(ref: pb.ProviderRef, types: Collection[ProviderType]) -> SealedProvider:
+    """Reads the ProviderRef of a RewrapProviderRequest.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    v = Violations()
+    sealed = to_sealed(v, ref, "ref", types)
+    v.raise_if_any()
+    if sealed is None:
+        raise RuntimeError("a ProviderRef that can't be read has violations")
+    return sealed
+
+
 def to_spec(spec: pb.SealProviderSpec, types: Collection[ProviderType]) -> ProviderSpec:
     """Reads a SealProviderSpec whose type must be one of `types`.
 
