@@ -5,15 +5,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import httpx
 import pytest
 
 from citewire_cli.errors import CliError
 from citewire_cli.stack.layout import SOCKET_NAME, FolderLock, Layout, socket_folder
+from citewire_cli.stack.plan import Plan
+from citewire_cli.stack.ports import PORTS
+from citewire_cli.stack.postgres import Postgres
+from citewire_remote.sealing import Keyring
 
 ME = {os.getuid()}
 
@@ -119,3 +126,28 @@ def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
             socket_folder(layout, {os.getuid() + 1})
     finally:
         fallback.rmdir()
+
+
+def test_the_master_key_is_made_once_and_is_ours_alone(layout: Layout) -> None:
+    layout.make_master_key()
+    made = layout.master_keys.read_text()
+    assert Keyring.parse(made).ids
+    assert stat.S_IMODE(layout.master_keys.stat().st_mode) == 0o600
+    layout.make_master_key()
+    assert layout.master_keys.read_text() == made
+    assert sorted(path.name for path in layout.data_dir.glob("master-keys*")) == ["master-keys"]
+
+
+async def test_only_the_processes_that_call_providers_learn_the_master_keys(layout: Layout) -> None:
+    environ = {"CITEWIRE_MASTER_KEYS": "", "PATH": ""}
+    ports = {spec.variable: 1 for spec in PORTS}
+    postgres = Postgres(layout, Path("/bin"), layout.data_dir, None, search_anywhere=False)
+    async with httpx.AsyncClient() as http:
+        plan = Plan(postgres, ports, environ, http, layout.master_keys)
+        for name in ("embedder", "generator"):
+            assert plan.service(name).environ["CITEWIRE_MASTER_KEYS_FILE"] == str(layout.master_keys)
+        for name in ("gateway", "retriever", "worker"):
+            assert not any("MASTER" in key for key in plan.service(name).environ)
+        own = replace(plan, environ={"CITEWIRE_MASTER_KEYS": "k1:…"})
+        assert "CITEWIRE_MASTER_KEYS_FILE" not in own.service("embedder").environ
+        assert "CITEWIRE_MASTER_KEYS" not in own.service("gateway").environ

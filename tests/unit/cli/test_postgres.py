@@ -43,7 +43,9 @@ class Cluster:
 
     async def start(self) -> Postgres:
         postgres = embedded.locate(self.layout)
-        plan = Plan(postgres, {spec.variable: 1 for spec in PORTS}, dict(os.environ), self._http)
+        plan = Plan(
+            postgres, {spec.variable: 1 for spec in PORTS}, dict(os.environ), self._http, self.layout.master_keys
+        )
         if not postgres.exists():
             await self.supervisor.run_once(plan.initdb(), what="initdb failed")
             postgres.finish_initdb()

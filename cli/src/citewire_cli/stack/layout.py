@@ -1,9 +1,12 @@
 """The folder of a local stack: where things lie in it, its lock, and the file that says what runs."""
 
+import base64
+import datetime
 import fcntl
 import hashlib
 import json
 import os
+import secrets
 import socket
 import stat
 import tempfile
@@ -45,6 +48,31 @@ class Layout:
     def lock_file(self) -> Path:
         """Held by the `up` of this folder."""
         return self.data_dir / "up.lock"
+
+    @property
+    def master_keys(self) -> Path:
+        """What seals the keys of providers that users bring; without it they can't be opened again."""
+        return self.data_dir / "master-keys"
+
+    def make_master_key(self) -> None:
+        """Makes the file of master keys if there is none; raises CliError if that isn't possible.
+
+        A new key is put before the old ones by hand, and `python -m citewire_gateway rotate` wraps again.
+        """
+        if self.master_keys.exists():
+            return
+        key = base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+        today = datetime.datetime.now(datetime.UTC).date()
+        try:
+            # Born whole and ours alone: a crash leaves no half of a key, and no other user ever reads one.
+            descriptor, temporary = tempfile.mkstemp(dir=self.data_dir, prefix="master-keys-")
+            with os.fdopen(descriptor, "w") as file:
+                file.write(f"{today}:{key}\n")
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(self.master_keys)
+        except OSError as error:
+            raise CliError("The master key cannot be made", f"{self.master_keys}: {error.strerror}.") from None
 
     def create(self) -> None:
         """Makes the folders; raises CliError if that isn't possible."""

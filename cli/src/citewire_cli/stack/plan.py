@@ -7,6 +7,7 @@ import sys
 from asyncio.subprocess import DEVNULL
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 
@@ -20,6 +21,10 @@ OWNER = "citewire_owner"
 STOP_ORDER = (("gateway",), ("worker", "retriever", "generator", "embedder"), ("postgres",))
 """The gateway first, so that running answers still have everything they need; Postgres last."""
 
+SEALING = ("embedder", "generator")
+"""The processes that seal and open the keys of providers that users bring."""
+
+MASTER_KEYS = ("CITEWIRE_MASTER_KEYS", "CITEWIRE_MASTER_KEYS_FILE")
 HTTP_OK = 200
 
 Ready = Callable[[], Awaitable[bool]]
@@ -33,6 +38,7 @@ class Plan:
     ports: Mapping[str, int]
     environ: Mapping[str, str]
     http: httpx.AsyncClient
+    master_keys: Path
 
     @property
     def url(self) -> str:
@@ -126,7 +132,16 @@ class Plan:
             if spec.process == name
         }
         command = (sys.executable, "-m", package, *arguments)
-        return ChildSpec(name, command, self.child_environ(), ready, attributes=attributes)
+        return ChildSpec(name, command, self._with_keys(name), ready, attributes=attributes)
+
+    def _with_keys(self, name: str) -> dict[str, str]:
+        """The environment of one process: only those that call providers learn the master keys."""
+        environ = self.child_environ()
+        if name not in SEALING:
+            return {key: value for key, value in environ.items() if key not in MASTER_KEYS}
+        if not any(environ.get(key) for key in MASTER_KEYS):
+            environ["CITEWIRE_MASTER_KEYS_FILE"] = str(self.master_keys)
+        return environ
 
     def _postgres_environ(self) -> dict[str, str]:
         """Nothing of the user's own Postgres settings (PGHOST, PGOPTIONS…) may reach ours."""

@@ -61,9 +61,10 @@ async def up(options: UpOptions, reporter: Reporter) -> ExitCode:
     layout = Layout(data_dir_from(options.environ))
     layout.create()
     with FolderLock(layout):
+        layout.make_master_key()
         ports = choose_ports(options.environ, gateway_port=options.port)
         async with httpx.AsyncClient(trust_env=False, timeout=5.0) as http:
-            plan = Plan(embedded.locate(layout), ports, options.environ, http)
+            plan = Plan(embedded.locate(layout), ports, options.environ, http, layout.master_keys)
             return await _Run(plan, layout, options, reporter).run()
 
 
