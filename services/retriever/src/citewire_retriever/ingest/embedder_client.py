@@ -11,7 +11,7 @@ from citewire.embedder.v1 import embedder_pb2_grpc
 
 from citewire_kit import client
 from citewire_kit.errors import DataLoss, FailedPrecondition
-from citewire_retriever.ingest.ports import Embedder, ModelWindow, Vectors
+from citewire_retriever.ingest.ports import Embedder, ModelWindow, OwnEmbedding, Vectors
 from citewire_retriever.model import Space
 
 MAX_INPUTS = 256
@@ -34,24 +34,27 @@ class GrpcEmbedder(Embedder):
         self._batch_seconds = batch_seconds
         client.init_client([_SERVICE])
 
-    async def window(self, model: str) -> ModelWindow:  # noqa: D102 - see the base
-        request = pb.CountTokensRequest(inputs=[""], model=model)
+    async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:  # noqa: D102 - see the base
+        request = pb.CountTokensRequest(inputs=[""], model=model, provider=_ref(own))
         response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
-        return ModelWindow(_space(response.space), response.max_input_tokens - response.special_tokens)
+        return ModelWindow(_space(response.space), response.max_input_tokens - response.special_tokens, own)
 
-    async def count(self, model: str, texts: Sequence[str]) -> list[int]:  # noqa: D102 - see the base
+    async def count(self, window: ModelWindow, texts: Sequence[str]) -> list[int]:  # noqa: D102 - see the base
         counts: list[int] = []
         for batch in batches(texts, most=MAX_INPUTS):
-            request = pb.CountTokensRequest(inputs=batch, model=model)
+            request = pb.CountTokensRequest(inputs=batch, model=_model(window), provider=_ref(window.own))
             response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
             if len(response.counts) != len(batch):
                 raise DataLoss("the embedder counted other texts than it was sent", reason="INTERNAL")
             counts += response.counts
         return counts
 
-    async def embed(self, space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:  # noqa: D102 - see the base
+    async def embed(  # noqa: D102 - see the base
+        self, window: ModelWindow, batches: Sequence[Sequence[str]]
+    ) -> AsyncGenerator[Vectors]:
+        space = window.space
         calling = client.bidi(
-            self._stub.EmbedStream, _requests(space, batches), timeout=self._batch_seconds * len(batches)
+            self._stub.EmbedStream, _requests(window, batches), timeout=self._batch_seconds * len(batches)
         )
         answered = 0
         async with aclosing(calling) as responses:
@@ -78,10 +81,30 @@ def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> 
     return groups
 
 
-async def _requests(space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[pb.EmbedStreamRequest]:
+async def _requests(window: ModelWindow, batches: Sequence[Sequence[str]]) -> AsyncGenerator[pb.EmbedStreamRequest]:
+    model, provider = _model(window), _ref(window.own)
     for number, texts in enumerate(batches):
-        batch = pb.EmbedRequest(inputs=texts, purpose=pb.PURPOSE_DOCUMENT, model=space.model)
+        batch = pb.EmbedRequest(inputs=texts, purpose=pb.PURPOSE_DOCUMENT, model=model, provider=provider)
         yield pb.EmbedStreamRequest(batch_id=number, batch=batch)
+
+
+def _model(window: ModelWindow) -> str:
+    """A space's name is that of one of the embedder's own models; a tenant's provider names its model itself."""
+    return "" if window.own else window.space.model
+
+
+def _ref(own: OwnEmbedding | None) -> common_pb2.ProviderRef | None:
+    if own is None:
+        return None
+    return common_pb2.ProviderRef(
+        provider=own.provider,
+        model=own.model,
+        sealed_api_base=own.sealed_api_base,
+        sealed_key=own.sealed_key,
+        type=common_pb2.PROVIDER_TYPE_EMBEDDING,
+        user_id=own.user_id,
+        dimensions=own.dimensions,
+    )
 
 
 def _vectors(space: Space, response: pb.EmbedResponse, texts: int) -> Vectors:

@@ -24,6 +24,8 @@ class IngestCode(StrEnum):
     """More text, pages, rows or memory than the limits allow."""
     TIMEOUT = "TIMEOUT"
     """Reading took longer than the limit."""
+    PROVIDER = "PROVIDER"
+    """The embedding provider can't be used: none is configured where an own one is demanded, or it refused."""
     INTERNAL = "INTERNAL"
     """Every attempt failed for a reason of ours."""
 

@@ -14,6 +14,7 @@ from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import Chunk, embedding_input
 from citewire_retriever.ingest.document import ParsedDocument
+from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.ports import (
     Embedder,
     Job,
@@ -106,7 +107,13 @@ class Pipeline:
                     return await self._sandbox.parse(path, version.file_name, version.media_type)
 
     async def _window(self, version: VersionToIngest) -> ModelWindow:
-        """The model of the organisation's space, or the default one for its first document."""
+        """The model of the organisation's space; for its first document, the tenant's own or the default one."""
+        if version.own is not None:
+            window = await self._embedder.window("", version.own)
+            if version.space in (None, window.space):
+                return window
+        if version.only_own:
+            raise IngestError(IngestCode.PROVIDER, _no_provider(version))
         window = await self._embedder.window(version.space.model if version.space else "")
         if version.space is not None and window.space != version.space:
             raise FailedPrecondition(
@@ -116,7 +123,7 @@ class Pipeline:
 
     async def _chunk(self, document: ParsedDocument, title: str, window: ModelWindow) -> list[Chunk]:
         async def count(texts: Sequence[str]) -> list[int]:
-            return await self._embedder.count(window.space.model, texts)
+            return await self._embedder.count(window, texts)
 
         return await chunk(document, title, self._settings.rules(window.max_tokens), count)
 
@@ -132,13 +139,25 @@ class Pipeline:
         for start in range(0, len(batches), step):
             group = batches[start : start + step]
             texts = [[embedding_input(each.header, each.text) for each in batch] for batch in group]
-            async with aclosing(self._embedder.embed(window.space, texts)) as answers:
+            async with aclosing(self._embedder.embed(window, texts)) as answers:
                 done = 0
                 async for vectors in answers:
                     await self._store.stage(job, table, group[done], vectors, len(chunks))
                     metrics.CHUNKS.inc(len(group[done]))
                     done += 1
         return first
+
+
+def _no_provider(version: VersionToIngest) -> str:
+    if version.own is None or version.space is None:
+        return (
+            "Your organisation uses only its own providers, and no embedding provider is configured: set one, then "
+            "try again."
+        )
+    return (
+        f"Your organisation uses only its own providers, and its documents are embedded with {version.space.model}, "
+        "which the configured embedding provider doesn't offer."
+    )
 
 
 def _same_so_far(staged: list[StagedChunk], chunks: list[Chunk]) -> int | None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
@@ -51,6 +51,23 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnEmbedding:
+    """A tenant's own embedding provider: names in plain, key and address as ciphertext that only the embedder opens.
+
+    Attributes:
+        user_id: Whose; "" is the organisation's.
+        dimensions: Length of the vectors; 0 is the model's own.
+    """
+
+    provider: str
+    model: str
+    dimensions: int
+    user_id: str
+    sealed_api_base: bytes = field(default=b"", repr=False)
+    sealed_key: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class VersionToIngest:
     """What is known of a version before it is read.
 
@@ -62,6 +79,8 @@ class VersionToIngest:
         title: The document's title as it is now.
         title_given: Whether a person chose it; if not, the one found in the text takes its place.
         space: The organisation's live embedding space; None before its first document.
+        own: The uploader's own embedding provider, or else the organisation's; None: the operator's.
+        only_own: Whether the organisation demands its own.
     """
 
     file_name: str
@@ -71,6 +90,8 @@ class VersionToIngest:
     title: str
     title_given: bool
     space: Space | None
+    own: OwnEmbedding | None = None
+    only_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +161,12 @@ class ModelWindow:
     Attributes:
         space: What its vectors belong to.
         max_tokens: What it takes, special tokens excluded.
+        own: The tenant's own provider, if that is what embeds.
     """
 
     space: Space
     max_tokens: int
+    own: OwnEmbedding | None = None
 
 
 class JobStore(ABC):
@@ -243,15 +266,15 @@ class Embedder(ABC):
     """The embedding model, wherever it runs. Raises `citewire_kit.errors.CitewireError`."""
 
     @abstractmethod
-    async def window(self, model: str) -> ModelWindow:
-        """What a model takes; an empty name is the default model."""
+    async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:
+        """What a model takes, or a tenant's own provider; an empty name is the default model."""
 
     @abstractmethod
-    async def count(self, model: str, texts: Sequence[str]) -> list[int]:
+    async def count(self, window: ModelWindow, texts: Sequence[str]) -> list[int]:
         """Counts tokens, special ones excluded. Any number of texts."""
 
     @abstractmethod
-    def embed(self, space: Space, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:
+    def embed(self, window: ModelWindow, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:
         """Embeds batches of documents; yields the vectors of each, in order.
 
         Raises:

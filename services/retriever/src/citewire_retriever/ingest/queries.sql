@@ -85,6 +85,21 @@ LEFT JOIN corpus.org_spaces o ON o.org_id = v.org_id
 LEFT JOIN corpus.spaces s ON s.space_id = o.live_space_id
 WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = %(version)s
 
+-- name: has_embedding_providers
+-- Asked of the catalogue, which answers also where the gateway's schema is missing or closed.
+SELECT count(*) = 2
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'chat' AND c.relname IN ('embedding_providers', 'embedding_rules')
+
+-- name: own_embedding
+-- The uploader's own, or else the organisation's; one row also without either.
+SELECT coalesce((SELECT require_own FROM chat.embedding_rules WHERE org_id = %(org_id)s), false),
+       p.provider, p.model, p.dimensions, p.user_id, p.sealed_api_base, p.sealed_key
+FROM (SELECT) one
+LEFT JOIN chat.embedding_providers p ON p.org_id = %(org_id)s AND p.user_id IN ('', %(user_id)s)
+ORDER BY p.user_id DESC NULLS LAST
+LIMIT 1
+
 -- name: read_parts
 SELECT bytes FROM corpus.originals
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s

@@ -19,6 +19,7 @@ from citewire_retriever.ingest.ports import (
     JobKind,
     JobStore,
     LeaseLostError,
+    OwnEmbedding,
     Publication,
     Published,
     QueueState,
@@ -89,10 +90,24 @@ class PostgresJobStore(JobStore):
         async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
             cursor = await connection.execute(_SQL["version_to_ingest"], _key(job))
             row = await cursor.fetchone()
+            own, only_own = await self._own_embedding(connection, job)
         if row is None:
             raise LeaseLostError
         space = None if row[6] is None else Space(row[6], row[7], row[8])
-        return VersionToIngest(row[0], row[1], row[2], row[3], row[4], row[5], space)
+        return VersionToIngest(row[0], row[1], row[2], row[3], row[4], row[5], space, own, only_own)
+
+    async def _own_embedding(self, connection: Connection, job: Job) -> tuple[OwnEmbedding | None, bool]:
+        """Reads the tenant's own embedding provider, user first, and whether the organisation demands one.
+
+        The gateway's schema may not be there: then there are none.
+        """
+        there = await (await connection.execute(_SQL["has_embedding_providers"])).fetchone()
+        if there is None or not there[0]:
+            return None, False
+        row = await (await connection.execute(_SQL["own_embedding"], _key(job), binary=True)).fetchone()
+        if row is None or row[1] is None:
+            return None, bool(row and row[0])
+        return OwnEmbedding(row[1], row[2], row[3], row[4], row[5], row[6]), bool(row[0])
 
     async def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:  # noqa: D102 - see the base
         position = first = 0

@@ -193,7 +193,7 @@ class Worker:
         settings = self._settings
         given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
-            await self._fail(job, IngestError(IngestCode.INTERNAL, _GIVEN_UP))
+            await self._fail(job, _final(error))
             return
         doublings = min(job.attempt - 1, 30)
         delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)
@@ -265,6 +265,13 @@ def _as_tenant(job: Job) -> Generator[None]:
     """Makes the job's tenant and the upload's request id the current ones."""
     with use_tenant(job.tenant), use_request_id(job.trace_context.get(REQUEST_ID_KEY, "")):
         yield
+
+
+def _final(error: Exception) -> IngestError:
+    """What is said of a version that every attempt failed on: whose the reason is, and what a tenant can do."""
+    if isinstance(error, CitewireError) and error.reason.startswith("PROVIDER_"):
+        return IngestError(IngestCode.PROVIDER, f"{error.message[:1].upper()}{error.message[1:]}.")
+    return IngestError(IngestCode.INTERNAL, _GIVEN_UP)
 
 
 def _names(job: Job) -> dict[str, str | int]:

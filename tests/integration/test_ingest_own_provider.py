@@ -1,0 +1,195 @@
+"""The worker embeds with the tenant's own provider, which it reads through two views and can't open itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import grpc
+import numpy as np
+import psycopg
+import pytest
+from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
+
+from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import ProcessSettings
+from citewire_kit.tenant import Tenant, current_tenant
+from citewire_retriever.ingest.ports import VersionToIngest
+from ingest_world import ACME, OTHER, HasDsn, World, article, running_worker, worker_settings
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+OWN_SPACE = common_pb2.EmbeddingSpace(model="own-model", revision="own", dimensions=4)
+OPERATORS_SPACE = common_pb2.EmbeddingSpace(model="operators", revision="r1", dimensions=4)
+
+
+class Embedder(pb_grpc.EmbedderServiceServicer):
+    """Two models: the operator's, and whatever a tenant brings."""
+
+    def __init__(self) -> None:
+        self.counted: list[pb.CountTokensRequest] = []
+        self.embedded: list[tuple[Tenant, pb.EmbedRequest]] = []
+        self.error: CitewireError | None = None
+
+    async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:  # noqa: N802 # the name that gRPC gives it
+        self.counted.append(request)
+        own = request.HasField("provider")
+        return pb.CountTokensResponse(
+            counts=[len(text.split()) for text in request.inputs],
+            max_input_tokens=200,
+            space=OWN_SPACE if own else OPERATORS_SPACE,
+        )
+
+    async def EmbedStream(  # noqa: N802 # the name that gRPC gives it
+        self, request_iterator: AsyncIterator[pb.EmbedStreamRequest], context: Context
+    ) -> AsyncGenerator[pb.EmbedStreamResponse]:
+        async for request in request_iterator:
+            self.embedded.append((current_tenant(), request.batch))
+            if self.error is not None:
+                raise self.error
+            texts = len(request.batch.inputs)
+            batch = pb.EmbedResponse(
+                vectors=np.full((texts, 4), 0.5, "<f4").tobytes(),
+                space=OWN_SPACE if request.batch.HasField("provider") else OPERATORS_SPACE,
+                token_counts=[1] * texts,
+            )
+            yield pb.EmbedStreamResponse(batch_id=request.batch_id, batch=batch)
+
+
+def make_embedder() -> Embedder:
+    return Embedder()  # pyright: ignore[reportAbstractUsage] # the worker calls nothing else
+
+
+@asynccontextmanager
+async def serving(embedder: Embedder) -> AsyncGenerator[str]:
+    settings = ProcessSettings(port=0, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
+    server = GrpcServer(settings, service="embedder")
+    server.add(pb_grpc.add_EmbedderServiceServicer_to_server, embedder, "citewire.embedder.v1.EmbedderService")
+    port = await server.start()
+    server.set_serving(True)
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.drain_and_stop()
+
+
+@pytest.fixture
+async def world(database: HasDsn) -> AsyncIterator[World]:
+    async with World.open(database) as opened:
+        yield opened
+
+
+async def provide(world: World, org: str, user: str, model: str) -> None:
+    await world.owner.execute(
+        "INSERT INTO chat.providers (org_id, user_id, type, position, provider, model, sealed_key, updated_by)"
+        " VALUES (%s, %s, 'embedding', 0, 'openai', %s, %s, 'test')",
+        (org, user, model, f"sealed for {org}/{user}".encode()),
+    )
+
+
+async def demand(world: World, org: str) -> None:
+    await world.owner.execute("INSERT INTO chat.provider_rules (org_id, require_own) VALUES (%s, true)", (org,))
+
+
+async def begin(world: World, tenant: Tenant) -> VersionToIngest:
+    await world.upload("a.txt", "text", tenant=tenant)
+    job = await world.worker.claim("ingest", worker="test", lease_seconds=60, served=())
+    assert job is not None
+    return await world.worker.begin(job)
+
+
+async def test_the_uploaders_own_comes_first_and_another_tenants_never(world: World) -> None:
+    await provide(world, OTHER.org_id, "", "others")
+    await provide(world, OTHER.org_id, ACME.user_id, "others-too")
+    await provide(world, ACME.org_id, "somebody-else", "not-mine")
+    await demand(world, OTHER.org_id)
+    version = await begin(world, ACME)
+    assert (version.own, version.only_own) == (None, False)
+    await provide(world, ACME.org_id, "", "the-organisations")
+    version = await begin(world, ACME)
+    assert version.own is not None
+    assert (version.own.model, version.own.user_id) == ("the-organisations", "")
+    await provide(world, ACME.org_id, ACME.user_id, "mine")
+    version = await begin(world, ACME)
+    assert version.own is not None
+    assert (version.own.model, version.own.user_id) == ("mine", ACME.user_id)
+    assert version.own.sealed_key == f"sealed for {ACME.org_id}/{ACME.user_id}".encode()
+    assert (await begin(world, OTHER)).only_own
+
+
+async def test_the_worker_sees_its_tenants_embedding_providers_and_nothing_else(world: World, database: HasDsn) -> None:
+    await provide(world, ACME.org_id, "", "a")
+    await provide(world, OTHER.org_id, "", "b")
+    async with await psycopg.AsyncConnection.connect(database.dsn("citewire_worker"), autocommit=True) as worker:
+        seen = "SELECT model FROM chat.embedding_providers"
+        assert await (await worker.execute(seen)).fetchall() == []
+        async with worker.transaction():
+            await worker.execute("SELECT set_config('citewire.org_id', %s, true)", (ACME.org_id,))
+            assert await (await worker.execute(seen)).fetchall() == [("a",)]
+        for table in ("providers", "provider_rules", "conversations", "api_keys"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                await worker.execute(f"SELECT FROM chat.{table}".encode())  # names of our own tables
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await worker.execute("UPDATE chat.embedding_providers SET model = 'x'")
+
+
+async def test_a_database_without_the_gateways_schema_has_none(world: World) -> None:
+    await world.owner.execute("DROP SCHEMA chat CASCADE")
+    version = await begin(world, ACME)
+    assert (version.own, version.only_own) == (None, False)
+
+
+async def test_documents_are_embedded_with_the_tenants_own(world: World, database: HasDsn) -> None:
+    await provide(world, ACME.org_id, "", "own-model")
+    embedder = make_embedder()
+    async with serving(embedder) as target, running_worker(worker_settings(database, target)):
+        document_id = await world.upload("a.md", article(3), tenant=ACME)
+        await world.until(document_id, "ready")
+        other_id = await world.upload("b.md", article(3), tenant=OTHER)
+        await world.until(other_id, "ready")
+    own = [request for tenant, request in embedder.embedded if tenant.org_id == ACME.org_id]
+    assert own
+    assert all(one.provider.sealed_key == b"sealed for acme/" and one.model == "" for one in own)
+    others = [request for tenant, request in embedder.embedded if tenant.org_id == OTHER.org_id]
+    assert others
+    assert not any(one.HasField("provider") for one in others)
+    live = await world.rows(
+        "SELECT o.org_id, s.model FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.live_space_id"
+        " ORDER BY 1"
+    )
+    assert [tuple(row.values()) for row in live] == [("acme", "own-model"), ("other", "operators")]
+
+
+async def test_a_library_in_another_space_goes_on_in_it(world: World, database: HasDsn) -> None:
+    embedder = make_embedder()
+    async with serving(embedder) as target, running_worker(worker_settings(database, target)):
+        await world.until(await world.upload("a.md", article(3), tenant=ACME), "ready")
+        await provide(world, ACME.org_id, "", "own-model")
+        await world.until(await world.upload("b.md", article(2, name="more"), tenant=ACME), "ready")
+    assert not any(request.HasField("provider") for _, request in embedder.embedded)
+
+
+async def test_who_demands_an_own_provider_and_has_none_is_told(world: World, database: HasDsn) -> None:
+    await demand(world, ACME.org_id)
+    embedder = make_embedder()
+    async with serving(embedder) as target, running_worker(worker_settings(database, target)):
+        document_id = await world.upload("a.md", article(2), tenant=ACME)
+        version = await world.until(document_id, "failed")
+    assert version["error_code"] == "PROVIDER"
+    assert "no embedding provider is configured" in version["error_message"]
+    assert embedder.counted == []
+
+
+async def test_what_the_provider_refuses_for_good_is_said(world: World, database: HasDsn) -> None:
+    await provide(world, ACME.org_id, "", "own-model")
+    embedder = make_embedder()
+    embedder.error = FailedPrecondition("the model provider refused the credentials", reason="PROVIDER_AUTH")
+    async with serving(embedder) as target, running_worker(worker_settings(database, target, max_attempts=2)):
+        version = await world.until(await world.upload("a.md", article(2), tenant=ACME), "failed")
+    assert (version["error_code"], version["error_message"]) == (
+        "PROVIDER",
+        "The model provider refused the credentials.",
+    )
