@@ -25,6 +25,8 @@ from citewire_retriever.ingest.settings import WorkerSettings
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
 
+# What a provider says until somebody changes its key, its address or its model: four minutes are enough to see it.
+_REFUSED: Final = frozenset({"PROVIDER_AUTH", "PROVIDER_REJECTED", "PROVIDER_SEAL", "PROVIDER_ADDRESS"})
 # What may pass by itself, however long it lasts. Everything else that an attempt raises is tried a few times only.
 _PASSING: Final = frozenset(
     {
@@ -189,7 +191,7 @@ class Worker:
         log.info("ingest_failed", code=error.code.value, **_names(job))
 
     async def _retry(self, job: Job, error: Exception) -> None:
-        passing = isinstance(error, CitewireError) and error.code in _PASSING
+        passing = isinstance(error, CitewireError) and error.code in _PASSING and error.reason not in _REFUSED
         settings = self._settings
         given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
