@@ -11,8 +11,8 @@ from typing import cast
 import pytest
 
 _CONNECTING = ("connect", "connect_ex", "sendto")
-_FORGOTTEN = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OLLAMA_BASE_URL", "EMBEDDING_MODEL", "LLM_MODEL")
-_FORGOTTEN_PREFIXES = ("CITEWIRE_", "OTEL_", "ANTHROPIC_", "OPENAI_")
+_FORGOTTEN = ("EMBEDDING_MODEL", "LLM_MODEL")
+_FORGOTTEN_PREFIXES = ("CITEWIRE_", "OTEL_", "ANTHROPIC_", "OPENAI_", "OLLAMA_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
 
 

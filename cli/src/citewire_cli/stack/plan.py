@@ -15,6 +15,7 @@ from citewire_cli.errors import CliError
 from citewire_cli.stack.child import ChildSpec
 from citewire_cli.stack.ports import HOST, PORTS
 from citewire_cli.stack.postgres import Postgres
+from citewire_cli.stack.provider import keep_secrets, provider_environ
 
 PACKAGES = ("citewire_embedder", "citewire_retriever", "citewire_generator", "citewire_gateway")
 OWNER = "citewire_owner"
@@ -96,6 +97,7 @@ class Plan:
             # Nobody balances load here, so leaving takes no longer than our own channels need to notice.
             **{f"CITEWIRE_{name}_LEAVE_SECONDS": "0.3" for name in ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR")},
             **self.environ,
+            **provider_environ(self.environ),
             **self.addresses(),
             "CITEWIRE_LOG_FORMAT": "json",
             "PYTHONUNBUFFERED": "1",
@@ -135,8 +137,8 @@ class Plan:
         return ChildSpec(name, command, self._with_keys(name), ready, attributes=attributes)
 
     def _with_keys(self, name: str) -> dict[str, str]:
-        """The environment of one process: only those that call providers learn the master keys."""
-        environ = self.child_environ()
+        """The environment of one process: only those that call providers learn their keys and the master keys."""
+        environ = keep_secrets(name, self.child_environ())
         if name not in SEALING:
             return {key: value for key, value in environ.items() if key not in MASTER_KEYS}
         if not any(environ.get(key) for key in MASTER_KEYS):

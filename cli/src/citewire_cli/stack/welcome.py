@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from citewire_cli.settings import DEFAULT_URL
 from citewire_cli.stack import sample
 from citewire_cli.stack.layout import Layout
-from citewire_cli.stack.provider import describe_provider
+from citewire_cli.stack.provider import describe_provider, describe_simple
 
 ANY_QUESTION = "What are the documents about?"
 
@@ -34,7 +34,7 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
         sample_loaded: whether the library holds the sample documents.
     """
     question = sample.QUESTION if sample_loaded else ANY_QUESTION
-    provider = describe_provider(environ)
+    provider, simple = describe_provider(environ), describe_simple(environ)
     command = _command() if url == DEFAULT_URL else f"CITEWIRE_URL={url} {_command()}"
     body = shlex.quote(json.dumps({"question": question}))
     curl = f"curl -N {url}/v1/chat -H 'Content-Type: application/json' -d {body}"
@@ -42,6 +42,7 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
     lines = [
         "",
         f"  Answers   {provider}",
+        *([f"  Simple    {simple}"] if simple else []),
         f"  API       {url}/docs",
         f"  Logs      {_short(layout.logs)}",
         "",
@@ -54,7 +55,8 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
     if sample_loaded:
         lines.append(f"  {command} ingest PATH    # your own documents")
     lines += ["", "Ctrl-C stops everything.", ""]
-    return Welcome("\n".join(lines), {"url": url, "provider": provider, "curl": curl, "ask": ask})
+    facts = {"url": url, "provider": provider, "curl": curl, "ask": ask, **({"simple": simple} if simple else {})}
+    return Welcome("\n".join(lines), facts)
 
 
 def _command() -> str:
