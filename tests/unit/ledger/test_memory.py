@@ -1,0 +1,64 @@
+"""The ledger in memory: what tests of others rely on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from citewire_kit.errors import CitewireError, ResourceExhausted, Unavailable
+from citewire_ledger import MemoryLedger, NewCall, NoLedger, Outcome, Purpose, Spent
+
+NEW = NewCall(Purpose.GENERATION, "p", "m", None, input_tokens=100, max_output_tokens=50)
+
+
+async def test_what_was_spent_is_kept() -> None:
+    ledger = MemoryLedger()
+    async with ledger.call(NEW) as call:
+        assert ledger.rows[0].outcome is Outcome.OPEN
+        call.progress(3)
+        call.spent(Spent(90, 10, 4, finish="stop"))
+    (row,) = ledger.rows
+    assert (row.new, row.outcome, row.reason, row.spent) == (NEW, "done", "", Spent(90, 10, 4, finish="stop"))
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "reason"),
+    [
+        (Unavailable("x", reason="PROVIDER_UNAVAILABLE"), "failed", "PROVIDER_UNAVAILABLE"),
+        (KeyError(), "failed", "KeyError"),
+        (asyncio.CancelledError(), "cancelled", "cancelled"),
+        (GeneratorExit(), "cancelled", "cancelled"),
+    ],
+)
+async def test_whatever_happens_the_row_is_settled(error: BaseException, outcome: str, reason: str) -> None:
+    ledger = MemoryLedger()
+    with pytest.raises(type(error)):
+        async with ledger.call(NEW) as call:
+            call.progress(7)
+            raise error
+    (row,) = ledger.rows
+    assert (row.outcome, row.reason) == (outcome, reason)
+    assert row.spent == Spent(100, output_tokens=7, estimated=True)
+
+
+async def test_a_failure_without_an_error() -> None:
+    ledger = MemoryLedger()
+    async with ledger.call(NEW) as call:
+        call.outcome("PROVIDER_REJECTED")
+    assert (ledger.rows[0].outcome, ledger.rows[0].reason) == ("failed", "PROVIDER_REJECTED")
+
+
+async def test_a_refused_call_has_no_row() -> None:
+    ledger = MemoryLedger()
+    ledger.refuse = ResourceExhausted("spent", reason="BUDGET_EXCEEDED")
+    with pytest.raises(CitewireError):
+        async with ledger.call(NEW):
+            pytest.fail("the call was made")
+    assert ledger.rows == []
+
+
+async def test_no_ledger_keeps_nothing() -> None:
+    async with NoLedger().call(NEW) as call:
+        call.progress(1)
+        call.spent(Spent(1))
