@@ -56,3 +56,49 @@ class ScriptedChat(ChatProvider):
             if isinstance(step, Exception):
                 raise step
         return Suggestions(tuple(f"{model} {number}?" for number in range(request.count)), Usage(3, 0, 2))
+
+
+Step = str | tuple[str, ...] | Exception | asyncio.Event
+
+
+class TakingTurns(ChatProvider):
+    """One script for each call, the last one for all further ones; a script that doesn't fail ends in `STOP`."""
+
+    def __init__(self, name: str, *turns: Sequence[Step], window: int = 100_000, guessed: bool = False) -> None:
+        self._name = name
+        self._turns = list(turns)
+        self.model = ModelInfo(name, f"{name}-model", context_window=window, window_guessed=guessed)
+        self.tasks: list[ChatTask] = []
+        self.waiting = asyncio.Event()
+        self.open = 0
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        return (self.model,)
+
+    async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        turn = self._turns[min(len(self.tasks), len(self._turns) - 1)]
+        self.tasks.append(task)
+        self.open += 1
+        try:
+            for step in turn:
+                if isinstance(step, Exception):
+                    raise step
+                if isinstance(step, asyncio.Event):
+                    self.waiting.set()
+                    await step.wait()
+                else:
+                    yield Delta((step,) if isinstance(step, str) else step)
+            yield STOP
+        finally:
+            self.open -= 1
+
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        async for event in self.stream(ChatTask(model, ())):
+            if isinstance(event, Delta):
+                return Suggestions(event.texts, Usage(3, 0, 2))
+        return Suggestions(())

@@ -27,10 +27,11 @@ from citewire_generator.model import (
     TextDelta,
     Usage,
 )
+from citewire_generator.planning import ServiceLimits
 from citewire_generator.providers.base import ChatProvider, End
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
-from citewire_generator.service import Generator, ServiceLimits
+from citewire_generator.service import Generator
 from citewire_kit.errors import CitewireError, InvalidArgument, NotFound, Unavailable
 from scripted_chat import ScriptedChat
 
@@ -72,7 +73,9 @@ async def test_started_first_completed_last_text_between() -> None:
     assert (started.provider, started.model) == ("scripted", "parrot")
     assert [(one.number, one.index, one.chars) for one in started.packed] == [(1, 0, 21), (2, 1, 30)]
     assert events[1:3] == [TextDelta(("Refunds ",)), TextDelta(("take ", "14 days."))]
-    assert events[3:] == [Completed(Usage(11, 2, 7), FinishReason.STOP, attempts=1)]
+    assert events[3:] == [
+        Completed(Usage(11, 2, 7), FinishReason.STOP, attempts=1, provider="scripted", model="parrot")
+    ]
     assert provider.closed.is_set()
 
 
@@ -208,7 +211,9 @@ async def test_an_unknown_model_is_an_error_that_lists_the_known() -> None:
 async def test_the_extractive_provider_makes_no_attempt_and_spends_nothing() -> None:
     events = await run(Extractive(), request(policy=AnswerPolicy(marker_style=MarkerStyle.REF)))
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
-    assert events[-1] == Completed(Usage(), FinishReason.STOP, attempts=0, cited=(1,))
+    assert events[-1] == Completed(
+        Usage(), FinishReason.STOP, attempts=0, cited=(1,), provider="extractive", model="extractive"
+    )
 
 
 async def test_quoting_a_document_that_speaks_like_a_refusal_is_no_not_found() -> None:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from citewire_generator.providers.silence import TimeLimits
-from citewire_generator.settings import GeneratorSettings
+from citewire_generator.settings import ConfiguredProvider, GeneratorSettings
 from citewire_kit.settings import load_settings
 
 PREFIX = "CITEWIRE_GENERATOR_"
@@ -22,7 +22,8 @@ def test_defaults_quote_on_loopback() -> None:
     )
     assert settings.time_limits() == TimeLimits(10, 30, 20, 300)
     assert settings.limits().max_completion_tokens == 2048
-    assert settings.model_names() == []
+    assert settings.configured() == []
+    assert settings.fallback_names() == ()
 
 
 def test_the_environment_configures_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,8 +37,31 @@ def test_the_environment_configures_a_provider(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(f"{PREFIX}{name}", value)
     settings = load_settings(GeneratorSettings)
     assert settings.api_base == "http://localhost:11434/v1"
-    assert settings.model_names() == ["llama3.2", "qwen3", "mistral"]
+    assert settings.configured() == [
+        ConfiguredProvider("openai-compatible", settings.api_base, "sk-canary", ("llama3.2", "qwen3", "mistral"))
+    ]
     assert "sk-canary" not in repr(settings)
+    assert "sk-canary" not in repr(settings.configured())
+
+
+def test_several_providers_at_once_the_default_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "PROVIDER": "openai",
+        "ANTHROPIC_API_KEY": "a-key",
+        "OPENAI_API_KEY": "o-key",
+        "OPENAI_MORE_MODELS": "gpt-4.1",
+        "OLLAMA_API_BASE": "http://localhost:11434",
+        "OLLAMA_CONTEXT_WINDOW": "8192",
+        "FALLBACKS": "anthropic/claude-sonnet-4-6, llama3.2",
+    }.items():
+        monkeypatch.setenv(f"{PREFIX}{name}", value)
+    settings = load_settings(GeneratorSettings)
+    assert settings.configured() == [
+        ConfiguredProvider("openai", "", "o-key", ("gpt-4.1-mini", "gpt-4.1")),
+        ConfiguredProvider("anthropic", "", "a-key", ("claude-sonnet-4-6",)),
+        ConfiguredProvider("ollama", "http://localhost:11434/v1", "", ("llama3.2",), 8192),
+    ]
+    assert settings.fallback_names() == ("anthropic/claude-sonnet-4-6", "llama3.2")
 
 
 @pytest.mark.parametrize(
@@ -45,7 +69,10 @@ def test_the_environment_configures_a_provider(monkeypatch: pytest.MonkeyPatch) 
     [
         ({"PROVIDER": "openai-compatible", "MODEL": "m"}, "API_BASE"),
         ({"PROVIDER": "openai-compatible", "API_BASE": "http://x"}, "MODEL"),
-        ({"PROVIDER": "anthropic"}, "PROVIDER"),
+        ({"PROVIDER": "mistral"}, "PROVIDER"),
+        ({"PROVIDER": "anthropic"}, "ANTHROPIC_API_KEY"),
+        ({"PROVIDER": "openai", "OPENAI_API_KEY": " "}, "OPENAI_API_KEY"),
+        ({"PROVIDER": "ollama"}, "OLLAMA_API_BASE"),
         ({"API_BASE": "localhost:11434"}, "API_BASE"),
         ({"API_BASE": "https://user:secret@host/v1"}, "API_BASE"),
         ({"FIRST_TOKEN_SECONDS": "0"}, "FIRST_TOKEN_SECONDS"),

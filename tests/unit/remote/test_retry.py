@@ -33,6 +33,10 @@ async def test_what_the_provider_asks_for_is_waited_for_in_full() -> None:
     policy = RetryPolicy(attempts=3, first_seconds=1, most_seconds=3, most_retry_after=10)
     assert await delays(policy, limited(4.0), jitter=0.5) == [4.5, 5, None, None, None]
     assert (await delays(policy, limited(10.5)))[0] is None
+    # A second is our own advice to clients, unless it comes with a rate limit.
+    advised = Unavailable("down", reason="PROVIDER_UNAVAILABLE", retry_after=1.0)
+    assert (await delays(policy, advised, jitter=0.5))[0] == 0.5
+    assert (await delays(policy, limited(1.0), jitter=0.5))[0] == 1.5
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,9 @@ log = get_logger(__name__)
 NEVER: Final = "never"
 """Value of an error's metadata `retry` where the provider said that another try is of no use (a spent quota)."""
 
+OUR_ADVICE: Final = 1.0
+"""`retry_after` of an error, in seconds, whose provider said nothing."""
+
 RETRYABLE: Final = frozenset({"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN"})
 """Reasons that may be gone at the next try. A time limit that passed isn't among them: it has used the time up."""
 
@@ -66,11 +69,10 @@ class Retries:
         if self._failures >= policy.attempts or not is_retryable(error):
             return None
         delay = self._jitter() * min(policy.most_seconds, policy.first_seconds * 2.0 ** (self._failures - 1))
-        asked = error.retry_after
-        if asked is not None:
-            if asked > policy.most_retry_after:
-                return None
-            delay += asked
+        asked = _asked(error)
+        if asked > policy.most_retry_after:
+            return None
+        delay += asked
         if self._deadline is not None and asyncio.get_running_loop().time() + delay >= self._deadline:
             return None
         return delay
@@ -79,6 +81,12 @@ class Retries:
 def is_retryable(error: CitewireError) -> bool:
     """Whether the same call may work at the next try."""
     return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER
+
+
+def _asked(error: CitewireError) -> float:
+    """Seconds that the provider asked for. Errors advise our clients to wait a second where it said nothing."""
+    seconds = error.retry_after or 0.0
+    return seconds if seconds > OUR_ADVICE or error.reason == "PROVIDER_RATE_LIMITED" else 0.0
 
 
 async def retrying(policy: RetryPolicy, attempt: Callable[[], Awaitable[T]], *, deadline: float | None = None) -> T:

@@ -2,71 +2,123 @@
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 from citewire.generator.v1.generator_pb2_grpc import add_GeneratorServiceServicer_to_server
 
 from citewire_generator.calls import OPERATION
+from citewire_generator.engine import Engine
 from citewire_generator.model import ModelInfo
+from citewire_generator.models import describe_model
+from citewire_generator.own_providers import TenantProviders
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
-from citewire_generator.providers.openai_compatible import PROVIDER, OpenAiCompatible, open_session
+from citewire_generator.providers.openai_compatible import OpenAiCompatible, open_session
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
 from citewire_generator.settings import GeneratorSettings
+from citewire_kit.errors import NotFound, StartupError
 from citewire_kit.metrics import init_model, init_streams
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
+from citewire_ledger import Ledger, NoLedger
+from citewire_remote.breaker import Breakers
+from citewire_remote.catalogue import Catalogue, load_catalogue
+from citewire_remote.egress import guarded_connector
+from citewire_remote.retry import RetryPolicy
+from citewire_remote.tenants import OpenedProvider, Vault
 
 log = get_logger(__name__)
 
 
 async def start(
-    stack: AsyncExitStack, settings: GeneratorSettings, providers: Sequence[ChatProvider] | None = None
+    stack: AsyncExitStack,
+    settings: GeneratorSettings,
+    providers: Sequence[ChatProvider] | None = None,
+    ledger: Ledger | None = None,
 ) -> GrpcServer:
-    """Starts the metrics server and the gRPC server; it serves at once, whether or not its provider answers.
+    """Starts the metrics server and the gRPC server; it serves at once, whether or not its providers answer.
 
     Args:
         stack: Takes what must be closed.
         settings: The process's settings.
         providers: Offer these instead of those that the settings name (tests).
+        ledger: Keep calls here instead of where the settings say (tests).
 
     Raises:
-        StartupError: An address is taken.
+        StartupError: An address is taken, or a fallback isn't one of the models.
     """
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)
-    registry = Registry(_providers(stack, settings) if providers is None else providers)
+    catalogue = load_catalogue(settings.catalogue)
+    registry = _registry(_providers(stack, settings, catalogue) if providers is None else providers, settings)
     init_streams([DIALECT])
     for model in registry.models():
         init_model(provider=model.provider, model=model.name, operation=OPERATION)
-    generator = Generator(registry, settings.limits())
+    engine = Engine(ledger or NoLedger(), Breakers(settings.breaker_policy()), settings.call_limits())
+    own = _own_providers(settings, catalogue, ledger)
+    stack.push_async_callback(own.close)
+    generator = Generator(registry, settings.limits(), engine=engine, own=own)
     server = GrpcServer(
         settings,
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
     )
-    server.add(add_GeneratorServiceServicer_to_server, GeneratorServicer(generator), SERVICE_NAME)
+    server.add(add_GeneratorServiceServicer_to_server, GeneratorServicer(generator, own), SERVICE_NAME)
     await server.start()
     chosen = registry.default
-    log.info("provider_ready", provider=chosen.provider.name, model=chosen.model.name, remote=chosen.model.remote)
+    log.info(
+        "provider_ready",
+        provider=chosen.provider.name,
+        model=chosen.model.name,
+        remote=chosen.model.remote,
+        models=len(registry.models()),
+        fallbacks=[fallback.title for fallback in registry.fallbacks],
+    )
     server.set_serving(True)
     return server
 
 
-def _providers(stack: AsyncExitStack, settings: GeneratorSettings) -> list[ChatProvider]:
+def _registry(providers: Sequence[ChatProvider], settings: GeneratorSettings) -> Registry:
+    try:
+        return Registry(providers, settings.fallback_names())
+    except NotFound as exc:
+        raise StartupError(f"{settings.env_name('fallbacks')}: {exc.message}") from exc
+
+
+def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Catalogue) -> list[ChatProvider]:
     """Builds the providers, the default first."""
-    providers: list[ChatProvider] = [Extractive()]
-    if settings.provider == PROVIDER:
-        limits = settings.time_limits()
-        models = tuple(
-            ModelInfo(PROVIDER, name, context_window=settings.context_window) for name in settings.model_names()
-        )
-        key = settings.api_key.get_secret_value().strip() if settings.api_key else None
+    limits = settings.time_limits()
+    providers: list[ChatProvider] = []
+    for one in settings.configured():
+        models = tuple(describe_model(catalogue, one.kind, name, one.context_window) for name in one.models)
         remote = OpenAiCompatible(
-            open_session(limits), api_base=settings.api_base, api_key=key, models=models, limits=limits
+            open_session(limits), api_base=one.api_base, api_key=one.api_key, models=models, limits=limits
         )
         stack.push_async_callback(remote.close)
-        providers.insert(0, remote)
+        providers.append(remote)
+    providers.insert(0 if settings.provider == "extractive" else len(providers), Extractive())
     return providers
+
+
+def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Ledger | None) -> TenantProviders:
+    """Builds what opens tenants' providers: their connections go only where tenants' may."""
+    policy, limits = settings.egress_policy(), settings.time_limits()
+
+    def build(opened: OpenedProvider, model: ModelInfo) -> ChatProvider:
+        return OpenAiCompatible(
+            open_session(limits, guarded_connector(policy)),
+            api_base=opened.api_base,
+            api_key=opened.api_key,
+            models=(model,),
+            limits=limits,
+        )
+
+    def describe(provider: str, model: str) -> ModelInfo:
+        return describe_model(catalogue, provider, model)
+
+    # A test call isn't repeated: who saves a provider wants to hear what it says, and soon.
+    trials = Engine(ledger or NoLedger(), limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
+    return TenantProviders(Vault(settings.key_source(), policy), build, describe, trials)

@@ -1,4 +1,4 @@
-"""What is measured of one call to a model: time to first token, duration, tokens, a span. Whatever its end."""
+"""What is measured and accounted of one call to a model: tokens, times, a span. Whatever its end."""
 
 import asyncio
 import time
@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from citewire_generator.model import Message, Usage
+from citewire_generator import metrics
+from citewire_generator.model import Usage
 from citewire_generator.registry import Chosen
-from citewire_generator.tokens import estimate_messages, estimate_tokens
+from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_kit.metrics import TokenType, record_operation, record_tokens, record_ttft
 from citewire_kit.tracing import get_tracer
+from citewire_ledger import LedgerCall, Spent
 
 OPERATION = "chat"
 _tracer = get_tracer(__name__)
@@ -23,34 +25,53 @@ class Call:
 
     Args:
         chosen: Which model.
-        messages: The prompt, for an estimate where the provider reports no usage.
+        prompt_tokens: Our estimate, for where the provider reports no usage.
+        entry: The call's row in the ledger.
     """
 
-    def __init__(self, chosen: Chosen, messages: tuple[Message, ...]) -> None:
+    def __init__(self, chosen: Chosen, prompt_tokens: int, entry: LedgerCall) -> None:
         self._provider = chosen.provider.name
         self._model = chosen.model.name
         self._remote = chosen.model.remote
-        self._messages = messages
+        self._prompt_tokens = prompt_tokens
+        self._entry = entry
+        self._gaps = metrics.token_gaps(self._provider, self._model)
         self._started = time.monotonic()
+        self._last = 0.0
         self._received = 0
         self._settled = False
 
     def received(self, texts: tuple[str, ...]) -> None:
         """Notes text; the first is the first token."""
-        if not self._received:
-            record_ttft(provider=self._provider, model=self._model, seconds=time.monotonic() - self._started)
+        now = time.monotonic()
+        if self._last:
+            self._gaps.observe(now - self._last)
+        else:
+            record_ttft(provider=self._provider, model=self._model, seconds=now - self._started)
+        self._last = now
         self._received += sum(map(estimate_tokens, texts)) or 1
+        self._entry.progress(self._received)
 
-    def settle(self, reported: Usage | None) -> Usage:
+    def settle(self, reported: Usage | None, finish: str = "") -> Usage:
         """Counts the tokens, once: those that the provider reported, or else our estimate.
 
         A model in this process spends none.
         """
         usage = reported
         if usage is None:
-            prompt = estimate_messages(self._messages) if self._remote else 0
+            prompt = self._prompt_tokens if self._remote else 0
             usage = Usage(prompt, completion_tokens=self._received if self._remote else 0, estimated=self._remote)
         self._settled = True
+        if finish:
+            self._entry.spent(
+                Spent(
+                    input_tokens=usage.prompt_tokens,
+                    cached_input_tokens=usage.cached_prompt_tokens,
+                    output_tokens=usage.completion_tokens,
+                    estimated=usage.estimated,
+                    finish=finish,
+                )
+            )
         if self._remote:
             self._record("input", usage.prompt_tokens)
             self._record("output", usage.completion_tokens)
@@ -87,6 +108,7 @@ class Call:
             error = type(exc).__name__
             raise
         finally:
+            # The ledger settles its row by itself: these are the metrics only.
             if error and self._received and not self._settled:
                 self.settle(None)
             seconds = time.monotonic() - self._started

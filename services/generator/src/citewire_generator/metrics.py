@@ -1,6 +1,10 @@
 """The generator's own metric series; those that all processes share are in kit."""
 
-from prometheus_client import Counter
+from functools import cache
+
+from prometheus_client import Counter, Histogram
+
+from citewire_kit.metrics import LabelGuard
 
 MARKERS = Counter(
     "citewire_generator_markers_total",
@@ -17,3 +21,29 @@ NOT_FOUND = Counter(
 )
 ANSWERS_FOUND = NOT_FOUND.labels("answered")
 ANSWERS_NOT_FOUND = NOT_FOUND.labels("not_found")
+
+FAILOVERS = Counter(
+    "citewire_generator_failovers_total",
+    "Answers that another provider took over before the first token, by who failed, who took over, and why.",
+    ["provider", "next_provider", "reason"],
+)
+RETRIES = Counter(
+    "citewire_generator_retries_total", "Calls that were made again to the same provider.", ["provider", "reason"]
+)
+TOKEN_GAP = Histogram(
+    "citewire_generator_token_gap_seconds",
+    "Seconds between two arrivals of text from a provider, from the first one on; an arrival may bring several tokens.",
+    ["provider", "model"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48),
+)
+_models = LabelGuard(64)
+
+
+@cache
+def _token_gaps(provider: str, model: str) -> Histogram:
+    return TOKEN_GAP.labels(provider, model)
+
+
+def token_gaps(provider: str, model: str) -> Histogram:
+    """The series of a model, looked up once: it is written to for every token."""
+    return _token_gaps(provider, _models(model))

@@ -3,6 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from citewire_remote.catalogue import Prices
+from citewire_remote.tenants import SealedProvider
+
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
 """What an answer starts with if the passages don't answer; a policy may name another sentence."""
 
@@ -109,6 +112,11 @@ class GenerateRequest:
     model: str = ""
     max_completion_tokens: int | None = None
     temperature: float | None = None
+    provider: SealedProvider | None = None
+    """A tenant's own; None: the operator's."""
+    fallbacks: tuple[str | SealedProvider, ...] = ()
+    """Who takes over: models of the operator's, or tenants' own providers. Empty: the operator's chain, unless
+    `provider` is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,8 @@ class SuggestRequest:
     count: int = 3
     language: str = ""
     model: str = ""
+    provider: SealedProvider | None = None
+    """A tenant's own; None: the operator's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,9 @@ class Completed:
     suggested_questions: int = 0
     invalid_markers: int = 0
     cited: tuple[int, ...] = ()
+    provider: str = ""
+    """Who wrote it: another than `Started`'s if one took over."""
+    model: str = ""
 
 
 Event = Started | TextDelta | Notice | Completed
@@ -212,3 +225,7 @@ class ModelInfo:
     """Tokens; 0: unknown."""
     remote: bool = True
     """False if it runs in this process and no text leaves it."""
+    window_guessed: bool = False
+    """True if nobody said how large the window is: a prompt that fits our guess may still be too long."""
+    prices: Prices | None = None
+    """None if it isn't known what it costs."""

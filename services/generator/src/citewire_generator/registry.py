@@ -14,6 +14,13 @@ class Chosen:
 
     provider: ChatProvider
     model: ModelInfo
+    own: bool = False
+    """Whether it is a tenant's own: with the tenant's key, at the tenant's cost."""
+
+    @property
+    def title(self) -> str:
+        """The model as a request could name it."""
+        return f"{self.model.provider}/{self.model.name}"
 
 
 class Registry:
@@ -21,12 +28,18 @@ class Registry:
 
     Args:
         providers: The default first.
+        fallbacks: Names of the models that take over where a request names no chain of its own, in this order.
+
+    Raises:
+        NotFound: A fallback isn't one of the providers' models.
     """
 
-    def __init__(self, providers: Sequence[ChatProvider]) -> None:
+    def __init__(self, providers: Sequence[ChatProvider], fallbacks: Sequence[str] = ()) -> None:
         if not providers:
             raise ValueError("a registry needs a provider")
         self._providers = tuple(providers)
+        self.fallbacks = tuple(self.choose(name) for name in fallbacks)
+        """Who takes over where a request doesn't say."""
 
     @property
     def providers(self) -> tuple[ChatProvider, ...]:

@@ -1,16 +1,17 @@
-"""The one way of an answer: choose the model, pack, say what was packed, stream, watch the text, complete."""
+"""The one way of an answer: choose the models, pack, say what was packed, stream, watch the text, complete."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 
 from citewire_generator import metrics
 from citewire_generator.answer import NotFoundGate
-from citewire_generator.calls import Call
+from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
+from citewire_generator.engine import Began, Ended, Engine, Work
 from citewire_generator.markers import MarkerFilter
 from citewire_generator.model import (
     Completed,
     Event,
+    FinishReason,
     GenerateRequest,
     Grounding,
     ModelInfo,
@@ -19,46 +20,31 @@ from citewire_generator.model import (
     Suggestions,
     SuggestRequest,
     TextDelta,
-    Usage,
 )
-from citewire_generator.packing import MARGIN, Budget, Packed, pack
-from citewire_generator.prompts import build_messages
-from citewire_generator.providers.base import ChatTask, Delta, End
+from citewire_generator.planning import AnswerPlan, ServiceLimits
+from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chosen, Registry
-from citewire_generator.tokens import estimate_messages
-from citewire_kit.errors import InvalidArgument, Unavailable
+from citewire_generator.tokens import estimate_tokens
+from citewire_kit.errors import Unavailable
 from citewire_kit.telemetry import get_logger
+from citewire_ledger import Purpose
 
 log = get_logger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class ServiceLimits:
-    """What an answer may take where its request doesn't say."""
-
-    max_completion_tokens: int = 2048
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """An answer that is ready to be written."""
-
-    chosen: Chosen
-    packed: Packed
-    task: ChatTask
-    notices: tuple[Notice, ...]
+SUGGESTION_TOKENS = 64
+"""Most tokens of one suggested question."""
 
 
 class _AnswerText:
     """What is done to the text of one answer on its way: the not-found sentence, then markers."""
 
-    def __init__(self, plan: _Plan, request: GenerateRequest) -> None:
+    def __init__(self, began: Began, packed: int, request: GenerateRequest) -> None:
         policy = request.policy
         strict = policy.grounding is Grounding.STRICT
         # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
-        quoting = not plan.chosen.model.remote
+        quoting = not began.chosen.model.remote
         self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoting) if strict or quoting else None
-        self.markers = MarkerFilter(policy.marker_style, len(plan.packed.passages))
+        self.markers = MarkerFilter(policy.marker_style, packed)
 
     @property
     def not_found(self) -> bool:
@@ -84,17 +70,73 @@ class _AnswerText:
         return (self.markers.feed(held) if held else "") + self.markers.finish()
 
 
+class _AnswerWork(Work):
+    """An answer, as the engine sees it."""
+
+    purpose = Purpose.GENERATION
+
+    def __init__(self, plan: AnswerPlan) -> None:
+        self._plan = plan
+        self.chain = plan.chain
+
+    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+        return chosen.provider.stream(self._plan.task(chosen))
+
+    def prompt_tokens(self) -> int:
+        return self._plan.prompt_tokens
+
+    def max_output_tokens(self, chosen: Chosen) -> int:
+        return self._plan.task(chosen).max_completion_tokens or 0
+
+    def trim(self) -> bool:
+        return self._plan.trim()
+
+
+class _SuggestionWork(Work):
+    """Suggested questions: one event, which is the end."""
+
+    purpose = Purpose.SUGGESTIONS
+
+    def __init__(self, request: SuggestRequest, chain: Chain) -> None:
+        self._request = request
+        self.chain = chain
+        self.found: Suggestions | None = None
+
+    async def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+        self.found = await chosen.provider.suggest(self._request, chosen.model.name)
+        yield End(FinishReason.STOP, self.found.usage)
+
+    def prompt_tokens(self) -> int:
+        return estimate_tokens(self._request.question) + sum(
+            one.token_count or estimate_tokens(one.text) for one in self._request.passages
+        )
+
+    def max_output_tokens(self, chosen: Chosen) -> int:
+        return SUGGESTION_TOKENS * self._request.count
+
+
 class Generator:
     """Writes answers and suggests questions.
 
     Args:
-        registry: The models.
+        registry: The operator's models.
         limits: Defaults of requests.
+        engine: Makes the calls.
+        own: Opens tenants' own providers.
     """
 
-    def __init__(self, registry: Registry, limits: ServiceLimits | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        limits: ServiceLimits | None = None,
+        *,
+        engine: Engine | None = None,
+        own: OwnProviders | None = None,
+    ) -> None:
         self._registry = registry
         self._limits = limits or ServiceLimits()
+        self._engine = engine or Engine()
+        self._own = own or NoOwnProviders()
 
     def models(self) -> list[ModelInfo]:
         """The models offered, the default first."""
@@ -103,33 +145,45 @@ class Generator:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         """Streams an answer: `Started`, notices and text, `Completed`.
 
+        `Started` says what is cited, so it comes as soon as nothing can change that any more: at once, or, where a
+        provider may still find the prompt too long, with the first word.
+
         Closing the generator stops the provider.
 
         Raises:
             CitewireError: The request can't be served, or the provider failed; then there is no `Completed`.
         """
-        plan = self._plan(request)
-        yield Started(plan.chosen.provider.name, plan.chosen.model.name, plan.packed.passages)
-        for notice in plan.notices:
-            yield notice
-        text = _AnswerText(plan, request)
-        call = Call(plan.chosen, plan.task.messages)
-        end: End | None = None
-        with call.measured():
-            async with aclosing(plan.chosen.provider.stream(plan.task)) as events:
+        async with open_chain(self._registry, self._own, request) as chain:
+            plan = AnswerPlan(request, chain, self._limits)
+            shown = not plan.may_overflow
+            if shown:
+                for event in _beginning(plan, plan.chain[0]):
+                    yield event
+            early: list[Notice] = []
+            began: Began | None = None
+            text: _AnswerText | None = None
+            async with aclosing(self._engine.run(_AnswerWork(plan))) as events:
                 async for event in events:
-                    if isinstance(event, End):
-                        end = event
-                        break
-                    call.received(event.texts)
-                    if texts := text.feed(event):
-                        yield TextDelta(texts)
-            if end is None:
-                raise Unavailable("the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN")
-            if rest := text.finish():
-                yield TextDelta((rest,))
-            usage = call.settle(end.usage)
-        yield self._completed(plan, text, end, usage)
+                    # Deltas first: there is one per token, and one of all others.
+                    if isinstance(event, Delta) and text is not None:
+                        if texts := text.feed(event):
+                            yield TextDelta(texts)
+                    elif isinstance(event, Notice):
+                        if shown:
+                            yield event
+                        else:
+                            early.append(event)
+                    elif isinstance(event, Began):
+                        if not shown:
+                            for first in (*_beginning(plan, event.chosen), *early):
+                                yield first
+                        began, text = event, _AnswerText(event, len(plan.packed.passages), request)
+                    elif isinstance(event, Ended) and began is not None and text is not None:
+                        if rest := text.finish():
+                            yield TextDelta((rest,))
+                        yield _completed(plan, began, text, event)
+                        return
+        raise Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
 
     async def suggest(self, request: SuggestRequest) -> Suggestions:
         """Suggests questions that the passages answer.
@@ -137,101 +191,49 @@ class Generator:
         Raises:
             CitewireError: There is no such model, or the provider failed.
         """
-        chosen = self._registry.choose(request.model)
-        call = Call(chosen, ())
-        with call.measured():
-            suggestions = await chosen.provider.suggest(request, chosen.model.name)
-            call.settle(suggestions.usage)
-        return suggestions
-
-    def _plan(self, request: GenerateRequest) -> _Plan:
-        chosen = self._registry.choose(request.model)
-        limit = request.max_completion_tokens
-        if limit is None and chosen.model.remote:
-            limit = self._limits.max_completion_tokens
-        if limit is not None and chosen.model.max_completion_tokens:
-            limit = min(limit, chosen.model.max_completion_tokens)
-        request, tokens, notices = _fit(request, chosen.model, limit or 0)
-        policy = request.policy
-        asked = policy.max_context_tokens or None
-        budget = Budget(
-            chars=policy.max_context_chars or None,
-            tokens=min((value for value in (asked, tokens) if value is not None), default=None),
-        )
-        packed = pack(request.passages, policy.context_format, budget)
-        task = ChatTask(
-            model=chosen.model.name,
-            messages=build_messages(request, packed.context),
-            question=request.question,
-            packed=packed.passages,
-            policy=policy,
-            max_completion_tokens=limit,
-            temperature=request.temperature,
-        )
-        return _Plan(chosen, packed, task, (*notices, *packed.notices))
-
-    def _completed(self, plan: _Plan, text: _AnswerText, end: End, usage: Usage) -> Completed:
-        completed = Completed(
-            usage=usage,
-            finish_reason=end.finish_reason,
-            attempts=1 if plan.chosen.model.remote else 0,
-            not_found=end.not_found or text.not_found,
-            suggested_questions=text.suggested_questions,
-            invalid_markers=text.markers.invalid,
-            cited=text.markers.cited,
-        )
-        metrics.CITED.inc(len(completed.cited))
-        metrics.INVALID.inc(completed.invalid_markers)
-        metrics.REMOVED.inc(text.markers.removed)
-        (metrics.ANSWERS_NOT_FOUND if completed.not_found else metrics.ANSWERS_FOUND).inc()
-        log.info(
-            "answer_completed",
-            provider=plan.chosen.provider.name,
-            model=plan.chosen.model.name,
-            packed=len(plan.packed.passages),
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            estimated=usage.estimated,
-            finish_reason=end.finish_reason.name,
-            not_found=completed.not_found,
-            cited=len(completed.cited),
-            invalid_markers=completed.invalid_markers,
-            removed_markers=text.markers.removed,
-        )
-        return completed
+        async with open_chain(self._registry, self._own, request) as chain:
+            work = _SuggestionWork(request, chain)
+            async with aclosing(self._engine.run(work)) as events:
+                async for _ in events:
+                    pass
+        return work.found or Suggestions(())
 
 
-def _fit(
-    request: GenerateRequest, model: ModelInfo, completion: int
-) -> tuple[GenerateRequest, int | None, tuple[Notice, ...]]:
-    """Finds what the model's window leaves for the context, leaving out the oldest messages where it must.
+def _beginning(plan: AnswerPlan, chosen: Chosen) -> tuple[Event, ...]:
+    plan.settle()
+    return Started(chosen.provider.name, chosen.model.name, plan.packed.passages), *plan.notices
 
-    Returns:
-        The request with the history that fits, the tokens that are left (None without a window), and notices.
 
-    Raises:
-        InvalidArgument: Not even the question fits.
-    """
-    if not model.context_window:
-        return request, None, ()
-    room = int(model.context_window * MARGIN) - completion
-    history = list(request.history)
-    fixed = [message for message in build_messages(replace(request, history=()), "\n") if message.content]
-    left = room - estimate_messages(fixed)
-    if left < 0:
-        raise InvalidArgument(
-            "the question and its instructions don't fit the model's context window with this max_completion_tokens",
-            reason="CONTEXT_TOO_LONG",
-            metadata={"context_window": str(model.context_window)},
-        )
-    dropped = 0
-    # Passages are what is asked about: history leaves them half of the room at least.
-    for_history = left // 2 if request.passages else left
-    while history and estimate_messages(history) > for_history:
-        history.pop(0)
-        dropped += 1
-    notices: tuple[Notice, ...] = ()
-    if dropped:
-        text = f"{dropped} of {dropped + len(history)} earlier messages don't fit the model's window and were left out."
-        notices = (Notice("context_trimmed", text),)
-    return replace(request, history=tuple(history)), left - estimate_messages(history), notices
+def _completed(plan: AnswerPlan, began: Began, text: _AnswerText, ended: Ended) -> Completed:
+    chosen, usage = began.chosen, ended.usage
+    completed = Completed(
+        usage=usage,
+        finish_reason=ended.end.finish_reason,
+        attempts=began.attempts,
+        not_found=ended.end.not_found or text.not_found,
+        suggested_questions=text.suggested_questions,
+        invalid_markers=text.markers.invalid,
+        cited=text.markers.cited,
+        provider=chosen.provider.name,
+        model=chosen.model.name,
+    )
+    metrics.CITED.inc(len(completed.cited))
+    metrics.INVALID.inc(completed.invalid_markers)
+    metrics.REMOVED.inc(text.markers.removed)
+    (metrics.ANSWERS_NOT_FOUND if completed.not_found else metrics.ANSWERS_FOUND).inc()
+    log.info(
+        "answer_completed",
+        provider=chosen.provider.name,
+        model=chosen.model.name,
+        attempts=began.attempts,
+        packed=len(plan.packed.passages),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        estimated=usage.estimated,
+        finish_reason=ended.end.finish_reason.name,
+        not_found=completed.not_found,
+        cited=len(completed.cited),
+        invalid_markers=completed.invalid_markers,
+        removed_markers=text.markers.removed,
+    )
+    return completed

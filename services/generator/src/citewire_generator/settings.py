@@ -1,16 +1,44 @@
 """What the generator can be told, as environment variables `CITEWIRE_GENERATOR_*`."""
 
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 
-from citewire_generator.providers.openai_compatible import normalise_api_base
+from citewire_generator.engine import CallLimits
+from citewire_generator.planning import ServiceLimits
 from citewire_generator.providers.silence import TimeLimits
-from citewire_generator.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_remote.breaker import BreakerPolicy
+from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.retry import RetryPolicy
+from citewire_remote.settings import TenantProviderSettings
+
+ProviderKind = Literal["extractive", "anthropic", "openai", "ollama", "openai-compatible"]
+_MODELS = {name: kind.model for name, kind in KINDS[ProviderType.CHAT].items()}
 
 
-class GeneratorSettings(ProcessSettings):
+@dataclass(frozen=True, slots=True)
+class ConfiguredProvider:
+    """One of the operator's providers.
+
+    Attributes:
+        kind: Which adapter speaks with it.
+        api_base: Its address; "" is the kind's own.
+        api_key: Its key; "" if it needs none.
+        models: Its models, the default first.
+        context_window: Of all its models, in tokens; None leaves it to the catalogue.
+    """
+
+    kind: str
+    api_base: str
+    api_key: str = field(repr=False)
+    models: tuple[str, ...]
+    context_window: int | None = None
+
+
+class GeneratorSettings(TenantProviderSettings, ProcessSettings):
     """Settings of the generator process."""
 
     model_config = settings_config("CITEWIRE_GENERATOR_")
@@ -21,34 +49,78 @@ class GeneratorSettings(ProcessSettings):
     metrics_port: int = Field(default=9103, ge=0, le=65535)
     """Port of the metrics server."""
 
-    provider: Literal["extractive", "openai-compatible"] = "extractive"
+    provider: ProviderKind = "extractive"
     """Who answers where a request names no model. `extractive` quotes, without a language model, and no text leaves
-    the machine; it is always offered beside the other."""
+    the machine; it is always offered beside the others. Any of the others is offered if it is configured below."""
+
+    fallbacks: str = Field(default="", max_length=1000)
+    """Models that take over, in this order, where a provider fails before its first token: `provider/model` or a
+    model's name, divided by commas. Empty by default: nobody sees text whom the operator didn't name."""
+
+    anthropic_api_key: SecretStr | None = None
+    """Anthropic's key; with it, its models are offered."""
+
+    anthropic_api_base: str = ""
+    """Another address for Anthropic's API, such as a proxy's."""
+
+    anthropic_model: str = Field(default=_MODELS["anthropic"], max_length=200)
+    """Its default model."""
+
+    anthropic_more_models: str = ""
+    """Its further models, divided by commas; a request may name any of them."""
+
+    openai_api_key: SecretStr | None = None
+    """OpenAI's key; with it, its models are offered."""
+
+    openai_api_base: str = ""
+    """Another address for OpenAI's API."""
+
+    openai_model: str = Field(default=_MODELS["openai"], max_length=200)
+    """Its default model."""
+
+    openai_more_models: str = ""
+    """Its further models."""
+
+    ollama_api_base: str = ""
+    """Address of an Ollama server, for example http://localhost:11434; with it, its models are offered."""
+
+    ollama_model: str = Field(default=_MODELS["ollama"], max_length=200)
+    """Its default model."""
+
+    ollama_more_models: str = ""
+    """Its further models."""
+
+    ollama_context_window: int | None = Field(default=None, ge=1024)
+    """Window in tokens that the Ollama server gives its models (its OLLAMA_CONTEXT_LENGTH). Unset, 4096 is assumed,
+    Ollama's own default: it cuts off the beginning of a longer prompt, without an error."""
 
     api_base: str = ""
-    """Base URL of the `openai-compatible` provider; normalised to end in `/v1`. For example http://localhost:11434."""
+    """Base URL of the `openai-compatible` provider; normalised to end in `/v1`. With a model, it is offered."""
 
     api_key: SecretStr | None = None
-    """Its key, sent as a bearer token; unset sends none (Ollama, vLLM)."""
+    """Its key, sent as a bearer token; unset sends none (vLLM)."""
 
     model: str = Field(default="", max_length=200)
     """Its default model, as the provider names it."""
 
     more_models: str = ""
-    """Its further models, divided by commas; a request may name any of them."""
+    """Its further models."""
 
-    context_window: int = Field(default=32_768, ge=1024)
-    """Window of its models in tokens: what is packed stays below it. Most models of today have this much or more; a
-    server may be set to less (Ollama's own default is 4096)."""
+    context_window: int | None = Field(default=None, ge=1024)
+    """Window of its models in tokens: what is packed stays below it. Unset, the catalogue's, or else 32,768 is assumed:
+    most models of today have this much or more."""
+
+    catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
+    """File with windows, limits and prices of models, over those that are known; see docs/configuration.md."""
 
     max_completion_tokens: int = Field(default=2048, ge=1, le=32_768)
     """Completion tokens of an answer whose request doesn't say: a long answer, and no endless one."""
 
     connect_seconds: float = Field(default=10, gt=0)
-    """Time to connect to the provider."""
+    """Time to connect to a provider."""
 
     first_token_seconds: float = Field(default=30, gt=0)
-    """Time to the first token; a model that has to be loaded first takes long."""
+    """Time of one provider until its first token, retries included; a model that has to be loaded first takes long."""
 
     between_tokens_seconds: float = Field(default=20, gt=0)
     """Time between tokens."""
@@ -56,29 +128,72 @@ class GeneratorSettings(ProcessSettings):
     total_seconds: float = Field(default=300, gt=0)
     """Time of a whole answer."""
 
+    attempts: int = Field(default=3, ge=1, le=10)
+    """Calls to one provider at most, before its first token, the first call included."""
+
+    retry_seconds: float = Field(default=0.5, ge=0)
+    """Longest wait before the second call; it doubles with each further one. The wait itself is random below that."""
+
+    retry_after_seconds: float = Field(default=15, ge=0)
+    """Longest `retry-after` of a provider that is waited for; one that asks for more counts as failed."""
+
+    breaker_failures: int = Field(default=5, ge=1)
+    """Failures in a row after which a provider (with its key) is left alone."""
+
+    breaker_seconds: float = Field(default=10, gt=0)
+    """How long, the first time; then one call looks whether it works again."""
+
     max_concurrent: int = Field(default=512, ge=1)
     """Calls handled at once; one more is refused at once. A core relays about 200 streams of 50 tokens a second."""
 
     stream_window: bool = False
     """Whether the server's receive window is tiny too. It only delays large requests: see docs/generator.md."""
 
-    @field_validator("api_base")
+    @field_validator("api_base", "anthropic_api_base", "openai_api_base", "ollama_api_base")
     @classmethod
     def _normalised(cls, value: str) -> str:
-        return normalise_api_base(value) if value.strip() else ""
+        return normalise_base(value) if value.strip() else ""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        if self.provider == "openai-compatible":
-            for field in ("api_base", "model"):
-                if not getattr(self, field):
-                    raise ValueError(
-                        f"{self.env_name(field)} is required when {self.env_name('provider')} is openai-compatible"
-                    )
+        needed = {
+            "anthropic": ("anthropic_api_key",),
+            "openai": ("openai_api_key",),
+            "ollama": ("ollama_api_base",),
+            "openai-compatible": ("api_base", "model"),
+        }
+        for name in needed.get(self.provider, ()):
+            if not _text(getattr(self, name)):
+                raise ValueError(
+                    f"{self.env_name(name)} is required when {self.env_name('provider')} is {self.provider}"
+                )
         return self
 
+    def configured(self) -> list[ConfiguredProvider]:
+        """Returns the remote providers that are configured, the default first."""
+        anthropic, openai = _text(self.anthropic_api_key), _text(self.openai_api_key)
+        found: list[ConfiguredProvider] = []
+        if anthropic:
+            models = _names(self.anthropic_model, self.anthropic_more_models)
+            found.append(ConfiguredProvider("anthropic", self.anthropic_api_base, anthropic, models))
+        if openai:
+            models = _names(self.openai_model, self.openai_more_models)
+            found.append(ConfiguredProvider("openai", self.openai_api_base, openai, models))
+        if self.ollama_api_base:
+            models = _names(self.ollama_model, self.ollama_more_models)
+            found.append(ConfiguredProvider("ollama", self.ollama_api_base, "", models, self.ollama_context_window))
+        if self.api_base and self.model:
+            models = _names(self.model, self.more_models)
+            key, window = _text(self.api_key), self.context_window
+            found.append(ConfiguredProvider("openai-compatible", self.api_base, key, models, window))
+        return sorted(found, key=lambda one: one.kind != self.provider)
+
+    def fallback_names(self) -> tuple[str, ...]:
+        """Returns the names of the models that take over."""
+        return _names(self.fallbacks)
+
     def time_limits(self) -> TimeLimits:
-        """Returns the time limits of a call to the provider."""
+        """Returns the time limits of a call to a provider."""
         return TimeLimits(
             connect=self.connect_seconds,
             first_token=self.first_token_seconds,
@@ -86,11 +201,26 @@ class GeneratorSettings(ProcessSettings):
             whole=self.total_seconds,
         )
 
-    def model_names(self) -> list[str]:
-        """Returns the names of the provider's models, the default first."""
-        names = [self.model, *(name.strip() for name in self.more_models.split(","))]
-        return list(dict.fromkeys(name for name in names if name))
+    def call_limits(self) -> CallLimits:
+        """Returns how often a provider is asked."""
+        retry = RetryPolicy(
+            attempts=self.attempts, first_seconds=self.retry_seconds, most_retry_after=self.retry_after_seconds
+        )
+        return CallLimits(retry, self.first_token_seconds)
+
+    def breaker_policy(self) -> BreakerPolicy:
+        """Returns when a provider is left alone."""
+        return BreakerPolicy(failures=self.breaker_failures, open_seconds=self.breaker_seconds)
 
     def limits(self) -> ServiceLimits:
         """Returns the limits as the domain wants them."""
         return ServiceLimits(max_completion_tokens=self.max_completion_tokens)
+
+
+def _text(value: str | SecretStr | None) -> str:
+    return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
+
+
+def _names(*lists: str) -> tuple[str, ...]:
+    names = [name.strip() for text in lists for name in text.split(",")]
+    return tuple(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,231 @@
+"""Calls to the models of a chain: who is asked, again or instead, until one answers.
+
+Before a provider's first token a failure costs nothing but time: the same provider is asked again where that may help,
+then the next one. Retries and waits of one provider share the time that its first token has. After the first token an
+error is the stream's end: text is never said twice. Every attempt has a row in the ledger.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from citewire_generator import metrics
+from citewire_generator.calls import Call
+from citewire_generator.chain import Chain
+from citewire_generator.model import Notice, Usage
+from citewire_generator.providers.base import Delta, End
+from citewire_generator.registry import Chosen
+from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
+from citewire_kit.telemetry import get_logger
+from citewire_ledger import Ledger, NewCall, NoLedger, Price, Purpose
+from citewire_remote.breaker import Breakers
+from citewire_remote.catalogue import Prices
+from citewire_remote.retry import Retries, RetryPolicy
+
+log = get_logger(__name__)
+
+TAKEN_OVER = {
+    "PROVIDER_UNAVAILABLE": "can't be reached or answered with an error",
+    "PROVIDER_AUTH": "refused its key",
+    "PROVIDER_RATE_LIMITED": "reached its rate limit or quota",
+    "PROVIDER_REJECTED": "refused the request",
+    "PROVIDER_STREAM_BROKEN": "broke off before its first word",
+    "PROVIDER_TIMEOUT": "didn't begin in time",
+    "PROVIDER_ADDRESS": "has an address that this server may not connect to",
+    "CONTEXT_TOO_LONG": "found the prompt too long",
+}
+"""Reasons for which the next of a chain takes over, and how they are said. A budget that is spent is none: the next
+provider would cost too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """A model has begun to answer: from here on nobody takes over."""
+
+    chosen: Chosen
+    attempts: int
+    """Calls made to providers so far, this one included; none for a model in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The model's end of the answer."""
+
+    end: End
+    usage: Usage
+    """What it reported, or our estimate."""
+
+
+EngineEvent = Began | Delta | Ended | Notice
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """What calls may take.
+
+    Attributes:
+        retry: How often one provider is asked.
+        first_token_seconds: Time of one provider until its first token, retries and their waits included.
+    """
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    first_token_seconds: float = 30.0
+
+
+class Work(ABC):
+    """What is to be done by one of a chain."""
+
+    chain: Chain
+    purpose: Purpose
+
+    @abstractmethod
+    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+        """Starts the call of one model."""
+
+    @abstractmethod
+    def prompt_tokens(self) -> int:
+        """Our estimate of the prompt."""
+
+    @abstractmethod
+    def max_output_tokens(self, chosen: Chosen) -> int:
+        """Most tokens that the model may write."""
+
+    def trim(self) -> bool:
+        """Shortens a prompt that was too long; False if that can't be done."""
+        return False
+
+
+@dataclass(slots=True)
+class _Tally:
+    attempts: int = 0
+
+
+class Engine:
+    """Makes calls.
+
+    Args:
+        ledger: Keeps a row of each.
+        breakers: The process's.
+        limits: What calls may take.
+    """
+
+    def __init__(
+        self, ledger: Ledger | None = None, breakers: Breakers | None = None, limits: CallLimits | None = None
+    ) -> None:
+        self._ledger = ledger or NoLedger()
+        self._local = NoLedger()
+        self._breakers = breakers or Breakers()
+        self._limits = limits or CallLimits()
+
+    async def run(self, work: Work) -> AsyncGenerator[EngineEvent, None]:
+        """Streams an answer: notices of who takes over, `Began` once, text, `Ended`.
+
+        Raises:
+            CitewireError: The last provider's, if none of the chain began; or that of the one which began.
+        """
+        tally = _Tally()
+        for position, chosen in enumerate(work.chain):
+            deadline = asyncio.get_running_loop().time() + self._limits.first_token_seconds
+            retries = Retries(self._limits.retry, deadline=deadline)
+            while True:
+                began = False
+                try:
+                    async with aclosing(self._attempt(work, chosen, deadline, tally)) as events:
+                        async for event in events:
+                            began = True
+                            yield event
+                except CitewireError as exc:
+                    if began:
+                        raise
+                    error = exc
+                else:
+                    return
+                if error.reason == "CONTEXT_TOO_LONG" and work.trim():
+                    continue
+                delay = None if "breaker" in error.metadata else retries.delay_after(error)
+                if delay is None:
+                    break
+                metrics.RETRIES.labels(chosen.provider.name, error.reason).inc()
+                log.info("provider_retried", provider=chosen.title, reason=error.reason, seconds=round(delay, 3))
+                await asyncio.sleep(delay)
+            if position + 1 == len(work.chain) or error.reason not in TAKEN_OVER:
+                raise error
+            yield _takeover(chosen, work.chain[position + 1], error)
+
+    async def _attempt(
+        self, work: Work, chosen: Chosen, deadline: float, tally: _Tally
+    ) -> AsyncGenerator[Began | Delta | Ended, None]:
+        """Makes one call."""
+        remote = chosen.model.remote
+        ledger = self._ledger if remote else self._local
+        with self._breakers.of(chosen.provider, chosen.provider.name).enter() as permit:
+            async with ledger.call(_new_call(work, chosen)) as entry:
+                tally.attempts += remote
+                call = Call(chosen, work.prompt_tokens(), entry)
+                with call.measured():
+                    end: End | None = None
+                    async with aclosing(work.stream(chosen)) as events:
+                        first = await self._first(events, chosen, deadline if remote else None)
+                        yield Began(chosen, tally.attempts)
+                        if isinstance(first, End):
+                            end = first
+                        else:
+                            call.received(first.texts)
+                            yield first
+                            async for event in events:
+                                if isinstance(event, End):
+                                    end = event
+                                    break
+                                call.received(event.texts)
+                                yield event
+                    if end is None:
+                        raise Unavailable(
+                            "the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN"
+                        )
+                    permit.succeeded()
+                    usage = call.settle(end.usage, end.finish_reason.name.lower())
+        yield Ended(end, usage)
+
+    async def _first(
+        self, events: AsyncGenerator[Delta | End, None], chosen: Chosen, deadline: float | None
+    ) -> Delta | End:
+        """Waits for the first event. Unlike the limits of a provider's client, this one is of all attempts together."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                event = await anext(events, None)
+        except TimeoutError:
+            raise DeadlineExceeded(
+                f"the model provider sent no first token in {self._limits.first_token_seconds:g} s",
+                reason="PROVIDER_TIMEOUT",
+                metadata={"provider": chosen.provider.name},
+            ) from None
+        if event is None:
+            raise Unavailable("the model provider's stream broke: it is empty", reason="PROVIDER_STREAM_BROKEN")
+        return event
+
+
+def _new_call(work: Work, chosen: Chosen) -> NewCall:
+    return NewCall(
+        purpose=work.purpose,
+        provider=chosen.provider.name,
+        model=chosen.model.name,
+        price=_price(chosen.model.prices),
+        input_tokens=work.prompt_tokens(),
+        max_output_tokens=work.max_output_tokens(chosen),
+        own=chosen.own,
+    )
+
+
+def _price(prices: Prices | None) -> Price | None:
+    if prices is None:
+        return None
+    return Price(input=prices.input, cached_input=prices.cached_input, output=prices.output)
+
+
+def _takeover(failed: Chosen, following: Chosen, error: CitewireError) -> Notice:
+    names = (failed.provider.name, following.provider.name)
+    metrics.FAILOVERS.labels(*names, error.reason).inc()
+    log.warning("provider_failover", provider=failed.title, next=following.title, reason=error.reason)
+    return Notice("failover", f"{failed.title} {TAKEN_OVER[error.reason]}; {following.title} answers instead.")

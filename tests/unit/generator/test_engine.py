@@ -1,0 +1,394 @@
+"""Who is asked again, who takes over, and what the ledger and the client see of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY
+
+from citewire_generator.chain import OwnProviders
+from citewire_generator.engine import CallLimits, Engine
+from citewire_generator.model import (
+    Completed,
+    Event,
+    GenerateRequest,
+    Message,
+    Notice,
+    Passage,
+    Role,
+    Started,
+    SuggestRequest,
+    TextDelta,
+    Usage,
+)
+from citewire_generator.providers.base import ChatProvider
+from citewire_generator.providers.extractive import Extractive
+from citewire_generator.registry import Chosen, Registry
+from citewire_generator.service import Generator
+from citewire_kit.errors import (
+    CitewireError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    NotFound,
+    ResourceExhausted,
+    Unavailable,
+    Unimplemented,
+)
+from citewire_ledger import MemoryLedger
+from citewire_remote.breaker import BreakerPolicy, Breakers
+from citewire_remote.kinds import ProviderType
+from citewire_remote.retry import RetryPolicy
+from citewire_remote.tenants import SealedProvider
+from scripted_chat import TakingTurns
+
+PASSAGES = tuple(Passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
+FAST = CallLimits(RetryPolicy(attempts=3, first_seconds=0.001, most_seconds=0.001), first_token_seconds=0.3)
+
+DOWN = Unavailable("down", reason="PROVIDER_UNAVAILABLE")
+BROKEN = Unavailable("broken", reason="PROVIDER_STREAM_BROKEN")
+KEY = FailedPrecondition("key", reason="PROVIDER_AUTH")
+REJECTED = FailedPrecondition("no", reason="PROVIDER_REJECTED")
+LIMITED = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=60.0)
+LATE = DeadlineExceeded("late", reason="PROVIDER_TIMEOUT")
+LONG = InvalidArgument("long", reason="CONTEXT_TOO_LONG")
+SPENT = ResourceExhausted("spent", reason="BUDGET_EXCEEDED")
+
+
+def answer(name: str) -> list[str]:
+    return [f"{name} ", "says so."]
+
+
+class World:
+    """A generator over some providers; the first is the default, the others take over."""
+
+    def __init__(
+        self, *providers: ChatProvider, limits: CallLimits = FAST, breaker: BreakerPolicy | None = None
+    ) -> None:
+        self.ledger = MemoryLedger()
+        registry = Registry(providers, [one.models[0].name for one in providers[1:]])
+        engine = Engine(self.ledger, Breakers(breaker), limits)
+        self.own = Own()
+        self.generator = Generator(registry, engine=engine, own=self.own)
+        self.events: list[Event] = []
+
+    async def ask(self, **fields: object) -> list[Event]:
+        fields.setdefault("passages", PASSAGES[:2])
+        asked = replace(GenerateRequest("What is said?"), **fields)  # type: ignore[arg-type] # fields of many types
+        self.events = []
+        async for event in self.generator.generate(asked):
+            self.events.append(event)
+        return self.events
+
+    async def fails(self, **fields: object) -> CitewireError:
+        with pytest.raises(CitewireError) as caught:
+            await self.ask(**fields)
+        return caught.value
+
+    @property
+    def text(self) -> str:
+        return "".join(text for event in self.events if isinstance(event, TextDelta) for text in event.texts)
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.name for event in self.events if isinstance(event, Notice)]
+
+    @property
+    def completed(self) -> Completed:
+        last = self.events[-1]
+        assert isinstance(last, Completed)
+        return last
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Provider and end of each call: why it failed, or how else it ended."""
+        return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
+
+
+class Own(OwnProviders):
+    """A tenant's providers by the name of their model; leases are counted."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, ChatProvider] = {}
+        self.leased = 0
+
+    @asynccontextmanager
+    async def lease(self, sealed: SealedProvider) -> AsyncGenerator[Chosen]:
+        provider = self.providers[sealed.model]
+        self.leased += 1
+        try:
+            yield Chosen(provider, provider.models[0], own=True)
+        finally:
+            self.leased -= 1
+
+
+def sealed(model: str) -> SealedProvider:
+    return SealedProvider(ProviderType.CHAT, "openai-compatible", model, b"base", b"key")
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+@pytest.mark.parametrize("error", [DOWN, BROKEN])
+async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
+    one, two = TakingTurns("one", [error], [error], answer("one")), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    before = sample("citewire_generator_retries_total", provider="one", reason=error.reason)
+    await world.ask()
+    assert world.text == "one says so."
+    assert (len(one.tasks), len(two.tasks)) == (3, 0)
+    assert world.notices == []
+    assert (world.completed.attempts, world.completed.provider, world.completed.model) == (3, "one", "one-model")
+    assert world.rows == [("one", error.reason), ("one", error.reason), ("one", "done")]
+    assert sample("citewire_generator_retries_total", provider="one", reason=error.reason) - before == 2
+
+
+@pytest.mark.parametrize(("error", "calls"), [(DOWN, 3), (BROKEN, 3), (KEY, 1), (REJECTED, 1), (LIMITED, 1), (LATE, 1)])
+async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None:
+    one, two = TakingTurns("one", [error]), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    labels = {"provider": "one", "next_provider": "two", "reason": error.reason}
+    before = sample("citewire_generator_failovers_total", **labels)
+    await world.ask()
+    assert world.text == "two says so."
+    assert (len(one.tasks), len(two.tasks)) == (calls, 1)
+    assert [type(event).__name__ for event in world.events] == [
+        "Started", "Notice", "TextDelta", "TextDelta", "Completed"
+    ]  # fmt: skip
+    assert world.notices == ["failover"]
+    assert (world.completed.provider, world.completed.attempts) == ("two", calls + 1)
+    assert world.completed.usage == Usage(11, 2, 7)
+    assert sample("citewire_generator_failovers_total", **labels) - before == 1
+    assert one.tasks[0].messages == two.tasks[0].messages
+    assert two.tasks[0].model == "two-model"
+
+
+async def test_everybody_fails() -> None:
+    one, two, three = TakingTurns("one", [DOWN]), TakingTurns("two", [KEY]), TakingTurns("three", [LIMITED])
+    world = World(one, two, three)
+    error = await world.fails()
+    assert (error.reason, error.retry_after) == ("PROVIDER_RATE_LIMITED", 60)
+    assert [len(provider.tasks) for provider in (one, two, three)] == [3, 1, 1]
+    assert world.notices == ["failover", "failover"]
+    assert len(world.rows) == 5
+
+
+@pytest.mark.parametrize("error", [DOWN, BROKEN, LATE, LIMITED])
+async def test_after_the_first_token_nobody_takes_over(error: CitewireError) -> None:
+    one, two = TakingTurns("one", ["one ", error], answer("one")), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    assert (await world.fails()).reason == error.reason
+    assert world.text == "one "
+    assert (len(one.tasks), len(two.tasks)) == (1, 0)
+
+
+async def test_nor_while_the_first_words_are_held_back() -> None:
+    one, two = TakingTurns("one", ["The documents ", DOWN], answer("one")), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    assert (await world.fails()).reason == "PROVIDER_UNAVAILABLE"
+    assert (len(one.tasks), len(two.tasks)) == (1, 0)
+
+
+async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
+    one, two = TakingTurns("one", [asyncio.Event()]), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    began = asyncio.get_running_loop().time()
+    await world.ask()
+    assert 0.3 <= asyncio.get_running_loop().time() - began < 1.3
+    assert (world.text, len(one.tasks), one.open) == ("two says so.", 1, 0)
+    assert world.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
+
+
+async def test_retries_share_the_time_of_the_first_token() -> None:
+    """The second attempt stalls: it gets what the first one and the wait have left."""
+    slow = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=0.2)
+    one = TakingTurns("one", [slow], [asyncio.Event()])
+    world = World(one)
+    began = asyncio.get_running_loop().time()
+    assert (await world.fails()).reason == "PROVIDER_TIMEOUT"
+    assert 0.3 <= asyncio.get_running_loop().time() - began < 0.45
+    assert len(one.tasks) == 2
+
+
+async def test_a_spent_budget_is_the_end() -> None:
+    one, two = TakingTurns("one", answer("one")), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    world.ledger.refuse = SPENT
+    assert (await world.fails()).reason == "BUDGET_EXCEEDED"
+    assert (len(one.tasks), len(two.tasks), world.rows) == (0, 0, [])
+
+
+async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
+    one, two = TakingTurns("one", [LATE]), TakingTurns("two", answer("two"))
+    world = World(one, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
+    for _ in range(3):
+        await world.ask()
+        assert world.text == "two says so."
+    assert (len(one.tasks), len(two.tasks)) == (2, 3)
+    assert world.completed.attempts == 1
+    assert world.notices == ["failover"]
+    assert len(world.rows) == 5
+
+
+async def test_an_open_breaker_without_a_chain_says_when() -> None:
+    world = World(TakingTurns("one", [LATE]), breaker=BreakerPolicy(failures=1, open_seconds=60))
+    await world.fails()
+    error = await world.fails()
+    assert (error.reason, len(world.rows)) == ("PROVIDER_UNAVAILABLE", 1)
+    assert error.retry_after is not None
+    assert 59 < error.retry_after <= 60
+
+
+async def test_leaving_settles_what_was_received() -> None:
+    one = TakingTurns("one", ["one two three four ", asyncio.Event()])
+    world = World(one)
+    asking = asyncio.create_task(world.ask())
+    await one.waiting.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    (call,) = world.ledger.rows
+    assert (call.outcome, one.open) == ("cancelled", 0)
+    assert call.spent is not None
+    assert call.spent.estimated
+    assert call.spent.output_tokens == 5
+    assert call.spent.input_tokens == call.new.input_tokens > 100
+
+
+async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None:
+    world = World(TakingTurns("one", answer("one")))
+    await world.ask()
+    (call,) = world.ledger.rows
+    assert call.spent is not None
+    assert (call.new.purpose, call.new.model, call.new.own, call.new.price) == ("generation", "one-model", False, None)
+    assert call.new.max_output_tokens == 2048
+    assert (call.spent.input_tokens, call.spent.cached_input_tokens, call.spent.output_tokens) == (11, 2, 7)
+    assert (call.spent.estimated, call.spent.finish) == (False, "stop")
+
+
+async def test_quoting_can_take_over_and_costs_nothing() -> None:
+    world = World(TakingTurns("one", [DOWN]), Extractive())
+    await world.ask(passages=(Passage(1, 1, "It is said that refunds take 14 days."),))
+    assert world.completed.provider == "extractive"
+    assert {provider for provider, _ in world.rows} == {"one"}
+
+
+# -- The prompt ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_smallest_window_of_the_chain_bounds_the_context_before_started() -> None:
+    one, two = TakingTurns("one", [KEY]), TakingTurns("two", answer("two"), window=3000)
+    world = World(one, two)
+    await world.ask(passages=PASSAGES, max_completion_tokens=2000)
+    started = world.events[0]
+    assert isinstance(started, Started)
+    assert 0 < len(started.packed) < 8
+    assert f"P{len(started.packed)}" in two.tasks[0].messages[-1].content
+    assert f"P{len(started.packed) + 1}" not in two.tasks[0].messages[-1].content
+    assert one.tasks[0].messages == two.tasks[0].messages
+
+
+async def test_a_fallback_that_cannot_hold_the_question_is_left_out() -> None:
+    one, two = TakingTurns("one", [KEY]), TakingTurns("two", answer("two"), window=1024)
+    world = World(one, two)
+    assert (await world.fails()).reason == "PROVIDER_AUTH"
+    assert two.tasks == []
+    assert len(one.tasks[0].packed) == 2
+
+
+async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() -> None:
+    history = tuple(Message(Role.USER, f"earlier {n} " + "word " * 50) for n in range(4))
+    one = TakingTurns("one", [LONG], answer("one"), guessed=True)
+    world = World(one)
+    await world.ask(passages=PASSAGES, history=history)
+    started = world.events[0]
+    assert isinstance(started, Started)
+    assert len(one.tasks[0].packed) == 8
+    assert started.packed == one.tasks[1].packed
+    assert 3 <= len(started.packed) <= 4
+    assert len(one.tasks[1].messages) < len(one.tasks[0].messages)
+    (notice,) = [event for event in world.events if isinstance(event, Notice)]
+    assert notice.name == "context_trimmed"
+    assert f"{len(started.packed)} of 8 passages and 2 of 4 earlier messages" in notice.text
+    assert world.completed.attempts == 2
+
+
+async def test_a_second_overflow_is_an_error_and_nothing_was_shown() -> None:
+    one = TakingTurns("one", [LONG], guessed=True)
+    world = World(one)
+    assert (await world.fails(passages=PASSAGES)).reason == "CONTEXT_TOO_LONG"
+    assert (len(one.tasks), world.events) == (2, [])
+
+
+async def test_after_a_takeover_started_names_who_answers() -> None:
+    one, two = TakingTurns("one", [KEY], guessed=True), TakingTurns("two", answer("two"))
+    world = World(one, two)
+    await world.ask()
+    assert isinstance(world.events[0], Started)
+    assert (world.events[0].provider, world.notices) == ("two", ["failover"])
+
+
+@pytest.mark.parametrize(("window", "at_once"), [(100_000, True), (4096, False)])
+async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: int, at_once: bool) -> None:
+    go = asyncio.Event()
+    one = TakingTurns("one", [go, *answer("one")], window=window)
+    world = World(one, limits=CallLimits(first_token_seconds=10))
+    asking = asyncio.create_task(world.ask(passages=PASSAGES))
+    await one.waiting.wait()
+    assert bool(world.events) is at_once
+    go.set()
+    await asking
+    assert isinstance(world.events[0], Started)
+
+
+# -- Chains of requests ----------------------------------------------------------------------------------------------
+
+
+async def test_a_requests_chain_replaces_the_servers() -> None:
+    one, two, three = TakingTurns("one", [KEY]), TakingTurns("two", [KEY]), TakingTurns("three", answer("three"))
+    world = World(one, two, three)
+    await world.ask(fallbacks=("three/three-model",))
+    assert (world.text, len(two.tasks)) == ("three says so.", 0)
+    with pytest.raises(NotFound):
+        await world.ask(fallbacks=("four",))
+
+
+async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
+    one, mine, other = TakingTurns("one", answer("one")), TakingTurns("mine", [KEY]), TakingTurns("other", answer("o"))
+    world = World(one, TakingTurns("two", answer("two")))
+    world.own.providers = {"mine-model": mine, "other-model": other}
+    assert (await world.fails(provider=sealed("mine-model"))).reason == "PROVIDER_AUTH"
+    assert one.tasks == []
+    await world.ask(provider=sealed("mine-model"), fallbacks=(sealed("other-model"), "one-model"))
+    assert world.text == "o says so."
+    assert world.own.leased == 0
+    assert [row.new.own for row in world.ledger.rows] == [True, True, True]
+    await world.ask(provider=sealed("mine-model"), fallbacks=("one-model",))
+    assert (world.text, [row.new.own for row in world.ledger.rows][3:]) == ("one says so.", [True, False])
+
+
+async def test_without_own_providers_a_sealed_one_is_refused() -> None:
+    generator = Generator(Registry([TakingTurns("one", answer("one"))]))
+    with pytest.raises(Unimplemented):
+        [event async for event in generator.generate(GenerateRequest("x?", provider=sealed("m")))]
+
+
+async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
+    one, two = TakingTurns("one", [DOWN]), TakingTurns("two", [("Why?", "How?")])
+    world = World(one, two)
+    suggestions = await world.generator.suggest(SuggestRequest(PASSAGES[:2]))
+    assert suggestions.questions == ("Why?", "How?")
+    assert len(one.tasks) == 3
+    assert world.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
+    assert {row.new.purpose for row in world.ledger.rows} == {"suggestions"}
+
+
+def test_an_unknown_fallback_is_refused_at_start() -> None:
+    providers: Sequence[ChatProvider] = [TakingTurns("one", answer("one"))]
+    with pytest.raises(NotFound, match="one/one-model"):
+        Registry(providers, ["two"])
