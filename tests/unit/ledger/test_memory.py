@@ -33,10 +33,14 @@ async def test_what_was_spent_is_kept() -> None:
 )
 async def test_whatever_happens_the_row_is_settled(error: BaseException, outcome: str, reason: str) -> None:
     ledger = MemoryLedger()
-    with pytest.raises(type(error)):
+
+    async def make_call() -> None:
         async with ledger.call(NEW) as call:
             call.progress(7)
             raise error
+
+    with pytest.raises(type(error)):
+        await make_call()
     (row,) = ledger.rows
     assert (row.outcome, row.reason) == (outcome, reason)
     assert row.spent == Spent(100, output_tokens=7, estimated=True)
