@@ -32,7 +32,14 @@ from citewire_kit.tenant import LOCAL_TENANT, use_tenant
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 from scripted_chat import ScriptedChat
 
-QUICK = {"first_token_seconds": 0.4, "between_tokens_seconds": 0.4, "total_seconds": 5.0, "connect_seconds": 1.0}
+# One attempt: what is tried again, and how often, is in tests/faults/test_provider_faults.py.
+QUICK = {
+    "first_token_seconds": 0.4,
+    "between_tokens_seconds": 0.4,
+    "total_seconds": 5.0,
+    "connect_seconds": 1.0,
+    "attempts": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -121,7 +128,12 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
     assert [(one.number, one.passage_index, one.chars) for one in started.packed] == [(1, 0, 21), (2, 1, 17)]
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
     assert events[-1].completed == pb.Completed(
-        usage=pb.TokenUsage(), finish_reason=pb.FINISH_REASON_STOP, attempts=0, cited=[1]
+        usage=pb.TokenUsage(),
+        finish_reason=pb.FINISH_REASON_STOP,
+        attempts=0,
+        cited=[1],
+        provider="extractive",
+        model="extractive",
     )
 
 
@@ -204,7 +216,7 @@ async def test_what_comes_later_says_so(method: str, asked: Message) -> None:
         (request(question="x" * 1_000_000), Code.INVALID_ARGUMENT, "INVALID_FIELD", ["question"]),
         (request(question="a\0b", temperature=9), Code.INVALID_ARGUMENT, "INVALID_FIELD", ["question", "temperature"]),
         (request(model="gpt-99"), Code.NOT_FOUND, "MODEL_NOT_FOUND", []),
-        (request(provider=ProviderRef(provider="openai")), Code.UNIMPLEMENTED, "NOT_IMPLEMENTED", []),
+        (request(provider=ProviderRef(provider="openai")), Code.INVALID_ARGUMENT, "INVALID_FIELD", ["provider.type"]),
     ],
 )
 async def test_refusals(asked: pb.GenerateRequest, code: Code, reason: str, fields: list[str]) -> None:
@@ -414,7 +426,8 @@ async def test_faults_of_the_provider(
         assert text_of(await running.events(request())) == "Fine."
     assert (caught.value.code, caught.value.reason) == (code, reason)
     assert "secret" not in str(caught.value)
-    assert kinds(events) == (["started", "delta"] if text else ["started"])
+    # The window of this model is a guess, so citations wait until the prompt was taken.
+    assert kinds(events) == (["started", "delta"] if text else [])
     assert text_of(events) == text
     assert len(upstream.requests) == 2
     if behave is fault_429:

@@ -27,7 +27,10 @@ from citewire_generator.model import (
     TextDelta,
     Usage,
 )
-from citewire_kit.errors import Unimplemented, Violations
+from citewire_kit.errors import Violations
+from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
+from citewire_remote.kinds import ProviderType
+from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 
 MAX_QUESTION_BYTES = 32 * 1024
 MAX_PASSAGES = 1000
@@ -36,8 +39,11 @@ MAX_INSTRUCTIONS_BYTES = 16 * 1024
 MAX_SENTENCE = 500
 MAX_NAME = 200
 MAX_COMPLETION_TOKENS = 32_768
+MAX_FALLBACKS = 4
 _ROUNDING = 1e-6
 """How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
+
+_CHAT = (ProviderType.CHAT,)
 
 _T = TypeVar("_T")
 
@@ -75,7 +81,6 @@ def to_request(request: pb.GenerateRequest) -> GenerateRequest:
 
     Raises:
         InvalidArgument: Names every field that is wrong.
-        Unimplemented: It names a provider of the tenant's.
     """
     v = Violations()
     _question(v, request.question)
@@ -89,8 +94,9 @@ def to_request(request: pb.GenerateRequest) -> GenerateRequest:
     temperature = request.temperature if request.HasField("temperature") else None
     if temperature is not None:
         v.require(0 <= temperature <= 2, "temperature", "must be between 0 and 2")
+    provider = to_sealed(v, request.provider, "provider", _CHAT) if request.HasField("provider") else None
+    fallbacks = _fallbacks(v, request.fallbacks)
     v.raise_if_any()
-    _no_own_provider(request.HasField("provider"))
     return GenerateRequest(
         question=request.question,
         passages=passages,
@@ -99,6 +105,8 @@ def to_request(request: pb.GenerateRequest) -> GenerateRequest:
         model=request.model,
         max_completion_tokens=tokens,
         temperature=temperature,
+        provider=provider,
+        fallbacks=fallbacks,
     )
 
 
@@ -107,7 +115,6 @@ def to_suggest(request: pb.SuggestQuestionsRequest) -> SuggestRequest:
 
     Raises:
         InvalidArgument: Names every field that is wrong.
-        Unimplemented: It names a provider of the tenant's.
     """
     v = Violations()
     _text(v, request.question, "question", MAX_QUESTION_BYTES)
@@ -117,9 +124,37 @@ def to_suggest(request: pb.SuggestQuestionsRequest) -> SuggestRequest:
     v.require(1 <= count <= 10, "count", "must be between 1 and 10")
     _name(v, request.language, "language")
     _name(v, request.model, "model")
+    provider = to_sealed(v, request.provider, "provider", _CHAT) if request.HasField("provider") else None
     v.raise_if_any()
-    _no_own_provider(request.HasField("provider"))
-    return SuggestRequest(passages, request.question, count, request.language, request.model)
+    return SuggestRequest(passages, request.question, count, request.language, request.model, provider)
+
+
+def to_provider_spec(request: pb.SealProviderRequest) -> ProviderSpec:
+    """Checks and converts a request of SealProvider.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    return to_spec(request.spec, _CHAT)
+
+
+def to_provider(request: pb.RewrapProviderRequest) -> SealedProvider:
+    """Checks and converts a request of RewrapProvider.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    return to_ref(request.ref, _CHAT)
+
+
+def from_seal(sealed: SealedProvider, report: TrialReport) -> pb.SealProviderResponse:
+    """Converts a provider that was sealed."""
+    return pb.SealProviderResponse(ref=from_sealed(sealed), test=from_report(report))
+
+
+def from_rewrap(sealed: SealedProvider, changed: bool) -> pb.RewrapProviderResponse:
+    """Converts a provider that was sealed again."""
+    return pb.RewrapProviderResponse(ref=from_sealed(sealed), changed=changed)
 
 
 def from_event(event: Event) -> pb.GenerateResponse:
@@ -142,6 +177,8 @@ def from_event(event: Event) -> pb.GenerateResponse:
                     suggested_questions=event.suggested_questions,
                     invalid_markers=event.invalid_markers,
                     cited=event.cited,
+                    provider=event.provider,
+                    model=event.model,
                 )
             )
 
@@ -264,6 +301,15 @@ def _enum(v: Violations, value: int, known: Mapping[int, _T], field: str, defaul
     return known.get(value, default)
 
 
-def _no_own_provider(named: bool) -> None:
-    if named:
-        raise Unimplemented("a tenant's own provider is not available yet", reason="NOT_IMPLEMENTED")
+def _fallbacks(v: Violations, fallbacks: Sequence[pb.Fallback]) -> tuple[str | SealedProvider, ...]:
+    v.require(len(fallbacks) <= MAX_FALLBACKS, "fallbacks", f"must be at most {MAX_FALLBACKS}")
+    found: list[str | SealedProvider] = []
+    for index, fallback in enumerate(fallbacks[:MAX_FALLBACKS]):
+        at = f"fallbacks[{index}]"
+        if fallback.HasField("provider"):
+            sealed = to_sealed(v, fallback.provider, f"{at}.provider", _CHAT)
+            found += [] if sealed is None else [sealed]
+        elif v.require(bool(fallback.model), at, "must name a model or a provider"):
+            _name(v, fallback.model, f"{at}.model")
+            found.append(fallback.model)
+    return tuple(found)

@@ -9,7 +9,18 @@ import grpc
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 
-from citewire_generator.converters import from_event, from_models, from_suggestions, to_request, to_suggest
+from citewire_generator.converters import (
+    from_event,
+    from_models,
+    from_rewrap,
+    from_seal,
+    from_suggestions,
+    to_provider,
+    to_provider_spec,
+    to_request,
+    to_suggest,
+)
+from citewire_generator.own_providers import TenantProviders
 from citewire_generator.service import Generator
 from citewire_kit.errors import Unimplemented
 from citewire_kit.streams import track_stream
@@ -24,8 +35,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     """Serves `citewire.generator.v1.GeneratorService`; the RPCs are described in its proto."""
 
-    def __init__(self, generator: Generator) -> None:
+    def __init__(self, generator: Generator, own: TenantProviders) -> None:
         self._generator = generator
+        self._own = own
 
     async def Generate(
         self, request: pb.GenerateRequest, context: Context
@@ -51,6 +63,13 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         return from_models(self._generator.models())
+
+    async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
+        sealed, report = await self._own.seal(to_provider_spec(request), test=not request.spec.skip_test)
+        return from_seal(sealed, report)
+
+    async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
+        return from_rewrap(*self._own.rewrap(to_provider(request)))
 
 
 def _not_yet(what: str) -> NoReturn:

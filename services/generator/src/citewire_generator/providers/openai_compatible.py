@@ -195,10 +195,15 @@ class OpenAiCompatible(ChatProvider):
         raise from_status(response.status, complaint, PROVIDER, dict(response.headers))
 
 
-def open_session(limits: TimeLimits) -> aiohttp.ClientSession:
-    """Opens the HTTP client. Concurrency is limited by admission, not by the connection pool."""
+def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:
+    """Opens the HTTP client. Concurrency is limited by admission, not by the connection pool.
+
+    Args:
+        limits: Time limits.
+        connector: Makes the connections; None for one that may go anywhere.
+    """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
+        connector=connector or aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
         timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
         headers={"User-Agent": f"citewire/{version('citewire-generator')}"},
         auto_decompress=True,
