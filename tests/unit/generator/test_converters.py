@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from citewire.common.v1.common_pb2 import ProviderRef
+from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2 import Fallback
 
 from citewire_generator.converters import from_event, from_models, to_request, to_suggest
 from citewire_generator.model import (
@@ -28,7 +29,9 @@ from citewire_generator.model import (
     TextDelta,
     Usage,
 )
-from citewire_kit.errors import InvalidArgument, Unimplemented
+from citewire_kit.errors import InvalidArgument
+from citewire_remote.kinds import ProviderType
+from citewire_remote.tenants import SealedProvider
 
 
 def valid() -> pb.GenerateRequest:
@@ -183,12 +186,18 @@ def test_at_most_a_thousand_passages() -> None:
     assert caught.value.violations[0].field == "passages"
 
 
-def test_a_tenants_own_provider_is_not_available_yet() -> None:
+def test_a_tenants_own_provider_and_who_takes_over() -> None:
     request = valid()
-    request.provider.CopyFrom(ProviderRef(provider="openai", sealed_key=b"x"))
-    with pytest.raises(Unimplemented) as caught:
+    ref = ProviderRef(provider="openai", model="m", sealed_key=b"x", type=PROVIDER_TYPE_CHAT)
+    request.provider.CopyFrom(ref)
+    request.fallbacks.add().model = "openai/gpt-4.1"
+    request.fallbacks.add().provider.CopyFrom(ref)
+    found = to_request(request)
+    sealed = SealedProvider(ProviderType.CHAT, "openai", "m", sealed_key=b"x")
+    assert (found.provider, found.fallbacks) == (sealed, ("openai/gpt-4.1", sealed))
+    request.fallbacks.extend([Fallback(model="m")] * 3)
+    with pytest.raises(InvalidArgument, match="fallbacks: must be at most 4"):
         to_request(request)
-    assert caught.value.reason == "NOT_IMPLEMENTED"
 
 
 @pytest.mark.parametrize(

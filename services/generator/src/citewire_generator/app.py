@@ -95,7 +95,12 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
     for one in settings.configured():
         models = tuple(describe_model(catalogue, one.kind, name, one.context_window) for name in one.models)
         remote = OpenAiCompatible(
-            open_session(limits), api_base=one.api_base, api_key=one.api_key, models=models, limits=limits
+            open_session(limits),
+            api_base=one.api_base,
+            api_key=one.api_key,
+            models=models,
+            limits=limits,
+            name=one.kind,
         )
         stack.push_async_callback(remote.close)
         providers.append(remote)
@@ -114,6 +119,7 @@ def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Le
             api_key=opened.api_key,
             models=(model,),
             limits=limits,
+            name=opened.provider,
         )
 
     def describe(provider: str, model: str) -> ModelInfo:

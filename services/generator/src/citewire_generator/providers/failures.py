@@ -19,6 +19,7 @@ from citewire_kit.errors import (
     ResourceExhausted,
     Unavailable,
 )
+from citewire_remote.redaction import Redaction
 
 MAX_LOGGED = 300
 _MAX_RETRY_AFTER = 3600.0
@@ -31,6 +32,7 @@ _OVERFLOW_TEXTS = (
     "prompt is too long",
 )
 _RATE_CODES = frozenset({"rate_limit_exceeded", "insufficient_quota", "rate_limit_error", "requests", "tokens"})
+_QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 _AUTH_CODES = frozenset({"invalid_api_key", "authentication_error", "permission_error", "invalid_authentication"})
 _SERVER_CODES = frozenset(
     {
@@ -48,12 +50,10 @@ class ProviderComplaint:
     type: str = ""
     text: str = ""
 
-    def shown(self, secret: str) -> str:
-        """The text for the log: one line, short, without the key."""
-        text = " ".join(self.text.split())
-        if secret:
-            text = text.replace(secret, "[key]")
-        return text[:MAX_LOGGED]
+    def shown(self, redact: Redaction) -> dict[str, str]:
+        """What the log may say of it: each part one line, short, without key and address."""
+        parts = {"error_code": (self.code, 80), "error_type": (self.type, 80), "error_text": (self.text, MAX_LOGGED)}
+        return {name: redact(" ".join(text.split()))[:most] for name, (text, most) in parts.items()}
 
     @property
     def is_content_filter(self) -> bool:
@@ -85,6 +85,8 @@ def from_status(
 ) -> CitewireError:
     """Turns an HTTP status of the provider's into an error."""
     metadata = {"provider": provider, "status": str(status)}
+    if _is_final(status, complaint, headers or {}):
+        metadata["retry"] = "never"
     retry_after = read_retry_after(headers or {})
     if status in {401, 403}:
         return FailedPrecondition(
@@ -183,6 +185,12 @@ def as_list(value: object) -> list[object]:
 def as_mapping(value: object) -> Mapping[str, object]:
     """A JSON object as a mapping; empty for anything else, so that reading on finds nothing."""
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _is_final(status: int, complaint: ProviderComplaint, headers: Mapping[str, str]) -> bool:
+    """Whether asking again is of no use: a quota that was spent comes back with a payment, not with time."""
+    said = next((value for name, value in headers.items() if name.lower() == "x-should-retry"), "")
+    return status == 402 or said.lower() == "false" or bool(_QUOTA_CODES & {complaint.code, complaint.type})
 
 
 def _is_overflow(complaint: ProviderComplaint) -> bool:

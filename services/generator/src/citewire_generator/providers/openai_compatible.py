@@ -27,6 +27,7 @@ from citewire_generator.providers.silence import SilenceWatch, TimeLimits
 from citewire_generator.suggestions import read_questions
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit.telemetry import get_logger
+from citewire_remote.redaction import Redaction
 
 log = get_logger(__name__)
 
@@ -49,6 +50,7 @@ class OpenAiCompatible(ChatProvider):
         api_key: Sent as a bearer token; None sends none (Ollama, vLLM without one).
         models: What it offers, the default first.
         limits: Time limits.
+        name: The provider's name; the protocol is one, those who speak it are many.
     """
 
     def __init__(
@@ -59,17 +61,20 @@ class OpenAiCompatible(ChatProvider):
         api_key: str | None,
         models: tuple[ModelInfo, ...],
         limits: TimeLimits | None = None,
+        name: str = PROVIDER,
     ) -> None:
+        self._name = name
         self._session = session
         self._url = f"{api_base}/chat/completions"
         self._key = api_key or ""
+        self._redact = Redaction(self._key, api_base)
         self._models = models
         self._limits = limits or TimeLimits()
 
     @property
     def name(self) -> str:
-        """`openai-compatible`."""
-        return PROVIDER
+        """The name it was given."""
+        return self._name
 
     @property
     def models(self) -> tuple[ModelInfo, ...]:
@@ -82,14 +87,14 @@ class OpenAiCompatible(ChatProvider):
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
-        watch = SilenceWatch(self._limits, PROVIDER)
+        watch = SilenceWatch(self._limits, self._name)
         response = await self._open(task, watch)
         watch.guard(response.close)
         try:
             if response.status >= 300:
                 yield await self._refused(response)
                 return
-            reader = OpenAiStream(PROVIDER, self._key)
+            reader = OpenAiStream(self._name, self._redact)
             whole = "json" in response.content_type
             if whole and (texts := reader.whole(await self._read_whole(response, watch))):
                 yield Delta(tuple(texts))
@@ -148,8 +153,8 @@ class OpenAiCompatible(ChatProvider):
         except (aiohttp.ClientError, OSError) as exc:
             if scope.expired():
                 raise watch.error() from exc
-            log.warning("provider_unreachable", provider=PROVIDER, error=type(exc).__name__)
-            raise unreachable(PROVIDER) from exc
+            log.warning("provider_unreachable", provider=self._name, error=type(exc).__name__)
+            raise unreachable(self._name) from exc
         finally:
             watch.got()
             watch.close()
@@ -161,11 +166,11 @@ class OpenAiCompatible(ChatProvider):
             chunk = await response.content.readany()
         except (aiohttp.ClientError, OSError) as exc:
             if ended:
-                log.warning("provider_stream_left_open", provider=PROVIDER, error=type(exc).__name__)
+                log.warning("provider_stream_left_open", provider=self._name, error=type(exc).__name__)
                 return None
             if watch.expired:
                 raise watch.error() from exc
-            log.warning("provider_stream_reset", provider=PROVIDER, error=type(exc).__name__)
+            log.warning("provider_stream_reset", provider=self._name, error=type(exc).__name__)
             raise stream_broken("the connection was lost") from exc
         finally:
             watch.got()
@@ -184,15 +189,13 @@ class OpenAiCompatible(ChatProvider):
         complaint = read_complaint(await _error_body(response))
         log.warning(
             "provider_refused",
-            provider=PROVIDER,
+            provider=self._name,
             status=response.status,
-            error_code=complaint.code[:80],
-            error_type=complaint.type[:80],
-            error_text=complaint.shown(self._key),
+            **complaint.shown(self._redact),
         )
         if response.status == 400 and complaint.is_content_filter:
             return End(FinishReason.CONTENT_FILTER, Usage(estimated=True))
-        raise from_status(response.status, complaint, PROVIDER, dict(response.headers))
+        raise from_status(response.status, complaint, self._name, dict(response.headers))
 
 
 def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:

@@ -1,0 +1,263 @@
+"""Scripted faults of a model provider: what the client sees, and how many calls the provider got.
+
+Each fault is met three times over real sockets: alone, with another provider that takes over, and by the ledger.
+`make faults` prints the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pytest
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+
+from citewire_generator.app import start
+from citewire_generator.settings import GeneratorSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError, Code
+from citewire_ledger import MemoryLedger, Outcome
+from faulty_provider import (
+    SECRET,
+    Behaviour,
+    after,
+    answer,
+    cut,
+    malformed,
+    overloaded,
+    reset,
+    stall,
+    status,
+)
+from raw_upstream import RawUpstream
+
+FIRST_TOKEN_SECONDS = 0.8
+GOOD = "Refunds take 14 days."
+OTHER = "The other one says so."
+BEGUN = "Once "
+ATTEMPTS = 3
+
+
+class Proof(Protocol):
+    """See tests/conftest.py."""
+
+    def pick(self, *, scaled_down: int, full: int) -> int: ...
+
+    def random(self) -> random.Random: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A row of the table.
+
+    Attributes:
+        behave: What the provider does; None if nobody listens at its address.
+        calls: How many calls it gets.
+        code, reason: What the client sees if nobody takes over.
+        text: What was shown by then. If there is any, nobody takes over.
+        retry_after: Seconds that the client is told to wait, if that is the provider's word.
+    """
+
+    name: str
+    behave: Behaviour | None
+    calls: int
+    code: Code
+    reason: str
+    text: str = ""
+    retry_after: float | None = None
+
+
+QUOTA = {"code": "insufficient_quota", "type": "insufficient_quota"}
+DOWN, LIMITED = (Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE"), (Code.RESOURCE_EXHAUSTED, "PROVIDER_RATE_LIMITED")
+BROKEN, LATE = (Code.UNAVAILABLE, "PROVIDER_STREAM_BROKEN"), (Code.DEADLINE_EXCEEDED, "PROVIDER_TIMEOUT")
+AUTH, REFUSED = (Code.FAILED_PRECONDITION, "PROVIDER_AUTH"), (Code.FAILED_PRECONDITION, "PROVIDER_REJECTED")
+
+FAULTS = [
+    Fault("connection refused", None, 0, *DOWN),
+    Fault("401", status(401), 1, *AUTH),
+    Fault("404, no such model", status(404), 1, *REFUSED),
+    Fault("429 with retry-after 60", status(429, Retry_After="60"), 1, *LIMITED, retry_after=60),
+    Fault("429 with retry-after 0.05", status(429, Retry_After="0.05"), ATTEMPTS, *LIMITED),
+    Fault("429 without retry-after", status(429), ATTEMPTS, *LIMITED),
+    Fault("429, quota spent", status(429, error=QUOTA), 1, *LIMITED),
+    Fault("500", status(500), ATTEMPTS, *DOWN),
+    Fault("529, overloaded", status(529), ATTEMPTS, *DOWN),
+    Fault("200, then overloaded", after("", overloaded), ATTEMPTS, *DOWN),
+    Fault("stall before headers", stall, 1, *LATE),
+    Fault("stall before first token", after("", stall), 1, *LATE),
+    Fault("malformed JSON before first token", after("", malformed), ATTEMPTS, *BROKEN),
+    Fault("reset before headers", reset, ATTEMPTS, *DOWN),
+    Fault("reset before first token", after("", reset), ATTEMPTS, *BROKEN),
+    Fault("clean end before first token", after("", cut), ATTEMPTS, *BROKEN),
+    Fault("stall mid-stream", after(BEGUN, stall), 1, *LATE, BEGUN),
+    Fault("malformed JSON mid-stream", after(BEGUN, malformed), 1, *BROKEN, BEGUN),
+    Fault("reset mid-stream", after(BEGUN, reset), 1, *BROKEN, BEGUN),
+    Fault("clean end mid-stream", after(BEGUN, cut), 1, *BROKEN, BEGUN),
+    Fault("overloaded mid-stream", after(BEGUN, overloaded), 1, *DOWN, BEGUN),
+]
+by_name = pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name) for fault in FAULTS])
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a client got."""
+
+    kinds: list[str] = field(default_factory=list[str])
+    text: str = ""
+    notices: list[str] = field(default_factory=list[str])
+    completed: pb.Completed | None = None
+    error: CitewireError | None = None
+    seconds: float = 0.0
+    """Until the first text or the error."""
+
+
+class Client:
+    """A server with one or two providers, and what asks it."""
+
+    def __init__(self, stub: GeneratorServiceStub, upstreams: Sequence[RawUpstream], ledger: MemoryLedger) -> None:
+        self._stub = stub
+        self.upstreams = upstreams
+        self.ledger = ledger
+
+    async def ask(self) -> Seen:
+        """Asks once."""
+        seen, loop = Seen(), asyncio.get_running_loop()
+        began = loop.time()
+        passage = pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.")
+        asked = pb.GenerateRequest(question="How long do refunds take?", passages=[passage])
+        try:
+            async with aclosing(client.stream(self._stub.Generate, asked, timeout=20)) as events:
+                async for event in events:
+                    self._note(event, seen)
+                    if seen.text and not seen.seconds:
+                        seen.seconds = loop.time() - began
+        except CitewireError as exc:
+            seen.error = exc
+        seen.seconds = seen.seconds or loop.time() - began
+        return seen
+
+    @staticmethod
+    def _note(event: pb.GenerateResponse, seen: Seen) -> None:
+        kind = str(event.WhichOneof("event"))
+        seen.kinds.append(kind)
+        seen.text += "".join(event.delta.texts)
+        if kind == "notice":
+            seen.notices.append(event.notice.name)
+        if kind == "completed":
+            seen.completed = event.completed
+
+
+@asynccontextmanager
+async def serving(*behaviours: Behaviour | None) -> AsyncGenerator[Client]:
+    """Serves with a provider for each behaviour; the second one takes over. None: nobody listens there."""
+    ledger = MemoryLedger()
+    async with AsyncExitStack() as stack:
+        upstreams: list[RawUpstream] = []
+        bases: list[str] = []
+        for behave in behaviours:
+            upstream = RawUpstream(behave or answer(GOOD))
+            async with AsyncExitStack() as own:
+                bases.append(await own.enter_async_context(upstream.running()))
+                if behave is not None:
+                    stack.push_async_callback(own.pop_all().aclose)
+            upstreams.append(upstream)
+        settings = GeneratorSettings(
+            port=0,
+            metrics_port=0,
+            auth="off",
+            leave_seconds=0,
+            drain_seconds=1,
+            provider="openai-compatible",
+            api_base=bases[0],
+            model="first",
+            context_window=32_768,
+            ollama_api_base=bases[1] if len(bases) > 1 else "",
+            ollama_model="second",
+            ollama_context_window=32_768,
+            fallbacks="ollama/second" if len(bases) > 1 else "",
+            connect_seconds=FIRST_TOKEN_SECONDS,
+            first_token_seconds=FIRST_TOKEN_SECONDS,
+            between_tokens_seconds=0.5,
+            total_seconds=5,
+            attempts=ATTEMPTS,
+            retry_seconds=0.02,
+        )
+        server = await start(stack, settings, ledger=ledger)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        stack.push_async_callback(channel.close)
+        yield Client(GeneratorServiceStub(channel), upstreams, ledger)
+
+
+@by_name
+async def test_alone(fault: Fault) -> None:
+    async with serving(fault.behave) as asking:
+        seen = await asking.ask()
+        again = None
+        if fault.behave is not None:
+            asking.upstreams[0].behave = answer(GOOD)
+            again = await asking.ask()
+    assert seen.error is not None
+    assert (seen.error.code, seen.error.reason) == (fault.code, fault.reason)
+    assert seen.text == fault.text
+    assert seen.kinds == (["started", "delta"] if fault.text else ["started"])
+    assert SECRET not in str(seen.error)
+    assert SECRET not in str(seen.error.metadata)
+    if fault.retry_after is not None:
+        assert seen.error.retry_after == fault.retry_after
+    assert seen.seconds < FIRST_TOKEN_SECONDS + 1
+    # It goes on serving, and a fault is nobody else's.
+    assert again is None or again.text.strip() == GOOD
+    assert len(asking.upstreams[0].requests) == (fault.calls + 1 if fault.behave else 0)
+    rows = asking.ledger.rows[: -1 if fault.behave else None]
+    # Whether or not a connection was had: each attempt has its row.
+    assert [row.outcome for row in rows] == [Outcome.FAILED] * (fault.calls if fault.behave else ATTEMPTS)
+    assert {row.reason for row in rows} == {fault.reason}
+
+
+@by_name
+async def test_with_another_that_takes_over(fault: Fault) -> None:
+    async with serving(fault.behave, answer(OTHER)) as asking:
+        seen = await asking.ask()
+    first, second = (len(upstream.requests) for upstream in asking.upstreams)
+    assert first == fault.calls
+    if fault.text:
+        assert seen.error is not None
+        assert (seen.error.reason, seen.text, second) == (fault.reason, fault.text, 0)
+        return
+    assert seen.error is None
+    assert (seen.text.strip(), second) == (OTHER, 1)
+    assert seen.notices == ["failover"]
+    assert seen.kinds[:2] == ["started", "notice"]
+    assert seen.completed is not None
+    assert (seen.completed.provider, seen.completed.model) == ("ollama", "second")
+    assert seen.completed.attempts == max(fault.calls, 0 if fault.behave else ATTEMPTS) + 1
+    assert seen.seconds <= FIRST_TOKEN_SECONDS + 1
+    *failed, last = asking.ledger.rows
+    assert {row.outcome for row in failed} == {Outcome.FAILED}
+    assert (last.outcome, last.new.provider) == (Outcome.DONE, "ollama")
+    assert last.spent is not None
+    assert (last.spent.input_tokens, last.spent.output_tokens, last.spent.estimated) == (7, 3, False)
+
+
+async def test_the_table(
+    proof: Proof,
+    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+) -> None:
+    """Measures how long until the other provider's first word, and prints what all of the above say."""
+    rows: list[list[object]] = []
+    chosen = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
+    for fault in sorted(chosen, key=FAULTS.index):
+        async with serving(fault.behave, answer(OTHER)) as asking:
+            seen = await asking.ask()
+        taken = f"{seen.seconds * 1000:.0f} ms" if seen.error is None else "no: text was shown"
+        rows.append([fault.name, f"{fault.code.value} {fault.reason}", fault.calls, repr(fault.text), taken])
+        assert seen.text.count(BEGUN) + seen.text.count(OTHER) == 1
+    title = f"Scripted faults; first token within {FIRST_TOKEN_SECONDS} s, at most {ATTEMPTS} calls to one provider"
+    print_table(title, ["fault", "alone, the client sees", "calls", "after the text", "taken over after"], rows)
