@@ -17,6 +17,7 @@ from citewire_generator.providers.failures import ProviderComplaint, from_status
 from citewire_generator.providers.openai_compatible import OpenAiCompatible, normalise_api_base, open_session
 from citewire_generator.providers.silence import TimeLimits
 from citewire_kit.errors import CitewireError, Code
+from citewire_remote.redaction import Redaction
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 
 KEY = "sk-canary-0123456789"
@@ -430,8 +431,15 @@ def test_a_server_error_without_advice_asks_for_a_second() -> None:
 
 
 def test_what_is_logged_holds_no_key() -> None:
-    complaint = ProviderComplaint(text=f"bad key {KEY}\n" + "x" * 1000)
-    shown = complaint.shown(KEY)
-    assert KEY not in shown
-    assert "[key]" in shown
-    assert len(shown) == 300
+    base = "https://llm.example.com/tenants/s3cret/v1"
+    text = f"bad key {KEY}\nat {base}/chat/completions, /tenants/s3cret/v1/models " + "x" * 1000
+    shown = ProviderComplaint(code=KEY, type=f"x{KEY}", text=text).shown(Redaction(KEY, base))
+    assert KEY not in str(shown)
+    assert "s3cret" not in str(shown)
+    assert (shown["error_code"], shown["error_type"]) == ("[hidden]", "x[hidden]")
+    assert shown["error_text"].startswith("bad key [hidden] at [hidden]/chat/completions, [hidden]/v1/models xxx")
+    assert len(shown["error_text"]) == 300
+
+
+def test_what_is_hidden_is_no_part_of_every_word() -> None:
+    assert Redaction("", "http://localhost:11434/v1")("all of v1 and / is shown") == "all of v1 and / is shown"

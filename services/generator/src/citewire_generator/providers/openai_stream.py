@@ -13,6 +13,7 @@ from citewire_generator.providers.failures import as_list, as_mapping, from_stre
 from citewire_generator.providers.sse import SseDecoder
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
+from citewire_remote.redaction import Redaction
 
 log = get_logger(__name__)
 
@@ -41,12 +42,12 @@ class OpenAiStream:
 
     Args:
         provider: The provider's name, for errors.
-        secret: The key, so that it can be kept out of the log.
+        redact: Keeps its key and address out of the log.
     """
 
-    def __init__(self, provider: str, secret: str = "") -> None:
+    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
         self._provider = provider
-        self._secret = secret
+        self._redact = redact or Redaction()
         self._sse = SseDecoder()
         self._finish: FinishReason | None = None
         self._refused = False
@@ -193,13 +194,7 @@ class OpenAiStream:
 
     def _raise(self, event: Mapping[str, object]) -> None:
         complaint = read_complaint(event)
-        log.warning(
-            "provider_error_in_stream",
-            provider=self._provider,
-            error_code=complaint.code[:80],
-            error_type=complaint.type[:80],
-            error_text=complaint.shown(self._secret),
-        )
+        log.warning("provider_error_in_stream", provider=self._provider, **complaint.shown(self._redact))
         raise from_stream(complaint, self._provider)
 
 

@@ -1,0 +1,106 @@
+"""Services as processes of a test, with all that they say: log, metrics, traces."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as pb_grpc
+
+from gateway_process import until
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+
+
+@dataclass(frozen=True)
+class Child:
+    """A process that listens."""
+
+    process: asyncio.subprocess.Process
+    log: Path
+    port: int
+    metrics_port: int
+
+
+class Collector(pb_grpc.TraceServiceServicer):
+    """Takes the spans that processes export, as they travel."""
+
+    def __init__(self) -> None:
+        self.received: list[bytes] = []
+        self.names: set[str] = set()
+
+    async def Export(self, request: pb.ExportTraceServiceRequest, context: Context) -> pb.ExportTraceServiceResponse:  # noqa: N802 # the name that gRPC gives it
+        self.received.append(request.SerializeToString())
+        for resource in request.resource_spans:
+            for scope in resource.scope_spans:
+                self.names.update(span.name for span in scope.spans)
+        return pb.ExportTraceServiceResponse()
+
+
+@asynccontextmanager
+async def collector() -> AsyncGenerator[tuple[Collector, str]]:
+    """Runs a trace collector; yields it and its endpoint."""
+    taking = Collector()
+    server = grpc.aio.server()
+    add: Any = pb_grpc.add_TraceServiceServicer_to_server  # pyright: ignore[reportUnknownMemberType] # no types there
+    add(taking, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield taking, f"http://127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def child(name: str, *arguments: str, log: Path, **environment: str) -> AsyncGenerator[Child]:
+    """Runs `python -m citewire_NAME` on free ports until the block ends; at its end it is told to stop, and does."""
+    prefix = f"CITEWIRE_{name.upper()}"
+    metrics_port = _free_port()
+    values = {"PORT": "0", "METRICS_PORT": str(metrics_port), "LEAVE_SECONDS": "0.1", "DRAIN_SECONDS": "2"}
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            f"citewire_{name}",
+            *arguments,
+            env={
+                "PATH": os.environ["PATH"],
+                "CITEWIRE_LOG_LEVEL": "DEBUG",
+                **{f"{prefix}_{key}": value for key, value in values.items()},
+                **environment,
+            },
+            stdout=output,
+            stderr=output,
+        )
+
+    def port() -> int:
+        assert process.returncode is None, log.read_text()
+        events = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        return next((event["port"] for event in events if event["event"] == "listening"), 0)
+
+    try:
+        await until(lambda: port() != 0, 60)
+        yield Child(process, log, port(), metrics_port)
+        process.terminate()
+        async with asyncio.timeout(20):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
