@@ -161,6 +161,12 @@ async def test_a_chat_carries_the_sealed_providers_and_their_fallbacks(gateway: 
     assert fakes.embedder.requests[-1].HasField("provider")
 
 
+async def test_a_model_that_a_chat_names_is_one_of_the_own_providers(gateway: Gateway) -> None:
+    await put(gateway.http, "chat", OWN)
+    await gateway.stream("/v1/chat", {**QUESTION, "model": "own-2"})
+    assert gateway.fakes.generator.requests[-1].provider.model == "own-2"
+
+
 async def test_without_own_providers_a_call_carries_none(gateway: Gateway) -> None:
     await gateway.stream("/v1/chat", QUESTION)
     assert not gateway.fakes.generator.requests[-1].HasField("provider")

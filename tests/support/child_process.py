@@ -52,7 +52,7 @@ async def collector() -> AsyncGenerator[tuple[Collector, str]]:
     """Runs a trace collector; yields it and its endpoint."""
     taking = Collector()
     server = grpc.aio.server()
-    add: Any = pb_grpc.add_TraceServiceServicer_to_server  # pyright: ignore[reportUnknownMemberType] # no types there
+    add: Any = pb_grpc.add_TraceServiceServicer_to_server  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # no types there
     add(taking, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

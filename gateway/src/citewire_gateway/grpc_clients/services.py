@@ -123,6 +123,8 @@ class GrpcGenerator(Generator):
         request = converters.generate_message(query)
         if own.chat is not None:
             request.provider.CopyFrom(ref_message(own.chat))
+            if query.model:  # one of the provider's models, whatever the operator offers under that name
+                request.provider.model = query.model
         request.fallbacks.extend(fallback_message(one) for one in own.fallbacks)
         stream = client.stream(self._streams.Generate, request, timeout=self._timeouts.chat)
         completed = False
