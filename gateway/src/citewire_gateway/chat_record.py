@@ -69,6 +69,8 @@ class ChatRecord:
         self.usage = completed.usage
         self.not_found = completed.not_found
         self.suggested_questions = completed.suggested_questions
+        if completed.provider:
+            self.provider, self.model = completed.provider, completed.model
 
     def outcome(self) -> Outcome:
         """Returns what a client may know at the end."""

@@ -327,6 +327,9 @@ class Completed:
     suggested_questions: int = 0
     invalid_markers: int = 0
     cited: tuple[int, ...] = ()
+    provider: str = ""
+    """Who wrote it: another than `Started`'s if one took over."""
+    model: str = ""
 
 
 GenerateEvent = Started | Delta | Notice | Completed

@@ -17,6 +17,7 @@ from citewire_gateway.domain import (
     GenerateEvent,
     GenerateQuery,
     Hit,
+    Notice,
     Packed,
     Plan,
     RerankScore,
@@ -30,7 +31,7 @@ from citewire_gateway.domain import (
     TokenUsage,
     Vector,
 )
-from citewire_gateway.events import Citations, ConversationCreated, Done, Event, Tokens, Usage
+from citewire_gateway.events import Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
 from citewire_gateway.own_providers.model import Chosen, ProviderRef
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.ports import Embedder, Generator, Retriever
@@ -292,3 +293,18 @@ async def test_writing_goes_on_when_its_waiter_is_cancelled_again(world: World) 
     world.records.close_waits.set()
     await world.aftermath.settled()
     assert world.records.closings[0].state == "cancelled"
+
+
+async def test_who_took_over_is_recorded_as_the_one_who_answered(world: World) -> None:
+    world.generator.events = [
+        Started("first", "first-1", (Packed(1, 0),)),
+        Notice("failover", "first/first-1 can't be reached; second/second-1 answers instead."),
+        Delta(("one",)),
+        Completed(TokenUsage(1, 2), "stop", provider="second", model="second-1"),
+    ]
+    events = await world.events()
+    assert [event.name for event in events if isinstance(event, Step)] == ["failover"]
+    closing = world.records.closings[0]
+    assert (closing.provider, closing.model, closing.details["model"]) == ("second", "second-1", "second-1")
+    assert isinstance(events[-1], Done)
+    assert events[-1].outcome.provider == "second"

@@ -272,6 +272,8 @@ def completed_of(message: generator_pb2.Completed) -> Completed:
         suggested_questions=message.suggested_questions,
         invalid_markers=message.invalid_markers,
         cited=tuple(message.cited),
+        provider=message.provider,
+        model=message.model,
     )
 
 
