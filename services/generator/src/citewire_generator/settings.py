@@ -111,7 +111,7 @@ class GeneratorSettings(TenantProviderSettings, ProcessSettings):
     most models of today have this much or more."""
 
     catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
-    """File with windows, limits and prices of models, over those that are known; see docs/configuration.md."""
+    """File with windows, limits and prices of models, over those that are known; see docs/generator.md."""
 
     max_completion_tokens: int = Field(default=2048, ge=1, le=32_768)
     """Completion tokens of an answer whose request doesn't say: a long answer, and no endless one."""
