@@ -31,6 +31,9 @@ from citewire_remote.tenants import OpenedProvider, Vault
 
 log = get_logger(__name__)
 
+_BASES = {"anthropic": "https://api.anthropic.com/v1", "openai": "https://api.openai.com/v1"}
+"""Addresses of those that have one; both answer to OpenAI's chat completions there."""
+
 
 async def start(
     stack: AsyncExitStack,
@@ -96,7 +99,7 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
         models = tuple(describe_model(catalogue, one.kind, name, one.context_window) for name in one.models)
         remote = OpenAiCompatible(
             open_session(limits),
-            api_base=one.api_base,
+            api_base=one.api_base or _BASES[one.kind],
             api_key=one.api_key,
             models=models,
             limits=limits,
@@ -115,7 +118,7 @@ def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Le
     def build(opened: OpenedProvider, model: ModelInfo) -> ChatProvider:
         return OpenAiCompatible(
             open_session(limits, guarded_connector(policy)),
-            api_base=opened.api_base,
+            api_base=opened.api_base or _BASES.get(opened.provider, ""),
             api_key=opened.api_key,
             models=(model,),
             limits=limits,
