@@ -184,6 +184,13 @@ async def test_instances_are_shared_by_owner_and_key_and_closed_when_unused() ->
     assert [client.closed for client in made] == [1, 1, 1, 1]
 
 
+async def test_instances_of_one_model_each() -> None:
+    kept = Instances(lambda _: Client(), _close, by_model=True)
+    async with kept.lease(ANA, opened(1)) as first, kept.lease(ANA, replace(opened(1), model="other")) as second:
+        assert first is not second
+    await kept.close()
+
+
 async def test_an_idle_instance_goes() -> None:
     kept = Instances(lambda _: Client(), _close, idle_seconds=0)
     async with kept.lease(ANA, opened(1)) as first:

@@ -34,6 +34,7 @@ class Instances(Generic[T]):
     Args:
         build: Makes an instance.
         close: Closes one.
+        by_model: Whether an instance serves one model; otherwise it serves all of its provider's.
         most: Instances kept.
         idle_seconds: After which an unused one, and the key in it, goes.
     """
@@ -43,11 +44,13 @@ class Instances(Generic[T]):
         build: Callable[[OpenedProvider], T],
         close: Callable[[T], Awaitable[None]],
         *,
+        by_model: bool = False,
         most: int = 256,
         idle_seconds: float = 600.0,
     ) -> None:
         self._build = build
         self._close = close
+        self._by_model = by_model
         self._most = most
         self._idle_seconds = idle_seconds
         self._entries: OrderedDict[bytes, _Entry[T]] = OrderedDict()
@@ -55,7 +58,7 @@ class Instances(Generic[T]):
     @asynccontextmanager
     async def lease(self, tenant: Tenant, opened: OpenedProvider) -> AsyncGenerator[T]:
         """Gives the instance of an opened provider, which stays open inside the block."""
-        key = _key(tenant, opened)
+        key = _key(tenant, opened, opened.model if self._by_model else "")
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(self._build(opened))
@@ -98,10 +101,11 @@ class Instances(Generic[T]):
             log.warning("provider_not_closed", error=type(exc).__name__)
 
 
-def _key(tenant: Tenant, opened: OpenedProvider) -> bytes:
-    """A digest, so that no key is kept a second time. The model isn't part: one client serves all of them."""
+def _key(tenant: Tenant, opened: OpenedProvider, model: str) -> bytes:
+    """A digest, so that no key is kept a second time."""
     digest = hashlib.sha256()
-    for part in (tenant.org_id, opened.type, opened.provider, opened.api_base, opened.api_key, str(opened.dimensions)):
+    dimensions = str(opened.dimensions)
+    for part in (tenant.org_id, opened.type, opened.provider, opened.api_base, opened.api_key, dimensions, model):
         raw = part.encode()
         digest.update(len(raw).to_bytes(4, "big") + raw)
     return digest.digest()

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, aclosing
 
 from citewire.embedder.v1.embedder_pb2_grpc import add_EmbedderServiceServicer_to_server
 
+from citewire_embedder.own_providers import Build, OwnProviders
 from citewire_embedder.providers.base import EmbeddingModel
 from citewire_embedder.providers.catalogue import find_model
 from citewire_embedder.providers.local import LocalModel
@@ -13,19 +14,27 @@ from citewire_embedder.providers.openvino_session import available_cpus
 from citewire_embedder.service import Embedder
 from citewire_embedder.servicer import SERVICE_NAME, EmbedderServicer
 from citewire_embedder.settings import EmbedderSettings
+from citewire_kit.errors import Unimplemented
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
+from citewire_remote.tenants import OpenedProvider, Vault
 
 log = get_logger(__name__)
 
 
-async def start(stack: AsyncExitStack, settings: EmbedderSettings, model: EmbeddingModel | None = None) -> GrpcServer:
+async def start(
+    stack: AsyncExitStack,
+    settings: EmbedderSettings,
+    model: EmbeddingModel | None = None,
+    build_own: Build | None = None,
+) -> GrpcServer:
     """Starts the server, then loads the model: probes are answered NOT_SERVING until the model has warmed up.
 
     Args:
         stack: Takes what must be closed.
         settings: The process's settings.
         model: Serve this model instead of the one that the settings name (tests).
+        build_own: Makes the models of tenants' own providers.
 
     Raises:
         StartupError: The address is taken, or the model can't be loaded.
@@ -35,8 +44,10 @@ async def start(stack: AsyncExitStack, settings: EmbedderSettings, model: Embedd
     if model is None:
         model = await asyncio.to_thread(open_model, settings)
     embedder = Embedder(model, settings.limits())
+    own = OwnProviders(Vault(settings.key_source(), settings.egress_policy()), build_own or _not_yet)
+    stack.push_async_callback(own.close)
     server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
-    server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder), SERVICE_NAME)
+    server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder, own), SERVICE_NAME)
     await server.start()
     try:
         await stack.enter_async_context(embedder.running())
@@ -60,6 +71,10 @@ def open_model(settings: EmbedderSettings) -> LocalModel:
     threads = settings.threads or available_cpus()
     log.info("model_found", model=found.name, precision=settings.precision.value, threads=threads)
     return LocalModel(found.name, read_directory(found.path), precision=settings.precision, threads=threads)
+
+
+def _not_yet(opened: OpenedProvider) -> EmbeddingModel:
+    raise Unimplemented(f"{opened.provider} as a tenant's own isn't available yet", reason="NOT_IMPLEMENTED")
 
 
 async def _follow_health(embedder: Embedder, server: GrpcServer) -> None:

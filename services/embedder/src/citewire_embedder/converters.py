@@ -9,10 +9,14 @@ from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
 from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
 from citewire_kit.errors import Unimplemented, Violations
+from citewire_remote.converters import from_report, from_sealed, to_ref, to_spec
+from citewire_remote.kinds import ProviderType
+from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 
 MAX_INPUTS = 256
 MAX_INPUT_BYTES = 1 << 20
 
+_TYPES = (ProviderType.EMBEDDING, ProviderType.RERANK)
 _PURPOSES = {
     pb.PURPOSE_UNSPECIFIED: Purpose.DOCUMENT,
     pb.PURPOSE_DOCUMENT: Purpose.DOCUMENT,
@@ -106,6 +110,36 @@ def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
             for index, model in enumerate(models)
         ]
     )
+
+
+def to_provider_spec(request: pb.SealProviderRequest) -> ProviderSpec:
+    """Reads a SealProvider request.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    return to_spec(request.spec, _TYPES)
+
+
+def to_provider(request: pb.RewrapProviderRequest) -> SealedProvider:
+    """Reads a RewrapProvider request.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    return to_ref(request.ref, _TYPES)
+
+
+def from_seal(sealed: SealedProvider, report: TrialReport, space: EmbeddingSpace | None) -> pb.SealProviderResponse:
+    """Writes a provider that was sealed."""
+    return pb.SealProviderResponse(
+        ref=from_sealed(sealed), test=from_report(report), space=None if space is None else from_space(space)
+    )
+
+
+def from_rewrap(sealed: SealedProvider, changed: bool) -> pb.RewrapProviderResponse:
+    """Writes a provider that was sealed again."""
+    return pb.RewrapProviderResponse(ref=from_sealed(sealed), changed=changed)
 
 
 def from_space(space: EmbeddingSpace) -> EmbeddingSpaceMessage:

@@ -10,7 +10,18 @@ import grpc
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 
-from citewire_embedder.converters import from_counts, from_models, from_result, to_batch, to_texts
+from citewire_embedder.converters import (
+    from_counts,
+    from_models,
+    from_result,
+    from_rewrap,
+    from_seal,
+    to_batch,
+    to_provider,
+    to_provider_spec,
+    to_texts,
+)
+from citewire_embedder.own_providers import OwnProviders
 from citewire_embedder.service import EmbedBatch, Embedder
 from citewire_kit.errors import Unimplemented
 from citewire_kit.tenant import current_tenant
@@ -23,8 +34,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
     """Serves `citewire.embedder.v1.EmbedderService`; the RPCs are described in its proto."""
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(self, embedder: Embedder, own: OwnProviders) -> None:
         self._embedder = embedder
+        self._own = own
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:
         batch = to_batch(request, current_tenant().org_id)
@@ -54,3 +66,9 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         return from_models(self._embedder.models())
+
+    async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
+        return from_seal(*await self._own.seal(to_provider_spec(request), test=not request.spec.skip_test))
+
+    async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
+        return from_rewrap(*self._own.rewrap(to_provider(request)))

@@ -8,9 +8,10 @@ from citewire_embedder.providers.base import Precision
 from citewire_embedder.scheduler import BatchLimits
 from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_remote.settings import TenantProviderSettings
 
 
-class EmbedderSettings(ProcessSettings):
+class EmbedderSettings(TenantProviderSettings, ProcessSettings):
     """Settings of the embedder process."""
 
     model_config = settings_config("CITEWIRE_EMBEDDER_")

@@ -1,0 +1,133 @@
+"""Tenants' own embedding and rerank providers: sealed by the embedder, tried out, wrapped again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from citewire.common.v1 import common_pb2 as common
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
+
+from citewire_embedder.app import start
+from citewire_embedder.settings import EmbedderSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.tenant import Tenant, use_tenant
+from citewire_remote.sealing import new_master_key
+from citewire_remote.tenants import OpenedProvider
+from fake_embedding import DIMENSIONS, FakeModel
+
+CANARY = "sk-canary-55aa10"
+ANA, EVE = Tenant("acme", "ana", "pro"), Tenant("evil", "ana", "pro")
+SPEC: dict[str, Any] = {
+    "type": common.PROVIDER_TYPE_EMBEDDING,
+    "provider": "openai-compatible",
+    "model": "own",
+    "api_base": "http://127.0.0.1:1/v1",
+    "api_key": CANARY,
+}
+
+
+@dataclass
+class Running:
+    """An embedder, and what it was asked to build."""
+
+    stub: EmbedderServiceStub
+    opened: list[OpenedProvider] = field(default_factory=list[OpenedProvider])
+    made: list[FakeModel] = field(default_factory=list[FakeModel])
+    error: CitewireError | None = None
+
+    def build(self, opened: OpenedProvider) -> FakeModel:
+        self.opened.append(opened)
+        self.made.append(FakeModel())
+        self.made[-1].error = self.error
+        return self.made[-1]
+
+    async def seal(self, tenant: Tenant = ANA, **fields: Any) -> pb.SealProviderResponse:  # noqa: ANN401 # fields of the message
+        request = pb.SealProviderRequest(spec=common.SealProviderSpec(**{**SPEC, **fields}))
+        with use_tenant(tenant):
+            return await client.unary(self.stub.SealProvider, request, timeout=20)
+
+    async def rewrap(self, tenant: Tenant, ref: common.ProviderRef) -> pb.RewrapProviderResponse:
+        with use_tenant(tenant):
+            return await client.unary(self.stub.RewrapProvider, pb.RewrapProviderRequest(ref=ref), timeout=20)
+
+
+@asynccontextmanager
+async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # settings of any kind
+    values = {
+        "port": 0,
+        "metrics_port": 0,
+        "auth": "keys",
+        "leave_seconds": 0,
+        "drain_seconds": 1,
+        "egress_allow": "127.0.0.1",
+        "master_keys": new_master_key("k1"),
+        **options,
+    }
+    async with AsyncExitStack() as stack:
+        running: list[Running] = []
+        settings = EmbedderSettings.model_validate(values)
+        server = await start(stack, settings, FakeModel(), lambda opened: running[0].build(opened))
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}")
+        stack.push_async_callback(channel.close)
+        running.append(Running(EmbedderServiceStub(channel)))
+        yield running[0]
+
+
+async def test_a_provider_is_tried_out_and_sealed_with_its_space() -> None:
+    async with serve() as running:
+        answer = await running.seal()
+        assert (answer.test.tried, answer.test.ok, answer.test.dimensions) == (True, True, DIMENSIONS)
+        assert (answer.space.model, answer.space.dimensions) == ("fake", DIMENSIONS)
+        assert CANARY.encode() not in answer.SerializeToString()
+        (opened,) = running.opened
+        assert (opened.api_key, opened.api_base, opened.model) == (CANARY, "http://127.0.0.1:1/v1", "own")
+        again = await running.seal(skip_test=True)
+        assert not again.test.tried
+        assert not again.HasField("space")
+        assert again.ref.sealed_key != answer.ref.sealed_key
+        assert len(running.made) == 1
+    assert running.made[0].closed
+
+
+async def test_what_the_provider_said_is_reported() -> None:
+    async with serve() as running:
+        running.error = FailedPrecondition("it refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
+        answer = await running.seal()
+        assert (answer.test.ok, answer.test.reason, answer.test.status) == (False, "PROVIDER_AUTH", 401)
+        assert not answer.HasField("space")
+        assert answer.ref.sealed_key
+
+
+async def test_only_the_owner_wraps_again() -> None:
+    async with serve() as running:
+        ref = (await running.seal(skip_test=True)).ref
+        assert not (await running.rewrap(ANA, ref)).changed
+        with pytest.raises(CitewireError) as raised:
+            await running.rewrap(EVE, ref)
+        assert raised.value.reason == "PROVIDER_SEAL"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"type": common.PROVIDER_TYPE_CHAT}, "INVALID_FIELD"),
+        ({"provider": "anthropic"}, "INVALID_FIELD"),
+        ({"type": common.PROVIDER_TYPE_RERANK, "provider": "cohere", "api_key": ""}, "INVALID_FIELD"),
+        ({"api_base": "http://10.0.0.1/v1"}, "PROVIDER_ADDRESS"),
+        ({"user_id": "bob"}, "PROVIDER_SEAL"),
+    ],
+)
+async def test_refusals(fields: dict[str, Any], reason: str) -> None:
+    async with serve() as running:
+        with pytest.raises(CitewireError) as raised:
+            await running.seal(**fields)
+        assert raised.value.reason == reason
+        assert running.opened == []
