@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class Running:
     """An embedder, and what it was asked to build."""
 
     stub: EmbedderServiceStub
+    operators: FakeModel
     opened: list[OpenedProvider] = field(default_factory=list[OpenedProvider])
     made: list[FakeModel] = field(default_factory=list[FakeModel])
     error: CitewireError | None = None
@@ -73,11 +74,12 @@ async def serve(**options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # se
     async with AsyncExitStack() as stack:
         running: list[Running] = []
         settings = EmbedderSettings.model_validate(values)
-        server = await start(stack, settings, FakeModel(), lambda opened: running[0].build(opened))
+        operators = FakeModel()
+        server = await start(stack, settings, operators, lambda opened: running[0].build(opened))
         stack.push_async_callback(server.drain_and_stop)
         channel = open_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
-        running.append(Running(EmbedderServiceStub(channel)))
+        running.append(Running(EmbedderServiceStub(channel), operators))
         yield running[0]
 
 
@@ -95,6 +97,44 @@ async def test_a_provider_is_tried_out_and_sealed_with_its_space() -> None:
         assert again.ref.sealed_key != answer.ref.sealed_key
         assert len(running.made) == 1
     assert running.made[0].closed
+
+
+async def test_texts_are_embedded_and_counted_with_it() -> None:
+    async with serve() as running:
+        ref = (await running.seal()).ref
+        texts = ["one two", "three"]
+        batch = pb.EmbedRequest(inputs=texts, provider=ref)
+
+        async def batches() -> AsyncGenerator[pb.EmbedStreamRequest]:
+            yield pb.EmbedStreamRequest(batch_id=7, batch=batch)
+
+        with use_tenant(ANA):
+            answer = await client.unary(running.stub.Embed, batch, timeout=20)
+            counts = await client.unary(
+                running.stub.CountTokens, pb.CountTokensRequest(inputs=texts, provider=ref), timeout=20
+            )
+            async with aclosing(client.bidi(running.stub.EmbedStream, batches(), timeout=20)) as stream:
+                streamed = [one async for one in stream]
+        assert answer.space.model == "fake"
+        assert list(answer.token_counts) == [4, 3]
+        assert list(counts.counts) == [2, 1]
+        assert [one.batch_id for one in streamed] == [7]
+        assert streamed[0].batch.vectors == answer.vectors
+        (own,) = running.made  # one model for all of it, and the operator's did nothing
+        assert sum(len(computed) for computed in own.batches) == 1 + 2 + 2
+        assert running.operators.batches == []
+
+
+async def test_nobody_elses_embeds() -> None:
+    async with serve() as running:
+        ref = (await running.seal()).ref
+        for method, request in (
+            ("Embed", pb.EmbedRequest(inputs=["a"], provider=ref)),
+            ("CountTokens", pb.CountTokensRequest(inputs=["a"], provider=ref)),
+        ):
+            with use_tenant(EVE), pytest.raises(CitewireError) as raised:
+                await client.unary(getattr(running.stub, method), request, timeout=20)
+            assert raised.value.reason == "PROVIDER_SEAL"
 
 
 async def test_what_the_provider_said_is_reported() -> None:

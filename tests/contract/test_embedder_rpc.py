@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import grpc
 import numpy as np
 import pytest
-from citewire.common.v1.common_pb2 import EmbeddingSpace, ProviderRef
+from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, EmbeddingSpace, ProviderRef
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
 from grpc_health.v1 import health_pb2
@@ -139,10 +139,15 @@ async def test_embed_refuses_a_model_that_is_not_there(running: Running) -> None
     assert error.metadata == {"models": "fake"}
 
 
-async def test_embed_says_that_a_tenants_own_provider_is_not_available(running: Running) -> None:
-    request = pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", sealed_key=b"x"))
-    error = await refusal(running, request)
-    assert (error.code, error.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
+async def test_a_tenants_own_provider_must_be_one_for_embedding(running: Running) -> None:
+    for request in (
+        pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", sealed_key=b"x")),
+        pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", type=PROVIDER_TYPE_CHAT)),
+    ):
+        with pytest.raises(CitewireError) as caught:
+            await running.embed(request)
+        assert (caught.value.code, caught.value.reason) == (Code.INVALID_ARGUMENT, "INVALID_FIELD")
+        assert [violation.field for violation in caught.value.violations] == ["provider.type"]
 
 
 async def test_embed_refuses_at_once_when_it_is_full() -> None:

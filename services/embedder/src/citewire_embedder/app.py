@@ -43,9 +43,9 @@ async def start(
     stack.callback(metrics_server.close)
     if model is None:
         model = await asyncio.to_thread(open_model, settings)
-    embedder = Embedder(model, settings.limits())
     own = OwnProviders(Vault(settings.key_source(), settings.egress_policy()), build_own or _not_yet)
     stack.push_async_callback(own.close)
+    embedder = Embedder(model, settings.limits(), own)
     server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
     server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder, own), SERVICE_NAME)
     await server.start()

@@ -8,8 +8,8 @@ from citewire.embedder.v1 import embedder_pb2 as pb
 
 from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
 from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
-from citewire_kit.errors import Unimplemented, Violations
-from citewire_remote.converters import from_report, from_sealed, to_ref, to_spec
+from citewire_kit.errors import Violations
+from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
 from citewire_remote.kinds import ProviderType
 from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 
@@ -39,10 +39,7 @@ def to_batch(request: pb.EmbedRequest, org_id: str, *, prefix: str = "") -> Embe
 
     Raises:
         InvalidArgument: Fields are out of range; all of them are named.
-        Unimplemented: The request names a provider of the tenant's.
     """
-    if request.HasField("provider"):
-        raise Unimplemented("providers of a tenant's own aren't available yet", reason="NOT_IMPLEMENTED")
     violations = Violations()
     inputs = tuple(request.inputs)
     _check_inputs(violations, inputs, f"{prefix}inputs")
@@ -50,6 +47,7 @@ def to_batch(request: pb.EmbedRequest, org_id: str, *, prefix: str = "") -> Embe
         violations.require(bool(text), f"{prefix}inputs[{index}]", "must not be empty")
     violations.require(request.purpose in _PURPOSES, f"{prefix}purpose", "isn't a known purpose")
     violations.require(request.overflow in _TRUNCATES, f"{prefix}overflow", "isn't a known way")
+    provider = _provider(violations, request, prefix)
     violations.raise_if_any()
     return EmbedBatch(
         texts=inputs,
@@ -58,20 +56,22 @@ def to_batch(request: pb.EmbedRequest, org_id: str, *, prefix: str = "") -> Embe
         model=request.model,
         dimensions=request.dimensions if request.HasField("dimensions") else None,
         truncate=_TRUNCATES[request.overflow],
+        provider=provider,
     )
 
 
-def to_texts(request: pb.CountTokensRequest) -> tuple[str, ...]:
-    """Reads the texts of a CountTokens request.
+def to_texts(request: pb.CountTokensRequest) -> tuple[tuple[str, ...], SealedProvider | None]:
+    """Reads the texts of a CountTokens request, and the tenant's own provider if it names one.
 
     Raises:
-        InvalidArgument: There are none, or too many.
+        InvalidArgument: Fields are out of range; all of them are named.
     """
     violations = Violations()
     inputs = tuple(request.inputs)
     _check_inputs(violations, inputs, "inputs")
+    provider = _provider(violations, request)
     violations.raise_if_any()
-    return inputs
+    return inputs, provider
 
 
 def from_result(result: EmbedResult) -> pb.EmbedResponse:
@@ -151,3 +151,11 @@ def _check_inputs(violations: Violations, inputs: Sequence[str], field: str) -> 
     violations.require(1 <= len(inputs) <= MAX_INPUTS, field, f"must be 1 to {MAX_INPUTS} texts")
     size = sum(len(text.encode()) for text in inputs)
     violations.require(size <= MAX_INPUT_BYTES, field, f"must be at most {MAX_INPUT_BYTES} bytes of UTF-8 in all")
+
+
+def _provider(
+    violations: Violations, request: pb.EmbedRequest | pb.CountTokensRequest, prefix: str = ""
+) -> SealedProvider | None:
+    if not request.HasField("provider"):
+        return None
+    return to_sealed(violations, request.provider, f"{prefix}provider", (ProviderType.EMBEDDING,))

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 from citewire_embedder.admission import Admission
 from citewire_embedder.cache import CachedVector, VectorCache
+from citewire_embedder.own_providers import OwnProviders
 from citewire_embedder.providers.base import (
     EmbeddingModel,
     EmbeddingSpace,
@@ -21,7 +22,8 @@ from citewire_embedder.providers.base import (
 )
 from citewire_embedder.scheduler import BatchLimits, Scheduler
 from citewire_kit import metrics as kit_metrics
-from citewire_kit.errors import CitewireError, FieldViolation, InvalidArgument, NotFound, Unavailable
+from citewire_kit.errors import CitewireError, FieldViolation, InvalidArgument, NotFound, Unavailable, Unimplemented
+from citewire_remote.tenants import SealedProvider
 
 PROVIDER = "citewire-local"
 """The provider's name in the metrics of models that run here."""
@@ -42,6 +44,7 @@ class EmbedBatch:
         model: The model's name; empty for the default.
         dimensions: Length of the vectors wanted; None for the model's own.
         truncate: Leave out the tail of a text that is longer than the window, instead of refusing the batch.
+        provider: The tenant's own, which embeds instead; None for this process's model.
     """
 
     texts: tuple[str, ...]
@@ -50,6 +53,7 @@ class EmbedBatch:
     model: str = ""
     dimensions: int | None = None
     truncate: bool = False
+    provider: SealedProvider | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +103,12 @@ class ServiceLimits:
 
 
 class Embedder:
-    """Embeds texts with one model."""
+    """Embeds texts with one model, or with a tenant's own."""
 
-    def __init__(self, model: EmbeddingModel, limits: ServiceLimits) -> None:
+    def __init__(self, model: EmbeddingModel, limits: ServiceLimits, own: OwnProviders | None = None) -> None:
         """Makes a service that isn't ready yet: `run` makes it so."""
         self._model = model
+        self._own = own
         self._limits = limits
         self._scheduler = Scheduler(model, limits.batch)
         rate = self._scheduler.tokens_per_second
@@ -203,19 +208,41 @@ class Embedder:
                 task.cancel()
             await asyncio.gather(reader, *tasks, return_exceptions=True)
 
-    async def count_tokens(self, texts: Sequence[str], model: str = "") -> TokenCounts:
-        """Counts tokens as the model sees them.
+    async def count_tokens(
+        self, texts: Sequence[str], model: str = "", provider: SealedProvider | None = None
+    ) -> TokenCounts:
+        """Counts tokens as the model sees them, or that of a tenant's own provider.
 
         Raises:
             NotFound: There is no such model.
         """
+        if provider is not None:
+            async with self._lease(provider) as own:
+                return TokenCounts(tuple(await own.count_tokens(texts)), own.info)
         self._check_model(model)
         return TokenCounts(tuple(await self._model.count_tokens(texts)), self._model.info)
 
+    def _lease(self, provider: SealedProvider) -> AbstractAsyncContextManager[EmbeddingModel]:
+        if self._own is None:
+            raise Unimplemented("this server takes no providers of its tenants' own", reason="NOT_IMPLEMENTED")
+        return self._own.lease(provider)
+
+    async def _embed_own(self, batch: EmbedBatch, provider: SealedProvider) -> EmbedResult:
+        """Embeds with a tenant's own: no turn is waited for, as nothing is computed here, and nothing is cached."""
+        async with self._lease(provider) as model:
+            _check_dimensions(model.info, batch.dimensions)
+            texts = await model.tokenise(batch.texts, batch.purpose)
+            counts = [text.total for text in texts]
+            cut = _check_lengths(model.info, counts, truncate=batch.truncate)
+            vectors = await model.embed(texts)
+            return EmbedResult(vectors, model.info.space, sum(len(text.ids) for text in texts), tuple(counts), cut)
+
     async def _embed(self, batch: EmbedBatch, *, wait_for_permits: bool) -> EmbedResult:
+        if batch.provider is not None:
+            return await self._embed_own(batch, batch.provider)
         self._check_ready()
         self._check_model(batch.model)
-        self._check_dimensions(batch.dimensions)
+        _check_dimensions(self._model.info, batch.dimensions)
         admission = self._admissions[batch.purpose]
         found = self._look_up(batch)
         missing = [index for index, entry in enumerate(found) if entry is None]
@@ -225,7 +252,7 @@ class Embedder:
         counts = [entry.tokens if entry else 0 for entry in found]
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
-        cut = self._check_lengths(counts, truncate=batch.truncate)
+        cut = _check_lengths(self._model.info, counts, truncate=batch.truncate)
         vectors = np.empty((len(counts), self._model.info.space.dimensions), np.float32)
         for index, entry in enumerate(found):
             if entry is not None:
@@ -293,28 +320,30 @@ class Embedder:
         if name not in ("", own):
             raise NotFound("no such embedding model", reason="MODEL_NOT_FOUND", metadata={"models": own})
 
-    def _check_dimensions(self, wanted: int | None) -> None:
-        own = self._model.info.space.dimensions
-        if wanted not in (None, own):
-            message = f"the model's vectors have {own} dimensions and can't be shortened"
-            raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
 
-    def _check_lengths(self, counts: Sequence[int], *, truncate: bool) -> tuple[int, ...]:
-        """Returns the indices of the texts that are longer than the window."""
-        window = self._model.info.max_input_tokens
-        long = tuple(index for index, count in enumerate(counts) if count > window)
-        if long and not truncate:
-            raise InvalidArgument(
-                f"input {long[0]} has {counts[long[0]]} tokens, the model takes {window}",
-                reason="INPUT_TOO_LONG",
-                metadata={
-                    "input": str(long[0]),
-                    "tokens": str(counts[long[0]]),
-                    "max_input_tokens": str(window),
-                },
-                violations=[
-                    FieldViolation(f"inputs[{index}]", f"{counts[index]} tokens, at most {window} fit")
-                    for index in long[:_NAMED_VIOLATIONS]
-                ],
-            )
-        return long
+def _check_dimensions(model: ModelInfo, wanted: int | None) -> None:
+    own = model.space.dimensions
+    if wanted not in (None, own):
+        message = f"the model's vectors have {own} dimensions and can't be shortened"
+        raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
+
+
+def _check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) -> tuple[int, ...]:
+    """Returns the indices of the texts that are longer than the window."""
+    window = model.max_input_tokens
+    long = tuple(index for index, count in enumerate(counts) if count > window)
+    if long and not truncate:
+        raise InvalidArgument(
+            f"input {long[0]} has {counts[long[0]]} tokens, the model takes {window}",
+            reason="INPUT_TOO_LONG",
+            metadata={
+                "input": str(long[0]),
+                "tokens": str(counts[long[0]]),
+                "max_input_tokens": str(window),
+            },
+            violations=[
+                FieldViolation(f"inputs[{index}]", f"{counts[index]} tokens, at most {window} fit")
+                for index in long[:_NAMED_VIOLATIONS]
+            ],
+        )
+    return long

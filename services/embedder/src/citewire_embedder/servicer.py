@@ -62,7 +62,8 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
         raise Unimplemented("reranking is not available yet", reason="NOT_IMPLEMENTED")
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
-        return from_counts(await self._embedder.count_tokens(to_texts(request), request.model))
+        texts, provider = to_texts(request)
+        return from_counts(await self._embedder.count_tokens(texts, request.model, provider))
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         return from_models(self._embedder.models())
