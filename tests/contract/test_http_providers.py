@@ -202,6 +202,7 @@ async def check_missing(gateway: Gateway, path: str, body: Json, types: list[str
     assert response.headers["content-type"] == "application/problem+json"
     problem = response.json()
     assert (problem["reason"], problem["types"]) == ("PROVIDER_MISSING", types)
+    assert problem["title"] == "A model provider is missing"
     assert [error["field"] for error in problem["errors"]] == types
 
 

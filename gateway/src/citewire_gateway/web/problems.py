@@ -38,13 +38,16 @@ _TITLES: Mapping[int, str] = {
 }
 
 
+_TITLES_BY_REASON: Mapping[str, str] = {"PROVIDER_MISSING": "A model provider is missing"}
+
+
 def problem_json(error: CitewireError) -> dict[str, Any]:
     """Returns an error as the members of a problem document."""
     status = http_status(error)
     missing = {"types": error.metadata["types"].split(",")} if error.reason == "PROVIDER_MISSING" else {}
     return {
         "type": TYPE_BASE + error.reason.lower().replace("_", "-"),
-        "title": _TITLES.get(status, HTTPStatus(status).phrase),
+        "title": _TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
         "status": status,
         "detail": error.message,
         "reason": error.reason,
