@@ -99,8 +99,13 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         generator = await stack.enter_async_context(
             child("generator", log=tmp_path / "generator.log", **shared, **secrets)
         )
+        embedder = await stack.enter_async_context(
+            child("embedder", log=tmp_path / "embedder.log", **shared, CITEWIRE_MASTER_KEYS_FILE=str(keys))
+        )
+        fakes.retriever.space = None  # nothing was ingested yet: any model may embed
         targets = {f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": fakes.target(name) for name in fakes.servers}
         targets["CITEWIRE_GATEWAY_GENERATOR_TARGET"] = f"127.0.0.1:{generator.port}"
+        targets["CITEWIRE_GATEWAY_EMBEDDER_TARGET"] = f"127.0.0.1:{embedder.port}"
         dsn = {"CITEWIRE_GATEWAY_DSN": database.dsn("citewire_chat")}
         gateway = await stack.enter_async_context(
             child("gateway", "serve", log=tmp_path / "gateway.log", **shared, **targets, **dsn)
@@ -109,6 +114,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         recorder = Recorder(await stack.enter_async_context(http))
 
         await use_provider(recorder, f"{upstream.base}/{PATH}")
+        await use_embedding_and_rerank(recorder, f"{upstream.base}/{PATH}")
         assert KEY in upstream.keys
         assert any(PATH in call for call in upstream.calls)
         upstream.hold = asyncio.Event()
@@ -123,18 +129,20 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         keys.write_text(f"{new_master_key('k2')}\n{keys.read_text()}")
         rotated = await asyncio.to_thread(rotate, targets | dsn | {"CITEWIRE_LOG_LEVEL": "DEBUG"})
         assert rotated.returncode == 0, rotated.stderr
-        assert b"1 wrapped again" in rotated.stdout
+        assert b"2 wrapped again" in rotated.stdout
         places["rotation"] = rotated.stdout + rotated.stderr
-        places["the metrics"] = await scrape(generator) + await scrape(gateway)
+        places["the metrics"] = await scrape(generator) + await scrape(gateway) + await scrape(embedder)
         places["the database"] = await asyncio.to_thread(dump, database.owner_dsn)
         places["the answers"] = b"\n".join(recorder.answers)
     places["the generator's log"] = (tmp_path / "generator.log").read_bytes()
+    places["the embedder's log"] = (tmp_path / "embedder.log").read_bytes()
     places["the gateway's log"] = (tmp_path / "gateway.log").read_bytes()
     places["the traces"] = b"".join(spans.received)
     # What may be seen is seen, so the search looks where something is.
     for place in ("the metrics", "the database", "the answers", "the traces"):
         assert MODEL.encode() in places[place], place
     assert b"provider_refused" in places["the generator's log"]
+    assert b"SealProvider" in places["the embedder's log"] + places["the traces"]
     assert b"PUT" in places["the gateway's log"]
     assert found_in(places) == []
 
@@ -158,6 +166,15 @@ async def use_provider(recorder: Recorder, base: str) -> None:
     await recorder.send("POST", "/v1/chat", QUESTION)
     await recorder.send("GET", "/v1/providers")
     await recorder.send("GET", "/v1/providers/chat")
+
+
+async def use_embedding_and_rerank(recorder: Recorder, base: str) -> None:
+    """The embedder's providers: whatever they answer, a search is asked with them. The last one stays."""
+    for path, kind in (("embedding", "ollama"), ("embedding", "openai-compatible"), ("rerank", "openai-compatible")):
+        saved = await recorder.send("PUT", f"/v1/providers/{path}", body(base, provider=kind))
+        assert saved.status_code == 200, saved.text
+        await recorder.send("POST", "/v1/search", {"query": "refunds", "rerank": path == "rerank"})
+    assert (await recorder.send("DELETE", "/v1/providers/embedding")).status_code == 204
 
 
 async def leave_half_way(http: httpx.AsyncClient) -> None:
