@@ -13,7 +13,8 @@ from citewire_kit.errors import FailedPrecondition, StartupError
 from citewire_remote.sealing import KeyFile, Keyring, Owner, new_master_key
 
 OWNER = Owner("acme", "ana", "chat", "openai", "key")
-OLD, NEW = new_master_key("k1"), new_master_key("k2")
+# Not random: they are part of tests' names, which must be the same in every process of a run.
+OLD, NEW = (f"{name}:{base64.urlsafe_b64encode(name.encode() * 16).decode()}" for name in ("k1", "k2"))
 
 
 def test_a_secret_comes_back_and_no_two_ciphertexts_are_alike() -> None:
