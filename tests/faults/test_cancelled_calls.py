@@ -1,0 +1,150 @@
+"""Clients that leave a Generate call at a random moment: the provider's socket closes, the row is settled.
+
+200 in full by `make faults`, a few in the normal run. The whole way from an HTTP client is in `test_cancellations.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+
+from citewire_generator.app import start
+from citewire_generator.settings import GeneratorSettings
+from citewire_generator.tokens import estimate_tokens
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_ledger import MemoryLedger, Outcome
+from raw_upstream import Exchange, RawUpstream
+
+LIMIT_SECONDS = 1.0
+PACE_SECONDS = 0.01
+WORD = "word "
+
+
+class Proof(Protocol):
+    """See tests/conftest.py."""
+
+    seed: int
+
+    def pick(self, *, scaled_down: int, full: int) -> int: ...
+
+    def random(self) -> random.Random: ...
+
+
+class Endless:
+    """Answers for ever, a word at a time, and notes when its client was gone."""
+
+    def __init__(self, first_delay: float) -> None:
+        self.first_delay = first_delay
+        self.sent = 0
+        self.asked = asyncio.Event()
+        self.gone_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    async def behave(self, exchange: Exchange) -> None:
+        self.asked.set()
+        speaking = asyncio.create_task(self._speak(exchange))
+        try:
+            await exchange.gone()
+        finally:
+            self.gone_at.set_result(asyncio.get_running_loop().time())
+            speaking.cancel()
+            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
+                await speaking
+
+    async def _speak(self, exchange: Exchange) -> None:
+        await exchange.head()
+        await asyncio.sleep(self.first_delay)
+        while True:
+            await exchange.delta(WORD)
+            self.sent += 1
+            await asyncio.sleep(PACE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A generator, what it asks, and what it keeps."""
+
+    stub: GeneratorServiceStub
+    upstream: RawUpstream
+    ledger: MemoryLedger
+
+
+@asynccontextmanager
+async def serving() -> AsyncGenerator[Server]:
+    upstream, ledger = RawUpstream(Endless(0).behave), MemoryLedger()
+    async with AsyncExitStack() as stack:
+        base = await stack.enter_async_context(upstream.running())
+        settings = GeneratorSettings(
+            port=0,
+            metrics_port=0,
+            auth="off",
+            leave_seconds=0,
+            drain_seconds=1,
+            provider="openai-compatible",
+            api_base=base,
+            model="endless",
+        )
+        server = await start(stack, settings, ledger=ledger)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        stack.push_async_callback(channel.close)
+        yield Server(GeneratorServiceStub(channel), upstream, ledger)
+
+
+async def leave(server: Server, words: int) -> tuple[float, float]:
+    """Leaves after so many words (0: before the first one); returns seconds until socket and row are closed."""
+    loop, rows = asyncio.get_running_loop(), server.ledger.rows
+    endless = Endless(60 if words == 0 else 0)
+    server.upstream.behave = endless.behave
+    asked = pb.GenerateRequest(question="How?", passages=[pb.Passage(chunk_id=1, document_id=1, text="So.")])
+    seen = 0
+    stream = client.stream(server.stub.Generate, asked, timeout=30)
+    reading = asyncio.create_task(anext(stream))
+    await endless.asked.wait()
+    while seen < words:
+        seen += len((await reading).delta.texts)
+        reading = asyncio.create_task(anext(stream))
+    left_at = loop.time()
+    reading.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reading
+    await stream.aclose()
+    async with asyncio.timeout(LIMIT_SECONDS):
+        socket = await endless.gone_at - left_at
+        while rows[-1].outcome is Outcome.OPEN:  # noqa: ASYNC110 - a row has no event to wait for
+            await asyncio.sleep(0.002)
+    row, settled = rows[-1], loop.time() - left_at
+    assert (row.outcome, row.reason) == (Outcome.CANCELLED, "cancelled")
+    assert row.spent is not None
+    assert row.spent.estimated
+    assert row.spent.input_tokens == row.new.input_tokens > 0
+    # What was received: at least what the client saw, at most what the provider said.
+    each = estimate_tokens(WORD)
+    assert seen * each <= row.spent.output_tokens <= endless.sent * each
+    return socket, settled
+
+
+async def test_sockets_close_and_rows_are_settled(
+    proof: Proof, print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
+) -> None:
+    choices, count = proof.random(), proof.pick(scaled_down=6, full=200)
+    found: list[tuple[float, float]] = []
+    async with serving() as server:
+        for number in range(count):
+            found.append(await leave(server, 0 if number == 0 else choices.randrange(8)))  # noqa: PERF401 - one by one
+        assert len(server.upstream.requests) == len(server.ledger.rows) == count
+    rows: list[list[object]] = []
+    for title, column in (("provider's socket closed", 0), ("row settled as cancelled, by estimate", 1)):
+        times = sorted(one[column] * 1000 for one in found)
+        assert times[-1] < LIMIT_SECONDS * 1000
+        rows.append([title, *(round(times[min(count - 1, int(part * count))], 1) for part in (0.5, 0.99, 1.0))])
+    title = f"{count} Generate calls left at a random word, seed {proof.seed}: milliseconds until"
+    print_table(title, ["", "p50", "p99", "most"], rows)
