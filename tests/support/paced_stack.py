@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +99,19 @@ def paced_upstream() -> Generator[PacedUpstream]:
 
 
 @contextmanager
-def paced_stack(folder: Path) -> Generator[PacedStack]:
-    """Starts stack and upstream, with a small library; ends them afterwards."""
+def paced_stack(
+    folder: Path, settings: Callable[[PacedUpstream], Mapping[str, str]] | None = None
+) -> Generator[PacedStack]:
+    """Starts stack and upstream, with a small library; ends them afterwards.
+
+    Args:
+        folder: The stack's.
+        settings: The stack's variables, instead of those that make the upstream its provider.
+    """
     with paced_upstream() as upstream:
         environment = {**_ENVIRONMENT, "CITEWIRE_GENERATOR_API_BASE": upstream.url}
+        if settings is not None:
+            environment = dict(settings(upstream))
         with local_stack(folder, environ=environment) as stack:
             _fill(stack)
             yield PacedStack(stack, upstream, environment)

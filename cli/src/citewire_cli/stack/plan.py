@@ -146,8 +146,9 @@ class Plan:
         return environ
 
     def _postgres_environ(self) -> dict[str, str]:
-        """Nothing of the user's own Postgres settings (PGHOST, PGOPTIONS…) may reach ours."""
-        return {name: value for name, value in self.environ.items() if not name.startswith(("PG", "LC_", "CITEWIRE_"))}
+        """Nothing of the user's own Postgres settings (PGHOST, PGOPTIONS…) may reach ours, and no key."""
+        environ = keep_secrets("postgres", self.environ)
+        return {name: value for name, value in environ.items() if not name.startswith(("PG", "LC_", "CITEWIRE_"))}
 
     async def _postgres_ready(self) -> bool:
         command = self.postgres.ready_command()

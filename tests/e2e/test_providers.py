@@ -1,0 +1,106 @@
+"""`citewire up` with the usual variables of model providers: who answers, who takes over, who learns the keys."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from paced_stack import MODEL, PacedStack, PacedUpstream, paced_stack
+
+QUESTION = "What does the upstream say, and at which pace?"
+CANARY = "sk-canary-of-a-key-that-only-callers-learn"
+
+
+@pytest.fixture(scope="module")
+def nobody() -> Iterator[str]:
+    """An address at which nobody listens, for as long as the tests run."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedStack]:
+    """OpenAI by default, at an address where nobody is; Ollama takes over."""
+
+    def settings(upstream: PacedUpstream) -> Mapping[str, str]:
+        return {
+            "OPENAI_API_KEY": CANARY,
+            "OPENAI_BASE_URL": nobody,
+            "OLLAMA_BASE_URL": upstream.url,
+            "LLM_MODEL": MODEL,
+            "CITEWIRE_GENERATOR_FALLBACKS": f"ollama/{MODEL}",
+            "CITEWIRE_GENERATOR_RETRY_SECONDS": "0.01",
+        }
+
+    with paced_stack(tmp_path_factory.mktemp("chosen"), settings) as stack:
+        stack.upstream.pace(rate=500, tokens=20)
+        yield stack
+
+
+def ask(stack: PacedStack, **fields: str) -> dict[str, Any]:
+    body = {"question": QUESTION, "stream": False, **fields}
+    response = httpx.post(f"{stack.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_who_sees_text_is_said(chosen: PacedStack, nobody: str) -> None:
+    (welcome,) = chosen.stack.events("welcome")
+    here = "no text leaves this machine"
+    assert welcome["provider"] == f"gpt-4.1-mini at {nobody}: {here}; if it fails: ollama/{MODEL}"
+    assert str(welcome["simple"]).startswith(f"{MODEL} and nomic-embed-text at {chosen.upstream.url} ")
+    assert CANARY not in chosen.stack.output.read_text()
+
+
+def test_the_next_one_takes_over_and_is_recorded(chosen: PacedStack) -> None:
+    answer = ask(chosen)
+    assert (answer["provider"], answer["model"]) == ("ollama", MODEL)
+    (step,) = [step for step in answer["steps"] if step["name"] == "failover"]
+    assert step["text"] == (
+        f"openai/gpt-4.1-mini can't be reached or answered with an error; ollama/{MODEL} answers instead."
+    )
+    assert answer["answer"]
+    assert answer["citations"]
+
+
+def test_a_request_can_name_its_model(chosen: PacedStack) -> None:
+    answer = ask(chosen, model=f"ollama/{MODEL}")
+    assert (answer["provider"], answer["steps"]) == ("ollama", [])
+
+
+def test_an_unknown_model_lists_those_that_are_configured(chosen: PacedStack) -> None:
+    body = {"question": QUESTION, "model": "gpt-99"}
+    response = httpx.post(f"{chosen.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
+    assert response.status_code == 404, response.text
+    problem = response.json()
+    assert problem["reason"] == "MODEL_NOT_FOUND"
+    assert f"openai/gpt-4.1-mini, ollama/{MODEL}, extractive/extractive" in problem["detail"]
+
+
+def test_only_who_calls_providers_knows_the_key(chosen: PacedStack) -> None:
+    known = {
+        name
+        for name, pid in chosen.stack.pids().items()
+        if any(CANARY in value for value in psutil.Process(pid).environ().values())
+    }
+    assert known == {"embedder", "generator"}
+
+
+def test_the_metrics_say_what_happened(chosen: PacedStack) -> None:
+    ask(chosen)
+    metrics = chosen.stack.metrics("generator")
+    taken = 'citewire_generator_failovers_total{next_provider="ollama",provider="openai",reason="PROVIDER_UNAVAILABLE"}'
+    for series in (
+        taken,
+        'citewire_generator_retries_total{provider="openai",reason="PROVIDER_UNAVAILABLE"}',
+        'citewire_provider_breakers{provider="openai",state="',
+        f'citewire_generator_token_gap_seconds_count{{model="{MODEL}",provider="ollama"}}',
+        f'gen_ai_server_time_to_first_token_seconds_count{{gen_ai_provider_name="ollama",gen_ai_request_model="{MODEL}"}}',
+    ):
+        assert series in metrics, series
