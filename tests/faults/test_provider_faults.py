@@ -148,7 +148,7 @@ class Client:
         seen.kinds.append(kind)
         seen.text += "".join(event.delta.texts)
         if kind == "notice":
-            seen.notices.append(event.notice.name)
+            seen.notices.append(f"{event.notice.name} {event.notice.provider}/{event.notice.model}")
         if kind == "completed":
             seen.completed = event.completed
 
@@ -233,7 +233,7 @@ async def test_with_another_that_takes_over(fault: Fault) -> None:
         return
     assert seen.error is None
     assert (seen.text.strip(), second) == (OTHER, 1)
-    assert seen.notices == ["failover"]
+    assert seen.notices == ["failover ollama/second"]
     assert seen.kinds[:2] == ["started", "notice"]
     assert seen.completed is not None
     assert (seen.completed.provider, seen.completed.model) == ("ollama", "second")

@@ -211,6 +211,8 @@ def _noted(event: GenerateEvent, record: ChatRecord) -> Step | None:
     match event:
         case Notice(name=name, text=text):
             step = Step(name, text)
+            if event.provider:
+                record.provider, record.model = event.provider, event.model
         case Completed():
             record.complete(event)
             step = finish_step(event.finish_reason)

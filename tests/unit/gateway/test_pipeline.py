@@ -295,6 +295,20 @@ async def test_writing_goes_on_when_its_waiter_is_cancelled_again(world: World) 
     assert world.records.closings[0].state == "cancelled"
 
 
+async def test_a_chat_that_was_cut_names_who_had_taken_over(world: World) -> None:
+    world.generator.events = [
+        Started("first", "first-1", (Packed(1, 0),)),
+        Notice("failover", "second/second-1 answers instead.", "second", "second-1"),
+        Delta(("one",)),
+    ]
+    async with aclosing(world.run()) as events:
+        async for event in events:
+            if isinstance(event, Tokens):
+                break
+    closing = world.records.closings[0]
+    assert (closing.state, closing.provider, closing.model) == ("cancelled", "second", "second-1")
+
+
 async def test_who_took_over_is_recorded_as_the_one_who_answered(world: World) -> None:
     world.generator.events = [
         Started("first", "first-1", (Packed(1, 0),)),

@@ -23,6 +23,7 @@ from citewire_gateway.domain import (
     Json,
     MarkerStyle,
     Not,
+    Notice,
     Operator,
     Packed,
     Plan,
@@ -261,6 +262,11 @@ def started_of(message: generator_pb2.Started) -> Started:
     """The generation's start from its message."""
     packed = tuple(Packed(one.number, one.passage_index) for one in message.packed)
     return Started(message.provider, message.model, packed)
+
+
+def notice_of(message: generator_pb2.Notice) -> Notice:
+    """What a user may want to know, from its message."""
+    return Notice(message.name, message.text, message.provider, message.model)
 
 
 def completed_of(message: generator_pb2.Completed) -> Completed:

@@ -15,7 +15,6 @@ from citewire_gateway.domain import (
     GenerateEvent,
     GenerateQuery,
     Hit,
-    Notice,
     Plan,
     RerankScore,
     Scope,
@@ -136,7 +135,7 @@ class GrpcGenerator(Generator):
                 elif kind == "started":
                     yield converters.started_of(message.started)
                 elif kind == "notice":
-                    yield Notice(message.notice.name, message.notice.text)
+                    yield converters.notice_of(message.notice)
                 elif kind == "completed":
                     completed = True
                     yield converters.completed_of(message.completed)

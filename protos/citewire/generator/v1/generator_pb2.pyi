@@ -203,12 +203,16 @@ class TextDelta(_message.Message):
     def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Notice(_message.Message):
-    __slots__ = ("name", "text")
+    __slots__ = ("name", "text", "provider", "model")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
     name: str
     text: str
-    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
+    provider: str
+    model: str
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "estimated")

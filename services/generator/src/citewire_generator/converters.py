@@ -166,7 +166,8 @@ def from_event(event: Event) -> pb.GenerateResponse:
             packed = [pb.PackedPassage(number=p.number, passage_index=p.index, chars=p.chars) for p in event.packed]
             return pb.GenerateResponse(started=pb.Started(provider=event.provider, model=event.model, packed=packed))
         case Notice():
-            return pb.GenerateResponse(notice=pb.Notice(name=event.name, text=event.text))
+            notice = pb.Notice(name=event.name, text=event.text, provider=event.provider, model=event.model)
+            return pb.GenerateResponse(notice=notice)
         case Completed():
             return pb.GenerateResponse(
                 completed=pb.Completed(

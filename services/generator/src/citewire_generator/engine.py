@@ -228,4 +228,5 @@ def _takeover(failed: Chosen, following: Chosen, error: CitewireError) -> Notice
     names = (failed.provider.name, following.provider.name)
     metrics.FAILOVERS.labels(*names, error.reason).inc()
     log.warning("provider_failover", provider=failed.title, next=following.title, reason=error.reason)
-    return Notice("failover", f"{failed.title} {TAKEN_OVER[error.reason]}; {following.title} answers instead.")
+    text = f"{failed.title} {TAKEN_OVER[error.reason]}; {following.title} answers instead."
+    return Notice("failover", text, following.provider.name, following.model.name)

@@ -184,6 +184,9 @@ class Notice:
 
     name: str
     text: str
+    provider: str = ""
+    """Who takes over, if somebody does."""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
