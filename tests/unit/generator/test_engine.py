@@ -271,6 +271,25 @@ async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None
     assert (call.spent.estimated, call.spent.finish) == (False, "stop")
 
 
+@pytest.mark.parametrize(
+    ("error", "billed"), [(DOWN, False), (KEY, False), (LIMITED, False), (LATE, True), (BROKEN, True)]
+)
+async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, billed: bool) -> None:
+    world = World(TakingTurns("one", [error]))
+    await world.fails()
+    for row in world.ledger.rows:
+        assert row.spent is not None
+        assert (row.spent.input_tokens, row.spent.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
+
+
+async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
+    world = World(TakingTurns("one", ["one two three ", DOWN]))
+    await world.fails()
+    (row,) = world.ledger.rows
+    assert row.spent is not None
+    assert (row.spent.input_tokens, row.spent.output_tokens, row.spent.estimated) == (row.new.input_tokens, 4, True)
+
+
 async def test_quoting_can_take_over_and_costs_nothing() -> None:
     world = World(TakingTurns("one", [DOWN]), Extractive())
     await world.ask(passages=(Passage(1, 1, "It is said that refunds take 14 days."),))

@@ -17,6 +17,19 @@ from citewire_kit.tracing import get_tracer
 from citewire_ledger import LedgerCall, Spent
 
 OPERATION = "chat"
+
+UNBILLED = frozenset(
+    {
+        "PROVIDER_UNAVAILABLE",
+        "PROVIDER_AUTH",
+        "PROVIDER_RATE_LIMITED",
+        "PROVIDER_REJECTED",
+        "PROVIDER_ADDRESS",
+        "CONTEXT_TOO_LONG",
+    }
+)
+"""Errors with which a provider takes no prompt: before the first token they cost nothing. A stall or a cut may have."""
+
 _tracer = get_tracer(__name__)
 
 
@@ -103,6 +116,8 @@ class Call:
             raise
         except CitewireError as exc:
             error = exc.reason
+            if not self._received and error in UNBILLED:
+                self._entry.spent(Spent(0))
             raise
         except Exception as exc:
             error = type(exc).__name__
