@@ -32,9 +32,12 @@ from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StagesInte
 from citewire_kit.server import GrpcServer
 from citewire_kit.tenant import (
     LOCAL_TENANT,
+    CallContext,
     Tenant,
+    current_call_context,
     current_request_id,
     current_tenant,
+    use_call_context,
     use_request_id,
     use_tenant,
 )
@@ -163,18 +166,21 @@ async def test_a_call_without_tenant_is_refused_and_counted(method: str) -> None
 
 
 @all_shapes
-async def test_the_handler_sees_tenant_and_request_id_of_the_caller(method: str) -> None:
+async def test_the_handler_sees_tenant_occasion_and_request_id_of_the_caller(method: str) -> None:
     async def whoami(_request: object) -> StringValue:
-        return text(f"{current_tenant()} {current_request_id()}")
+        return text(f"{current_tenant()} {current_call_context()} {current_request_id()}")
 
     async def whoami_stream(_request: object) -> AsyncGenerator[StringValue]:
         yield await whoami(None)
 
-    tenant = Tenant("acme", "user@acme.example", "basic", ("owner", "editor"))
+    tenant = Tenant("acme", "user@acme.example", "basic", ("owner", "editor"), "key_7")
+    context = CallContext("documents", "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11")
     servicer = Shapes(whoami, whoami_stream, whoami, whoami_stream)
     async with serve(servicer, make_settings(auth="keys")) as running:
-        with use_tenant(tenant), use_request_id("request-7"):
-            assert await CALLERS[method](running) == f"{tenant} request-7"
+        with use_tenant(tenant), use_call_context(context), use_request_id("request-7"):
+            assert await CALLERS[method](running) == f"{tenant} {context} request-7"
+        with use_tenant(tenant), use_request_id("request-8"):
+            assert await CALLERS[method](running) == f"{tenant} {CallContext()} request-8"
 
 
 async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_one() -> None:

@@ -13,12 +13,17 @@ from citewire_kit import deadline
 from citewire_kit.errors import InvalidArgument, Unauthenticated
 from citewire_kit.tenant import (
     LOCAL_TENANT,
+    CallContext,
     Tenant,
+    context_from_metadata,
+    context_to_metadata,
+    current_call_context,
     current_request_id,
     current_tenant,
     find_tenant,
     from_metadata,
     to_metadata,
+    use_call_context,
     use_request_id,
     use_tenant,
 )
@@ -28,7 +33,12 @@ TOKENS = st.text("ABCxyz019_.:@-", min_size=1, max_size=128)
 
 @given(
     st.builds(
-        Tenant, TOKENS, TOKENS, st.sampled_from(["free", "basic", "pro"]), st.lists(TOKENS, max_size=32).map(tuple)
+        Tenant,
+        TOKENS,
+        TOKENS,
+        st.sampled_from(["free", "basic", "pro"]),
+        st.lists(TOKENS, max_size=32).map(tuple),
+        st.just("") | TOKENS,
     )
 )
 def test_a_tenant_survives_the_way(tenant: Tenant) -> None:
@@ -49,6 +59,30 @@ def test_characters_that_may_not_travel_are_refused_on_both_sides(bad: str) -> N
         to_metadata(Tenant("o", "u", "pro", (bad,)))
     with pytest.raises(InvalidArgument):
         from_metadata([("cw-org", bad), ("cw-user", "u"), ("cw-plan", "pro")])
+    if bad:  # no key at all is fine
+        with pytest.raises(InvalidArgument):
+            to_metadata(Tenant("o", "u", "pro", (), bad))
+        with pytest.raises(InvalidArgument):
+            from_metadata([("cw-org", "o"), ("cw-user", "u"), ("cw-plan", "pro"), ("cw-key", bad)])
+
+
+def test_a_key_alone_is_no_tenant() -> None:
+    with pytest.raises(InvalidArgument):
+        from_metadata([("cw-key", "key_1")])
+
+
+@pytest.mark.parametrize("bad", [" ", "a b", "x" * 129, "line\nbreak"])
+def test_a_malformed_occasion_is_left_out_and_fails_nothing(bad: str) -> None:
+    assert context_to_metadata(CallContext(bad, "e")) == (("cw-exchange", "e"),)
+    assert context_from_metadata({"cw-profile": bad, "cw-exchange": "e"}) == CallContext("", "e")
+    assert context_from_metadata({}) == CallContext()
+
+
+def test_the_occasion_is_that_of_the_innermost_block() -> None:
+    assert current_call_context() == CallContext()
+    with use_call_context(CallContext("documents", "e")):
+        assert current_call_context().profile == "documents"
+    assert current_call_context() == CallContext()
 
 
 def test_the_tenant_is_that_of_the_innermost_block() -> None:

@@ -25,7 +25,14 @@ from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Unavailab
 from citewire_kit.methods import Shape, methods_of, parse_method
 from citewire_kit.status import from_rpc_error
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import REQUEST_ID_KEY, current_request_id, find_tenant, to_metadata
+from citewire_kit.tenant import (
+    REQUEST_ID_KEY,
+    context_to_metadata,
+    current_call_context,
+    current_request_id,
+    find_tenant,
+    to_metadata,
+)
 from citewire_kit.tracing import get_tracer, inject
 
 T = TypeVar("T")
@@ -306,4 +313,5 @@ def _metadata(span: trace.Span) -> tuple[tuple[str, str], ...]:
     if request_id:
         carrier[REQUEST_ID_KEY] = request_id
     tenant = find_tenant()
-    return (*carrier.items(), *(to_metadata(tenant) if tenant is not None else ()))
+    context = context_to_metadata(current_call_context())
+    return (*carrier.items(), *(to_metadata(tenant) if tenant is not None else ()), *context)

@@ -27,8 +27,10 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import (
     LOCAL_TENANT,
     REQUEST_ID_KEY,
+    context_from_metadata,
     current_request_id,
     from_metadata,
+    use_call_context,
     use_request_id,
     use_tenant,
 )
@@ -168,13 +170,13 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
-    """Sets the tenant from the metadata. Without auth, a call that names none works for the local one."""
+    """Sets the tenant, and what the call is a part of. Without auth, a call without a tenant is the local one's."""
     tenant = from_metadata(call.raw_metadata)
     if tenant is None:
         if auth == "keys":
             raise Unauthenticated("the call carries no tenant", reason="TENANT_MISSING")
         tenant = LOCAL_TENANT
-    with use_tenant(tenant):
+    with use_tenant(tenant), use_call_context(context_from_metadata(call.metadata)):
         yield
 
 

@@ -1,4 +1,4 @@
-"""For whom a call works: the tenant and the request id, as context variables and as gRPC metadata.
+"""For whom and for what a call works: tenant, request id and occasion, as context variables and as gRPC metadata.
 
 Only this module knows the metadata keys. A tenant is set once, at the edge (the gateway's auth, a server's tenant
 stage, the worker after its claim), and read wherever it is needed with `current_tenant()`.
@@ -6,7 +6,7 @@ stage, the worker after its claim), and read wherever it is needed with `current
 
 import re
 import uuid
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +20,9 @@ ORG_KEY = "cw-org"
 USER_KEY = "cw-user"
 PLAN_KEY = "cw-plan"
 ROLES_KEY = "cw-roles"
+API_KEY_KEY = "cw-key"
+PROFILE_KEY = "cw-profile"
+EXCHANGE_KEY = "cw-exchange"
 REQUEST_ID_KEY = "x-request-id"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
@@ -28,18 +31,40 @@ _MAX_ROLES = 32
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """The organisation and user that a call works for."""
+    """The organisation and user that a call works for.
+
+    Attributes:
+        key_id: Id of the API key that the request came with, never the key; "" without one. Budgets may be its own.
+    """
 
     org_id: str
     user_id: str
     plan: Plan
     roles: tuple[str, ...] = ()
+    key_id: str = ""
 
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
 """Who calls when auth is off."""
 
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """What a call is a part of. It decides nothing: accounts are kept by it.
+
+    Attributes:
+        profile: Name of the chat's profile; "" outside of a chat.
+        exchange_id: UUID of the chat's exchange; "" outside of one.
+    """
+
+    profile: str = ""
+    exchange_id: str = ""
+
+
+NO_CONTEXT = CallContext()
+
 _tenant: ContextVar[Tenant | None] = ContextVar("citewire_tenant", default=None)
+_context: ContextVar[CallContext] = ContextVar("citewire_call_context", default=NO_CONTEXT)
 _request_id: ContextVar[str] = ContextVar("citewire_request_id", default="")
 
 
@@ -68,6 +93,21 @@ def use_tenant(tenant: Tenant) -> Generator[Tenant]:
         yield tenant
     finally:
         _tenant.reset(token)
+
+
+def current_call_context() -> CallContext:
+    """Returns what the running call is a part of; empty if nobody said."""
+    return _context.get()
+
+
+@contextmanager
+def use_call_context(context: CallContext) -> Generator[CallContext]:
+    """Makes `context` the current one inside the block."""
+    token = _context.set(context)
+    try:
+        yield context
+    finally:
+        _context.reset(token)
 
 
 def current_request_id() -> str:
@@ -102,13 +142,26 @@ def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
     Raises:
         InvalidArgument: A value holds a character that may not travel.
     """
-    _check_all({ORG_KEY: tenant.org_id, USER_KEY: tenant.user_id}, tenant.roles)
+    _check_all({ORG_KEY: tenant.org_id, USER_KEY: tenant.user_id}, tenant.roles, tenant.key_id)
     return (
         (ORG_KEY, tenant.org_id),
         (USER_KEY, tenant.user_id),
         (PLAN_KEY, tenant.plan),
         (ROLES_KEY, ",".join(tenant.roles)),
+        *(((API_KEY_KEY, tenant.key_id),) if tenant.key_id else ()),
     )
+
+
+def context_to_metadata(context: CallContext) -> tuple[tuple[str, str], ...]:
+    """Writes what a call is a part of as gRPC metadata; what may not travel is left out: it isn't worth a failure."""
+    pairs = ((PROFILE_KEY, context.profile), (EXCHANGE_KEY, context.exchange_id))
+    return tuple((key, value) for key, value in pairs if is_token(value))
+
+
+def context_from_metadata(metadata: Mapping[str, str]) -> CallContext:
+    """Reads what a call is a part of; what is missing or malformed is empty."""
+    profile, exchange = metadata.get(PROFILE_KEY, ""), metadata.get(EXCHANGE_KEY, "")
+    return CallContext(profile if is_token(profile) else "", exchange if is_token(exchange) else "")
 
 
 def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
@@ -132,19 +185,20 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
     if not _is_plan(plan):
         raise _invalid(PLAN_KEY, "must be free, basic or pro")
     roles = tuple(role for role in found.get(ROLES_KEY, "").split(",") if role)
-    _check_all({ORG_KEY: found[ORG_KEY], USER_KEY: found[USER_KEY]}, roles)
-    return Tenant(found[ORG_KEY], found[USER_KEY], plan, roles)
+    key_id = found.get(API_KEY_KEY, "")
+    _check_all({ORG_KEY: found[ORG_KEY], USER_KEY: found[USER_KEY]}, roles, key_id)
+    return Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id)
 
 
-_KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY})
+_KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY, API_KEY_KEY})
 
 
 def _is_plan(text: str) -> TypeGuard[Plan]:
     return text in ("free", "basic", "pro")
 
 
-def _check_all(ids: dict[str, str], roles: tuple[str, ...]) -> None:
-    for key, value in ids.items():
+def _check_all(ids: dict[str, str], roles: tuple[str, ...], key_id: str) -> None:
+    for key, value in (*ids.items(), *(((API_KEY_KEY, key_id),) if key_id else ())):
         if not is_token(value):
             raise _invalid(key, "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
     if len(roles) > _MAX_ROLES or not all(is_token(role) for role in roles):
