@@ -6,12 +6,14 @@ import importlib.util
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import cast
 
 import pytest
@@ -94,6 +96,21 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "system(program, package): needs a program of the operating system; left out where it is missing"
     )
     forget_environment()
+    _keep_children_from_ignoring_signals()
+
+
+def _leave_be(_number: int, _frame: FrameType | None) -> None:
+    """Handles a signal like one that is ignored."""
+
+
+def _keep_children_from_ignoring_signals() -> None:
+    """Lets processes that tests start end by SIGINT and SIGHUP, also where this run was told to ignore these.
+
+    A shell's `nohup make test &` starts it so. A child inherits what is ignored, but not what is handled.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, _leave_be)
 
 
 @pytest.hookimpl(optionalhook=True)

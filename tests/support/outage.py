@@ -65,6 +65,15 @@ class Outage:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Moments by `time.monotonic()`: of the first and the last signal, and when all worked again."""
+
+    first: float
+    last: float
+    works_again: float
+
+
 HEADINGS = (
     "process",
     "signal",
@@ -119,7 +128,7 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals, *
     assert {**stack.pids(), name: 0} == {**pids, name: 0}, "another process was started again too"
     ended = [event for event in stack.events("process_ended") if event["process"] == name][-1]
     assert ended["how"] == ("was ended by SIGKILL" if number is signal.SIGKILL else "ended with exit code 0")
-    _check(name, number, load.asked, running, sent_at, works_at)
+    _check(name, number, load.asked, running, Times(sent_at, last_at, works_at))
     await _check_exchanges(paced, load.asked, running)
     await _check_documents(stack.base_url, load.asked)
     refusals = [asked for asked in load.asked if asked.began > sent_at and asked.end in _GONE | {"unavailable"}]
@@ -148,26 +157,33 @@ def _check_probes(name: str, probes: Collection[Asked]) -> None:
 
 
 def _check(
-    name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], at: float, again: float
+    name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], times: Times
 ) -> None:
     """Every request ended in a way that is right for it."""
     wrong = [
         asked
         for asked in all_asked
-        if asked.end not in _right_ends(name, number, asked, was_running=asked in running, at=at, again=again)
+        if asked.end not in _right_ends(name, number, asked, was_running=asked in running, times=times)
     ]
     assert not wrong, wrong
 
 
-def _right_ends(
-    name: str, number: signal.Signals, asked: Asked, *, was_running: bool, at: float, again: float
-) -> frozenset[End]:
-    """How a request may end while process `name` is away, from `at` until `again`."""
+def _right_ends(name: str, number: signal.Signals, asked: Asked, *, was_running: bool, times: Times) -> frozenset[End]:
+    """How a request may end that came before, between or after the signals to process `name`."""
     ended = asked.ended or 0.0
-    if asked.kind not in AFFECTED[name] or ended < at or asked.began > again:
+    if asked.kind not in AFFECTED[name] or ended < times.first or asked.began > times.works_again:
         return _COMPLETE
-    if asked.began > at:
-        return _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
+    if asked.began <= times.first:
+        return _met_while_running(name, number, asked, was_running=was_running)
+    while_away = _UNAVAILABLE | _GONE if name == "gateway" else _UNAVAILABLE
+    if asked.began <= times.last:
+        # Between two signals the process may have worked already: then this one met the next signal.
+        while_away |= _met_while_running(name, number, asked, was_running=False)
+    return while_away
+
+
+def _met_while_running(name: str, number: signal.Signals, asked: Asked, *, was_running: bool) -> frozenset[End]:
+    """How a request may end that had come when the signal was sent."""
     if number is not signal.SIGKILL and name != "postgres":
         # What it had accepted, it answers. The gateway's requests may only then have come to need it.
         return _COMPLETE if was_running or name == "gateway" else _UNAVAILABLE
