@@ -259,14 +259,16 @@ class DecideRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class DecideResponse(_message.Message):
-    __slots__ = ("needs_retrieval", "reason", "usage")
+    __slots__ = ("needs_retrieval", "reason", "usage", "fallback")
     NEEDS_RETRIEVAL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
     needs_retrieval: bool
     reason: str
     usage: TokenUsage
-    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    fallback: bool
+    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ...) -> None: ...
 
 class AssessRequest(_message.Message):
     __slots__ = ("question", "answer", "passages", "model", "provider")

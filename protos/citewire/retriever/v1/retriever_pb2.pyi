@@ -2,6 +2,7 @@ import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -172,7 +173,7 @@ class SearchResult(_message.Message):
     def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "page_number", "row_number", "start_line", "end_line", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "page_number", "row_number", "start_line", "end_line", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +194,7 @@ class Chunk(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
+    METADATA_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -213,7 +215,8 @@ class Chunk(_message.Message):
     type: str
     created_at: _timestamp_pb2.Timestamp
     live: bool
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., page_number: _Optional[int] = ..., row_number: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ...) -> None: ...
+    metadata: _struct_pb2.Struct
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., page_number: _Optional[int] = ..., row_number: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
     __slots__ = ("scope", "max_tokens")
