@@ -111,7 +111,7 @@ class Passage(_message.Message):
     def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
-    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions")
+    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens")
     CONTEXT_FORMAT_FIELD_NUMBER: _ClassVar[int]
     MARKER_STYLE_FIELD_NUMBER: _ClassVar[int]
     GROUNDING_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class AnswerPolicy(_message.Message):
     MAX_CONTEXT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     MAX_CONTEXT_CHARS_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_HISTORY_TOKENS_FIELD_NUMBER: _ClassVar[int]
     context_format: ContextFormat
     marker_style: MarkerStyle
     grounding: Grounding
@@ -132,7 +133,8 @@ class AnswerPolicy(_message.Message):
     max_context_tokens: int
     max_context_chars: int
     instructions: str
-    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ...) -> None: ...
+    max_history_tokens: int
+    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
     __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks")
