@@ -133,8 +133,8 @@ async def test_a_conversation_deleted_while_it_is_answered_stays_deleted(gateway
 
 async def test_profiles_are_listed(gateway: Gateway) -> None:
     listed = (await gateway.http.get("/v1/profiles")).json()["profiles"]
-    assert [one["name"] for one in listed] == ["documents", "simple"]
+    assert [one["name"] for one in listed] == ["documents", "sources", "self-rag", "library", "simple", "grounded"]
     assert listed[0]["top_k"] == {"default": 5, "minimum": 1, "maximum": 30}
     assert listed[0]["events"] == ["conversation", "citations", "token", "usage", "error", "done"]
     assert listed[0]["empty_selection"] == "nothing"
-    assert listed[1]["empty_selection"] == "absent"
+    assert listed[4]["empty_selection"] == "absent"

@@ -178,6 +178,8 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
         self.hits: list[retriever_pb2.SearchResult] = [hit(1), hit(2, 0.7)]
         self.known = {7, 8}
         self.not_ready = 0
+        self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
+        self.contexts: list[retriever_pb2.GetContextRequest] = []
         self.plans: list[retriever_pb2.PlanRequest] = []
         self.searches: list[retriever_pb2.SearchRequest] = []
         self.search_errors: list[CitewireError] = []
@@ -188,7 +190,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
         self.tenants.append(current_tenant())
         self._check(request.scope)
         return retriever_pb2.PlanResponse(
-            path=retriever_pb2.CONTEXT_PATH_SEMANTIC,
+            path=self.path,
             reason="2 items are searched.",
             counts=retriever_pb2.ScopeCounts(items=2, kept=2, not_ready=self.not_ready, chunks=9),
             space=self.space,
@@ -201,6 +203,15 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
             raise self.search_errors.pop(0)
         results = [one for one in self.hits if not request.min_score or one.similarity >= request.min_score]
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
+
+    async def GetContext(  # noqa: N802 # the name that gRPC gives it
+        self, request: retriever_pb2.GetContextRequest, context: Context
+    ) -> AsyncIterator[retriever_pb2.GetContextResponse]:
+        self.contexts.append(request)
+        self._check(request.scope)
+        counts = retriever_pb2.ScopeCounts(items=2, kept=1, trimmed=1, without_embedding=0, chunks=9)
+        yield retriever_pb2.GetContextResponse(chunks=[one.chunk for one in self.hits])
+        yield retriever_pb2.GetContextResponse(counts=counts)
 
     async def GetChunks(  # noqa: N802 # the name that gRPC gives it
         self, request: retriever_pb2.GetChunksRequest, context: Context
@@ -241,6 +252,17 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
         self.suggestions = ["What grew?", "How much?", "Since when?"]
         self.suggest_requests: list[generator_pb2.SuggestQuestionsRequest] = []
         self.suggest_error: CitewireError | None = None
+        self.decision = generator_pb2.DecideResponse(
+            needs_retrieval=True,
+            reason="It asks about saved content.",
+            usage=generator_pb2.TokenUsage(prompt_tokens=40, completion_tokens=8),
+        )
+        self.assessment = generator_pb2.AssessResponse(
+            supported=True, utility=0.9, usage=generator_pb2.TokenUsage(prompt_tokens=60, completion_tokens=9)
+        )
+        self.judge_error: CitewireError | None = None
+        self.rewrites: list[generator_pb2.RewriteRequest] = []
+        self.assessed: list[generator_pb2.AssessRequest] = []
 
     async def Generate(  # noqa: N802 # the name that gRPC gives it
         self, request: generator_pb2.GenerateRequest, context: Context
@@ -258,6 +280,24 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
         finally:
             self.ended.append(how)
             self.ended_event.set()
+
+    async def Decide(self, request: generator_pb2.DecideRequest, context: Context) -> generator_pb2.DecideResponse:  # noqa: N802 # the name that gRPC gives it
+        if self.judge_error is not None:
+            raise self.judge_error
+        return self.decision
+
+    async def Assess(self, request: generator_pb2.AssessRequest, context: Context) -> generator_pb2.AssessResponse:  # noqa: N802 # the name that gRPC gives it
+        self.assessed.append(request)
+        if self.judge_error is not None:
+            raise self.judge_error
+        return self.assessment
+
+    async def Rewrite(self, request: generator_pb2.RewriteRequest, context: Context) -> generator_pb2.RewriteResponse:  # noqa: N802 # the name that gRPC gives it
+        self.rewrites.append(request)
+        if self.judge_error is not None:
+            raise self.judge_error
+        usage = generator_pb2.TokenUsage(prompt_tokens=12, completion_tokens=3)
+        return generator_pb2.RewriteResponse(text=f"{request.question} (rewritten)", usage=usage)
 
     async def SuggestQuestions(  # noqa: N802 # the name that gRPC gives it
         self, request: generator_pb2.SuggestQuestionsRequest, context: Context

@@ -75,6 +75,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         search=settings.search_seconds,
         rerank=settings.rerank_seconds,
         suggest=settings.suggest_seconds,
+        judge=settings.judge_seconds,
         chat=settings.chat_seconds,
         request=settings.request_seconds,
     )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from citewire_gateway.domain import Message, Scope
 from citewire_gateway.own_providers.model import OPERATORS, Chosen
-from citewire_gateway.profiles import Profile
+from citewire_gateway.profiles import Persist, Profile
 from citewire_kit.tenant import Tenant
 
 CancelCause = Literal["client", "drain", "deadline"]
@@ -20,6 +20,7 @@ class Ask:
         scope: What is searched. `document_ids` is as the request had it: the profile says what an empty list means.
         dialect: Name of the wire format, for records and metrics.
         messages: The conversation that the request brought, the question last; empty if it brought only a question.
+        keep: Whether the chat is to become a conversation, where the profile leaves that to the request.
         conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
         model: The chat model; "" is the default.
         own: The tenant's own providers for it.
@@ -37,6 +38,14 @@ class Ask:
     conversation_id: UUID | None = None
     model: str = ""
     own: Chosen = OPERATORS
+    keep: bool = False
+
+    @property
+    def persists(self) -> bool:
+        """Whether question and answer are kept in a conversation."""
+        if self.profile.persist is Persist.ON_REQUEST:
+            return self.keep or self.conversation_id is not None
+        return self.profile.persist is Persist.ALWAYS
 
 
 @dataclass(slots=True)

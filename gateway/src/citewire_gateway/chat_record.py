@@ -5,11 +5,11 @@ import time
 from typing import Any
 
 from citewire_gateway.asks import Ask, RunControl
-from citewire_gateway.domain import Completed, TokenUsage
-from citewire_gateway.events import Citation, Citations, Event, Outcome, Step, Tokens, Usage
+from citewire_gateway.domain import Completed, Message, Plan, TokenUsage
+from citewire_gateway.events import Assessed, Citation, Citations, Decided, Event, Outcome, Step, Tokens, Usage
 from citewire_gateway.ids import uuid7
 from citewire_gateway.records import Closing, Exchange, State
-from citewire_gateway.wire import citation_json, step_json, usage_json
+from citewire_gateway.wire import assessment_json, citation_json, decision_json, step_json, usage_json
 
 _CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
 
@@ -18,7 +18,7 @@ class ChatRecord:
     """Gathers, while the pipeline runs, what is to be kept of a chat."""
 
     def __init__(self, ask: Ask, control: RunControl, lease_seconds: float) -> None:
-        persist = ask.profile.persist
+        persist = ask.persists
         creates = persist and ask.conversation_id is None
         self.exchange = Exchange(
             exchange_id=uuid7(),
@@ -34,6 +34,8 @@ class ChatRecord:
         self.opening: asyncio.Task[None] | None = None
         self.ordinal: int | None = None
         self.steps: list[Step] = []
+        self.plan: Plan | None = None
+        self.history: tuple[Message, ...] = ()
         self.embedding_model = ""
         self.embedding_tokens = 0
         self.provider = ""
@@ -47,12 +49,26 @@ class ChatRecord:
         self._first_token_ms: int | None = None
         self._texts: list[str] = []
         self._citations: tuple[Citation, ...] = ()
+        self._decided: Decided | None = None
+        self._assessed: Assessed | None = None
+        self._steps_shown = 0
         self._completed: Completed | None = None
 
     @property
     def answer(self) -> str:
         """The text so far."""
         return "".join(self._texts)
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """What was placed in the prompt; empty until that is known."""
+        return self._citations
+
+    def new_steps(self) -> tuple[Step, ...]:
+        """Returns the steps that weren't returned before."""
+        steps = tuple(self.steps[self._steps_shown :])
+        self._steps_shown = len(self.steps)
+        return steps
 
     def note(self, event: Event) -> None:
         """Takes note of an event that is about to be shown."""
@@ -62,11 +78,15 @@ class ChatRecord:
             self._texts.extend(event.texts)
         elif type(event) is Citations:
             self._citations = event.citations
+        elif type(event) is Decided:
+            self._decided = event
+        elif type(event) is Assessed:
+            self._assessed = event
 
     def complete(self, completed: Completed) -> None:
         """Takes note of the generator's end."""
         self._completed = completed
-        self.usage = completed.usage
+        self.usage = self.usage.plus(completed.usage)
         self.not_found = completed.not_found
         self.suggested_questions = completed.suggested_questions
         if completed.provider:
@@ -91,7 +111,7 @@ class ChatRecord:
         """Returns how the chat is to be closed now."""
         usage = self.usage
         if state != "done" and self._completed is None and self.provider:
-            usage = self._estimate()
+            usage = usage.plus(self._estimate())
         return Closing(
             state=state,
             reason=reason,
@@ -116,7 +136,12 @@ class ChatRecord:
     def _details(self, usage: TokenUsage) -> dict[str, Any]:
         outcome = self.outcome()
         counts = usage_json(Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens))
-        return {
+        judged: dict[str, Any] = {}
+        if self._decided is not None:
+            judged["decision"] = decision_json(self._decided)
+        if self._assessed is not None:
+            judged["assessment"] = assessment_json(self._assessed)
+        return judged | {
             "citations": [citation_json(citation) for citation in self._citations],
             "cited": list(outcome.cited),
             "usage": counts | ({"estimated": True} if usage.estimated else {}),

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from citewire_gateway.domain import Message
 from citewire_gateway.records import Closing, Exchange, Records, title_of
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
@@ -63,6 +64,13 @@ class ChatStore(Records):
                 if await found.fetchone() is None:
                     raise _not_found(exchange.conversation_id)
             await connection.execute(SQL["open_exchange"], values)
+
+    async def history(self, exchange: Exchange, most: int) -> Sequence[Message]:
+        """See `Records.history`."""
+        values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
+        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+            rows = await (await connection.execute(SQL["history"], values)).fetchall()
+        return [Message(role, content) for role, content in reversed(rows)]
 
     async def begin(self, exchange: Exchange) -> int:
         """See `Records.begin`."""

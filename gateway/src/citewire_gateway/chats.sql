@@ -11,6 +11,18 @@ VALUES
 SELECT FROM chat.conversations
 WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
 
+-- name: history
+-- The last messages, latest first; without questions whose answer was cut, which the model would try to answer again.
+SELECT m.role, m.content
+FROM chat.messages m
+JOIN chat.conversations c ON c.org_id = m.org_id AND c.conversation_id = m.conversation_id
+WHERE m.org_id = %(org)s AND m.conversation_id = %(conversation)s AND c.user_id = %(user)s
+  AND EXISTS (SELECT FROM chat.messages a
+              WHERE a.org_id = m.org_id AND a.conversation_id = m.conversation_id AND a.exchange_id = m.exchange_id
+                AND a.role = 'assistant' AND a.state = 'complete')
+ORDER BY m.ordinal DESC
+LIMIT %(most)s
+
 -- name: begin_new
 -- A conversation and its first question; the answer's ordinal is 2.
 WITH made AS (

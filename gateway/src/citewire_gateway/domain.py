@@ -197,6 +197,7 @@ class Chunk:
     content_hash: str = ""
     created_at: str | None = None
     live: bool = True
+    metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
 
     @property
     def name(self) -> str:
@@ -232,6 +233,16 @@ class SearchQuery:
     top_k: int
     min_score: float | None = None
     by_document: bool = False
+    recent: int = 0
+    """How many of the latest documents are added, whatever they say."""
+
+
+@dataclass(frozen=True, slots=True)
+class LongContext:
+    """The chunks of whole items, latest item first, as many as fit a budget."""
+
+    chunks: tuple[Chunk, ...]
+    counts: ScopeCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +266,7 @@ class AnswerPolicy:
     ask_back: bool = False
     max_context_tokens: int = 0
     max_context_chars: int = 0
+    max_history_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +278,7 @@ class GenerateQuery:
     policy: AnswerPolicy
     history: tuple[Message, ...] = ()
     model: str = ""
+    max_completion_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,3 +365,38 @@ class RerankScore:
 
     index: int
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a question needs retrieval. `fallback`: no decision could be had, so it does."""
+
+    needs_retrieval: bool
+    reason: str
+    fallback: bool = False
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Whether the passages support the answer, and how useful it is, 0-1. `fallback`: neither could be had."""
+
+    supported: bool
+    utility: float
+    fallback: bool = False
+    usage: TokenUsage = field(default_factory=TokenUsage)
+
+
+class RewriteKind(StrEnum):
+    """What a question is rewritten for."""
+
+    CONDENSE = "condense"
+    HYDE = "hyde"
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A question in other words."""
+
+    text: str
+    usage: TokenUsage = field(default_factory=TokenUsage)

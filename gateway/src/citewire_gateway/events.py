@@ -15,8 +15,11 @@ class EventType(StrEnum):
 
     CONVERSATION = "conversation"
     STEP = "step"
+    DECISION = "decision"
     CITATIONS = "citations"
     TOKEN = "token"  # noqa: S105 - a piece of text, no secret
+    SOURCES = "sources"
+    ASSESSMENT = "assessment"
     USAGE = "usage"
     ERROR = "error"
     DONE = "done"
@@ -40,6 +43,16 @@ class Step:
     path: str | None = None
     counts: Mapping[str, int] | None = None
     reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Whether the question needs retrieval; the first event of a chat that asks itself."""
+
+    type: ClassVar[EventType] = EventType.DECISION
+    needs_retrieval: bool
+    reason: str
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,24 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Sources:
+    """The same passages as `Citations` held, once more after the last token, for those who list them under it."""
+
+    type: ClassVar[EventType] = EventType.SOURCES
+    citations: tuple[Citation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Assessed:
+    """Whether the passages support the answer, and how useful it is, 0-1. `fallback`: neither could be had."""
+
+    type: ClassVar[EventType] = EventType.ASSESSMENT
+    supported: bool
+    utility: float
+    fallback: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that the chat spent, all its calls together."""
 
@@ -79,6 +110,9 @@ class Usage:
     embedding_tokens: int
     prompt_tokens: int
     completion_tokens: int
+    path: str | None = None
+    """The context path that was taken, and the cost: only where the profile shows them."""
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +138,7 @@ class Done:
     outcome: Outcome
 
 
-Event = ConversationCreated | Step | Citations | Tokens | Usage | Done
+Event = ConversationCreated | Step | Decided | Citations | Tokens | Sources | Assessed | Usage | Done
 
 PRELIMINARY = (ConversationCreated, Step)
 """Events that don't yet prove that an answer is coming: the status line may wait for the next one."""

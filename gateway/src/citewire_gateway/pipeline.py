@@ -4,7 +4,7 @@ The profile says how; no branch here knows a system's name. Events come in the o
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -18,20 +18,51 @@ from citewire_gateway.domain import (
     GenerateEvent,
     GenerateQuery,
     Hit,
+    Message,
     Notice,
+    RewriteKind,
+    Scope,
+    ScopeCounts,
     Started,
+    Strategy,
     Suggestions,
 )
-from citewire_gateway.events import Citation, Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
+from citewire_gateway.events import (
+    Assessed,
+    Citation,
+    Citations,
+    ConversationCreated,
+    Decided,
+    Done,
+    Event,
+    EventType,
+    Sources,
+    Step,
+    Tokens,
+    Usage,
+)
 from citewire_gateway.ports import Embedder, Generator, Retriever
 from citewire_gateway.profiles import EmptySelection, NoMatch
 from citewire_gateway.records import Records, State
-from citewire_gateway.retrieval import Query, Retrieved, both, plan_and_search
-from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
+from citewire_gateway.reflection import Reflection
+from citewire_gateway.retrieval import Query, Retrieved, both, plan_and_search, rerank
+from citewire_gateway.steps import (
+    condensed_step,
+    finish_step,
+    no_match_answer,
+    path_step,
+    rerank_failed_step,
+    suggestions_failed_step,
+    suggestions_text,
+    truncated_step,
+)
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
+
+_MOST_MESSAGES = 200
+"""Of a kept conversation; what of them reaches the model is the generator's budget."""
 
 
 class ChatPipeline:
@@ -54,6 +85,7 @@ class ChatPipeline:
         self._records = records
         self._aftermath = aftermath
         self._lease_seconds = lease_seconds
+        self._reflection = Reflection(generator)
 
     async def run(self, ask: Ask, control: RunControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
@@ -87,37 +119,131 @@ class ChatPipeline:
     async def _answer(self, ask: Ask, record: ChatRecord) -> AsyncGenerator[Event, None]:
         if record.opening is None:
             raise Internal("the exchange was not opened", reason="INTERNAL")
-        _, retrieved = await both(asyncio.shield(record.opening), self._retrieve(ask, record))
-        # A profile with a no-match answer gives it where nothing was found; the others ask the model all the same.
-        if not retrieved.hits and ask.profile.no_match is not None:
-            answer = self._no_match(ask.profile.no_match, record, retrieved)
-        else:
-            answer = self._generated(ask, record, retrieved.hits)
+        opened = asyncio.shield(record.opening)
+        answer = self._decided(ask, record, opened) if ask.profile.decide else self._found(ask, record, opened)
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
-        yield Usage(record.embedding_tokens, record.usage.prompt_tokens, record.usage.completion_tokens)
+        if EventType.SOURCES in ask.profile.events:
+            yield Sources(record.citations)
+        if ask.profile.assess and record.model:
+            yield await self._assess(ask, record)
+        yield self._usage(ask, record)
+
+    async def _decided(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
+        """The answer after the decision. Retrieval runs beside it, so that deciding costs no time."""
+        searching = asyncio.ensure_future(self._retrieve(ask, record))
+        found = self._answer_from(ask, record, searching)
+        ahead = Ahead(found) if ask.profile.speculate else None
+        try:
+            _, decision = await both(opened, self._reflection.decide(ask))
+            record.usage = record.usage.plus(decision.usage)
+            for event in await self._begin(record):
+                yield event
+            yield Decided(decision.needs_retrieval, decision.reason, decision.fallback)
+            if not decision.needs_retrieval:
+                await _drop(searching, ahead)
+                found = self._generated(ask, record, (), cite=False)
+            async with aclosing(ahead.events() if ahead and decision.needs_retrieval else found) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await _drop(searching, ahead)
+
+    async def _found(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
+        """The answer from what the question found."""
+        searching = asyncio.ensure_future(self._opened_and_retrieved(ask, record, opened))
+        try:
+            async with aclosing(self._answer_from(ask, record, searching)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            await _drop(searching, None)
+
+    async def _opened_and_retrieved(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> Retrieved:
+        return (await both(opened, self._retrieve(ask, record)))[1]
+
+    async def _answer_from(
+        self, ask: Ask, record: ChatRecord, searching: Awaitable[Retrieved]
+    ) -> AsyncGenerator[Event, None]:
+        retrieved = await searching
+        # A profile with a no-match answer gives it where nothing was found; the others ask the model all the same.
+        if not retrieved.hits and ask.profile.no_match is not None:
+            answer = self._no_match(ask.profile.no_match, ask, record, retrieved)
+        else:
+            answer = self._generated(ask, record, retrieved.hits, retrieved.counts)
+        async with aclosing(answer) as events:
+            async for event in events:
+                yield event
 
     async def _retrieve(self, ask: Ask, record: ChatRecord) -> Retrieved:
         """Finds the chunks; none if nothing is selected, or if no chunk is above the floor."""
         profile, scope = ask.profile, ask.scope
+        if profile.history is not None:
+            record.history = await self._history(ask, record)
         if scope.document_ids == ():
             if profile.empty_selection is EmptySelection.NOTHING:
                 return Retrieved((), None, 0)
             scope = replace(scope, document_ids=None)
-        query = Query(ask.question, scope, profile.mode, ask.top_k, ask.min_score)
-        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy, ask.own)
-        record.embedding_tokens = found.embedding_tokens
+        query = await self._query(ask, record, scope)
+        budget = profile.budget.context_tokens(ask.tenant.plan) if profile.budget is not None else None
+        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy, ask.own, budget)
+        record.embedding_tokens, record.plan = found.embedding_tokens, found.plan
         if found.vector is not None:
             record.embedding_model = found.vector.space.model
             if found.vector.truncated:
                 record.steps.append(truncated_step(found.vector))
-        return found if _above_floor(found) else replace(found, hits=())
+        if not _above_floor(found):
+            return replace(found, hits=())
+        return found if profile.rerank is None else await self._reranked(ask, record, query.question, found)
+
+    async def _history(self, ask: Ask, record: ChatRecord) -> tuple[Message, ...]:
+        """The conversation so far: what the request brought, or else what is kept of it."""
+        if ask.messages or record.exchange.conversation_id is None or record.exchange.creates:
+            return ask.messages[:-1]
+        return tuple(await self._records.history(record.exchange, _MOST_MESSAGES))
+
+    async def _query(self, ask: Ask, record: ChatRecord, scope: Scope) -> Query:
+        """What is searched for: the question, in other words where the profile says so."""
+        profile, question, embedded = ask.profile, ask.question, ""
+        if profile.history is not None and profile.history.condense and record.history:
+            condensed = await self._reflection.rewrite(RewriteKind.CONDENSE, ask, question, record.history)
+            if condensed is not None:
+                record.usage = record.usage.plus(condensed.usage)
+                question = condensed.text
+                record.steps.append(condensed_step(question))
+        if profile.hyde:
+            passage = await self._reflection.rewrite(RewriteKind.HYDE, ask, question, ())
+            if passage is not None:
+                record.usage = record.usage.plus(passage.usage)
+                embedded = passage.text
+        top_k = ask.top_k if profile.rerank is None else max(ask.top_k, profile.rerank.candidates)
+        return Query(
+            question=question,
+            scope=scope,
+            mode=profile.mode,
+            top_k=top_k,
+            min_score=ask.min_score,
+            by_document=profile.by_document,
+            recent=profile.recent,
+            embedded=embedded,
+        )
+
+    async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved) -> Retrieved:
+        """The best of a second ranking; of the first, where that can't be had."""
+        try:
+            hits = await rerank(self._embedder, question, found.hits, ask.top_k, ask.own)
+        except CitewireError as exc:
+            log.warning("rerank_failed", reason=exc.reason, error=exc.message)
+            record.steps.append(rerank_failed_step(exc.reason))
+            hits = found.hits[: ask.top_k]
+        return replace(found, hits=hits)
 
     async def _no_match(
-        self, no_match: NoMatch, record: ChatRecord, retrieved: Retrieved
+        self, no_match: NoMatch, ask: Ask, record: ChatRecord, retrieved: Retrieved
     ) -> AsyncGenerator[Event, None]:
         """The answer where nothing was found: no model is called."""
+        self._say_path(ask, record, retrieved.counts, 0)
         for event in await self._begin(record):
             yield event
         record.not_found = True
@@ -125,21 +251,40 @@ class ChatPipeline:
         yield Citations(())
         yield Tokens((no_match_answer(no_match, not_ready),))
 
-    async def _generated(self, ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> AsyncGenerator[Event, None]:
-        """The generator's answer, and questions to ask instead if it found none."""
-        query = GenerateQuery(ask.question, hits, ask.profile.answer, model=ask.model)
-        async with aclosing(self._generator.generate(query, ask.own)) as stream:
+    async def _generated(
+        self,
+        ask: Ask,
+        record: ChatRecord,
+        hits: tuple[Hit, ...],
+        counts: ScopeCounts | None = None,
+        *,
+        cite: bool = True,
+    ) -> AsyncGenerator[Event, None]:
+        """The generator's answer, and questions to ask instead if it found none.
+
+        Args:
+            ask: What was asked.
+            record: What is known of the chat.
+            hits: What the answer may use.
+            counts: Of whole items, where they are what `hits` are from.
+            cite: False where nothing was looked for.
+        """
+        async with aclosing(self._generator.generate(generate_query(ask, record.history, hits), ask.own)) as stream:
             # The question is written down while the model starts; both must have worked before an answer is shown.
             starting = asyncio.ensure_future(_first(stream))
             try:
-                for event in await self._begin(record):
-                    yield event
+                begun = await self._begin(record)
                 started = await starting
             finally:
                 starting.cancel()
                 await asyncio.wait((starting,))
             record.provider, record.model = started.provider, started.model
-            yield Citations(_citations(started, hits))
+            citations = _citations(started, hits)
+            self._say_path(ask, record, counts, len({one.hit.chunk.document_id for one in citations}))
+            for event in (*begun, *record.new_steps()):
+                yield event
+            if cite:
+                yield Citations(citations)
             async for event in stream:
                 # Deltas first: there is one per token, and one of all others.
                 if type(event) is Delta:
@@ -149,14 +294,32 @@ class ChatPipeline:
         for event in await self._suggest(ask, record, hits):
             yield event
 
+    def _say_path(self, ask: Ask, record: ChatRecord, counts: ScopeCounts | None, kept: int) -> None:
+        """Says which context path was taken, where there was a choice."""
+        if ask.profile.strategy is not Strategy.SEMANTIC and record.plan is not None:
+            record.steps.append(path_step(record.plan, counts or record.plan.counts, kept))
+
     async def _begin(self, record: ChatRecord) -> Sequence[Event]:
-        """Writes the question into its conversation, and returns what is to be said before the answer."""
+        """Writes the question into its conversation, once, and returns what is to be said before the answer."""
         exchange, events = record.exchange, list[Event]()
-        if exchange.conversation_id is not None:
+        if exchange.conversation_id is not None and record.ordinal is None:
             record.ordinal = await self._records.begin(exchange)
             if exchange.creates:
                 events.append(ConversationCreated(str(exchange.conversation_id)))
-        return [*events, *record.steps]
+        return [*events, *record.new_steps()]
+
+    async def _assess(self, ask: Ask, record: ChatRecord) -> Assessed:
+        """The model's judgement of its answer."""
+        passages = [citation.hit for citation in record.citations]
+        assessment = await self._reflection.assess(ask, record.answer, passages)
+        record.usage = record.usage.plus(assessment.usage)
+        return Assessed(assessment.supported, assessment.utility, assessment.fallback)
+
+    def _usage(self, ask: Ask, record: ChatRecord) -> Usage:
+        usage = Usage(record.embedding_tokens, record.usage.prompt_tokens, record.usage.completion_tokens)
+        if not ask.profile.full_usage:
+            return usage
+        return replace(usage, path=record.plan.path if record.plan is not None else None)
 
     async def _suggest(self, ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> Sequence[Event]:
         """Adds questions that the passages do answer, where the answer found none and offers too few itself."""
@@ -171,9 +334,8 @@ class ChatPipeline:
         except CitewireError as exc:
             # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
             log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
-            step = Step("suggestions_failed", "Questions to ask instead could not be suggested.", reason=exc.reason)
-            record.steps.append(step)
-            events.append(step)
+            record.steps.append(suggestions_failed_step(exc.reason))
+            events.extend(record.new_steps())
             found = Suggestions(())
         record.usage = record.usage.plus(found.usage)
         text = suggestions_text(wanted, given, found.questions, record.answer)
@@ -199,6 +361,40 @@ class ChatPipeline:
                 raise  # the answer is not kept: the caller must hear of it
 
 
+class Ahead:
+    """Events of a generator whose first step is taken before anybody asks for it."""
+
+    def __init__(self, events: AsyncGenerator[Event, None]) -> None:
+        self._events = events
+        self._first = asyncio.ensure_future(anext(events, None))
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """All events, from the first."""
+        first = await self._first
+        if first is not None:
+            yield first
+        async for event in self._events:
+            yield event
+
+    async def close(self) -> None:
+        """Stops the work, wherever it is."""
+        self._first.cancel()
+        await asyncio.wait((self._first,))
+        if not self._first.cancelled():
+            self._first.exception()  # retrieved, so that nobody complains that it wasn't
+        await self._events.aclose()
+
+
+async def _drop(searching: asyncio.Future[Retrieved], ahead: Ahead | None) -> None:
+    """Stops what is still running; a failure of what nobody needs any more is none."""
+    if ahead is not None:
+        await ahead.close()
+    searching.cancel()
+    await asyncio.wait((searching,))
+    if not searching.cancelled():
+        searching.exception()  # retrieved, so that nobody complains that it wasn't
+
+
 async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:
     first = await anext(stream, None)
     if not isinstance(first, Started):
@@ -220,7 +416,25 @@ def _noted(event: GenerateEvent, record: ChatRecord) -> Step | None:
             raise Internal("the generator sent an event out of order", reason="INTERNAL")
     if step is not None:
         record.steps.append(step)
+        record.new_steps()
     return step
+
+
+def generate_query(ask: Ask, history: tuple[Message, ...], hits: tuple[Hit, ...]) -> GenerateQuery:
+    """What the generator is asked, within the budgets of the profile and the plan."""
+    profile, policy = ask.profile, ask.profile.answer
+    if profile.budget is not None:
+        policy = replace(policy, max_context_tokens=profile.budget.context_tokens(ask.tenant.plan))
+    if profile.history is not None and profile.history.tokens is not None:
+        policy = replace(policy, max_history_tokens=profile.history.tokens)
+    return GenerateQuery(
+        question=ask.question,
+        passages=hits,
+        policy=policy,
+        history=history,
+        model=ask.model,
+        max_completion_tokens=profile.max_completion_tokens,
+    )
 
 
 def _above_floor(found: Retrieved) -> bool:

@@ -4,12 +4,18 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 
 from citewire_gateway.domain import (
+    Assessment,
     Chunk,
+    Decision,
     GenerateEvent,
     GenerateQuery,
     Hit,
+    LongContext,
+    Message,
     Plan,
     RerankScore,
+    RewriteKind,
+    Rewritten,
     Scope,
     SearchQuery,
     Space,
@@ -43,8 +49,8 @@ class Retriever(ABC):
     """Finds chunks. All methods raise `CitewireError`."""
 
     @abstractmethod
-    async def plan(self, scope: Scope, strategy: Strategy) -> Plan:
-        """Decides which context path a question takes over `scope`."""
+    async def plan(self, scope: Scope, strategy: Strategy, max_tokens: int | None = None) -> Plan:
+        """Decides which context path a question takes over `scope`; `max_tokens` bounds long context."""
 
     @abstractmethod
     async def search(self, query: SearchQuery) -> Sequence[Hit]:
@@ -54,6 +60,10 @@ class Retriever(ABC):
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
             NotFound: `document_ids` holds ids outside the caller's scope; they are named.
         """
+
+    @abstractmethod
+    async def get_context(self, scope: Scope, max_tokens: int) -> LongContext:
+        """Gets whole items as long context, latest first, as many as fit `max_tokens`."""
 
     @abstractmethod
     async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:
@@ -72,6 +82,20 @@ class Generator(ABC):
         self, question: str, passages: Sequence[Hit], count: int, language: str, own: Chosen
     ) -> Suggestions:
         """Suggests questions that the passages answer."""
+
+    @abstractmethod
+    async def decide(self, question: str, model: str, own: Chosen) -> Decision:
+        """Decides whether a question needs retrieval."""
+
+    @abstractmethod
+    async def assess(self, question: str, answer: str, passages: Sequence[Hit], model: str, own: Chosen) -> Assessment:
+        """Assesses an answer against the passages that it was written from."""
+
+    @abstractmethod
+    async def rewrite(
+        self, kind: RewriteKind, question: str, history: Sequence[Message], model: str, own: Chosen
+    ) -> Rewritten:
+        """Rewrites a question."""
 
 
 class Sealer(ABC):

@@ -31,10 +31,50 @@ class EmptySelection(StrEnum):
     ABSENT = "absent"
 
 
-class History(StrEnum):
-    """What of a conversation goes to the model."""
+class Persist(StrEnum):
+    """Whether chats become conversations that are kept."""
 
-    NONE = "none"
+    ALWAYS = "always"
+    NEVER = "never"
+    ON_REQUEST = "on_request"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What of a conversation goes to the model.
+
+    Attributes:
+        tokens: Budget for the system prompt and the history together; the latest messages that fit are kept. None is
+            the whole list.
+        condense: Whether a follow-up is rewritten into a question that stands alone before anything is searched for.
+    """
+
+    tokens: int | None = None
+    condense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens that the model may be given, by the plan of who asks.
+
+    Attributes:
+        input_tokens: Per plan, all together.
+        reserve: Of these, for the system prompt and the history.
+    """
+
+    input_tokens: Mapping[str, int]
+    reserve: int
+
+    def context_tokens(self, plan: str) -> int:
+        """Returns what is left for the context."""
+        return self.input_tokens[plan] - self.reserve
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """A second ranking of the first ones found, before the best `top_k` are kept."""
+
+    candidates: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +122,24 @@ class Profile:
         no_match: The answer when nothing was found, without a call to a model; None: the model is asked all the same,
             and its policy says what it does without passages.
         answer: How the answer is written.
-        history: What of the conversation the model is given.
         events: Events of a stream, in the dialects that name them.
         optional_events: Further events that a request may ask for with `include`.
+        history: What of the conversation the model is given; None: nothing.
         suggest: Questions after the not-found sentence; None: none.
         persist: Whether conversations are kept.
         types: Types of documents that are searched; empty is all.
+        by_document: Whether the search gives each document's best chunk, so that `top_k` counts documents.
+        recent: How many of the latest documents a search adds, whatever they say.
+        budget: Bounds of what the model is given, by plan; None: the model's window.
+        rerank: A second ranking; None: none.
+        hyde: Whether the question is searched for by a passage that might answer it (Gao et al., 2022,
+            arXiv:2212.10496).
+        decide: Whether the model is asked first if the question needs retrieval at all (Asai et al., 2023,
+            arXiv:2310.11511).
+        assess: Whether the model judges its answer.
+        speculate: Whether the answer is begun before that decision, and dropped where it says no.
+        max_completion_tokens: Most tokens of an answer; None: the model's default.
+        full_usage: Whether `usage` also says which path was taken and what it cost.
     """
 
     name: str
@@ -99,16 +151,37 @@ class Profile:
     min_score: float | None
     empty_selection: EmptySelection
     answer: AnswerPolicy
-    history: History
     events: frozenset[EventType]
     optional_events: frozenset[EventType]
-    persist: bool
+    history: History | None = None
+    persist: Persist = Persist.ALWAYS
     no_match: NoMatch | None = None
     suggest: Suggest | None = None
     types: tuple[str, ...] = ()
+    by_document: bool = False
+    recent: int = 0
+    budget: Budget | None = None
+    rerank: Rerank | None = None
+    hyde: bool = False
+    decide: bool = False
+    assess: bool = False
+    speculate: bool = False
+    max_completion_tokens: int | None = None
+    full_usage: bool = False
 
 
 _ALWAYS = frozenset({EventType.CITATIONS, EventType.TOKEN, EventType.USAGE, EventType.ERROR, EventType.DONE})
+
+_NO_MATCH = NoMatch(
+    sentence=NO_MATCH_SENTENCE,
+    suggestions=(
+        "Rephrase the question with words that the documents use.",
+        "Check which documents are selected: the answer may be in one that isn't.",
+        "Ask about one thing at a time.",
+    ),
+    still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
+)
+_SUGGEST = Suggest(minimum=2, wanted=3, heading="You could ask instead:")
 
 DOCUMENTS = Profile(
     name="documents",
@@ -119,15 +192,7 @@ DOCUMENTS = Profile(
     top_k=Bounds(default=5, minimum=1, maximum=30),
     min_score=None,
     empty_selection=EmptySelection.NOTHING,
-    no_match=NoMatch(
-        sentence=NO_MATCH_SENTENCE,
-        suggestions=(
-            "Rephrase the question with words that the documents use.",
-            "Check which documents are selected: the answer may be in one that isn't.",
-            "Ask about one thing at a time.",
-        ),
-        still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
-    ),
+    no_match=_NO_MATCH,
     answer=AnswerPolicy(
         context_format=ContextFormat.NUMBERED,
         marker_style=MarkerStyle.REMOVE,
@@ -137,11 +202,109 @@ DOCUMENTS = Profile(
         suggest_on_not_found=True,
         ask_back=True,
     ),
-    history=History.NONE,
     events=_ALWAYS | {EventType.CONVERSATION},
     optional_events=frozenset({EventType.STEP}),
-    suggest=Suggest(minimum=2, wanted=3, heading="You could ask instead:"),
-    persist=True,
+    suggest=_SUGGEST,
+)
+
+SOURCES = Profile(
+    name="sources",
+    description="Labelled sources under a fixed budget, found by meaning and by words; the answer cites [SOURCE N].",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.HYBRID,
+    top_k=Bounds(default=100, minimum=1, maximum=100),
+    min_score=None,
+    empty_selection=EmptySelection.NOTHING,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.SOURCE_LABELS,
+        marker_style=MarkerStyle.SOURCE,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        max_context_chars=24_000,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.SOURCES},
+    optional_events=frozenset(),
+    suggest=_SUGGEST,
+)
+
+SELF_RAG = Profile(
+    name="self-rag",
+    description="Decides whether to look into the user's articles and repositories, cites [ref:N], judges its answer.",
+    level=ScopeLevel.USER,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=10, minimum=1, maximum=30),
+    min_score=0.3,
+    empty_selection=EmptySelection.ABSENT,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.TYPED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.OPEN,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.DECISION, EventType.ASSESSMENT},
+    optional_events=frozenset({EventType.STEP}),
+    history=History(),
+    persist=Persist.ON_REQUEST,
+    types=("article", "repository"),
+    decide=True,
+    assess=True,
+    max_completion_tokens=2048,
+)
+
+LIBRARY = Profile(
+    name="library",
+    description="Reads a small library whole, and searches a large one; says which, and why. Cites [ref:N].",
+    level=ScopeLevel.USER,
+    strategy=Strategy.LIBRARY,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=40, minimum=1, maximum=200),
+    min_score=0.15,
+    empty_selection=EmptySelection.ABSENT,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.NUMBERED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP},
+    optional_events=frozenset(),
+    history=History(tokens=1_500),
+    suggest=_SUGGEST,
+    by_document=True,
+    recent=10,
+    budget=Budget(MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000}), reserve=1_500),
+    full_usage=True,
+)
+
+GROUNDED = Profile(
+    name="grounded",
+    description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.HYBRID,
+    top_k=Bounds(default=10, minimum=1, maximum=50),
+    min_score=None,
+    empty_selection=EmptySelection.NOTHING,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.NUMBERED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        ask_back=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.SOURCES},
+    optional_events=frozenset({EventType.ASSESSMENT}),
+    history=History(tokens=4_000, condense=True),
+    suggest=_SUGGEST,
+    rerank=Rerank(candidates=40),
+    full_usage=True,
 )
 
 SIMPLE = Profile(
@@ -158,13 +321,14 @@ SIMPLE = Profile(
         marker_style=MarkerStyle.NONE,
         grounding=Grounding.SAY_SO,
     ),
-    history=History.NONE,
     events=_ALWAYS,
     optional_events=frozenset({EventType.STEP}),
-    persist=False,
+    persist=Persist.NEVER,
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType({profile.name: profile for profile in (DOCUMENTS, SIMPLE)})
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {profile.name: profile for profile in (DOCUMENTS, SOURCES, SELF_RAG, LIBRARY, SIMPLE, GROUNDED)}
+)
 
 
 def find_profile(name: str) -> Profile:
@@ -207,8 +371,22 @@ def describe(profile: Profile) -> dict[str, object]:
         "grounding": answer.grounding.value,
         "answer_language": answer.answer_language or None,
         "not_found_sentence": answer.not_found_sentence or None,
-        "history": profile.history.value,
+        "history": None
+        if profile.history is None
+        else {
+            "tokens": profile.history.tokens,
+            "condense": profile.history.condense,
+        },
+        "by_document": profile.by_document,
+        "recent": profile.recent,
+        "input_tokens": None if profile.budget is None else dict(profile.budget.input_tokens),
+        "rerank_candidates": None if profile.rerank is None else profile.rerank.candidates,
+        "hyde": profile.hyde,
+        "decide": profile.decide,
+        "assess": profile.assess,
+        "speculate": profile.speculate,
+        "max_completion_tokens": profile.max_completion_tokens,
         "events": [event.value for event in EventType if event in profile.events],
         "optional_events": [event.value for event in EventType if event in profile.optional_events],
-        "conversations": profile.persist,
+        "conversations": profile.persist.value,
     }

@@ -1,12 +1,12 @@
 """What is kept of a chat: its exchange (what it spent, how it ended) and, where the profile says so, its messages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from citewire_gateway.domain import TokenUsage
+from citewire_gateway.domain import Message, TokenUsage
 from citewire_kit.tenant import Tenant
 
 State = Literal["done", "cancelled", "failed"]
@@ -71,6 +71,10 @@ class Records(ABC):
         Raises:
             NotFound: It continues a conversation that the user doesn't have (`CONVERSATION_NOT_FOUND`).
         """
+
+    @abstractmethod
+    async def history(self, exchange: Exchange, most: int) -> Sequence[Message]:
+        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
 
     @abstractmethod
     async def begin(self, exchange: Exchange) -> int:

@@ -2,17 +2,21 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from citewire_gateway.domain import Chunk, Hit
 from citewire_gateway.events import (
+    Assessed,
     Citation,
     Citations,
     ConversationCreated,
+    Decided,
     Done,
     Event,
+    EventType,
     Outcome,
+    Sources,
     Step,
     Tokens,
     Usage,
@@ -47,41 +51,54 @@ async def replay(response: dict[str, Any]) -> AsyncGenerator[Event, None]:
 
 
 def dump(events: list[Event]) -> dict[str, Any]:
-    """Returns the events of a whole chat as JSON."""
-    kept: dict[str, Any] = {"conversation_id": None, "steps": [], "citations": [], "texts": []}
+    """Returns the events of a whole chat as JSON; neighbouring texts become one."""
+    kept: list[dict[str, Any]] = []
     for event in events:
-        match event:
-            case ConversationCreated(conversation_id=conversation_id):
-                kept["conversation_id"] = conversation_id
-            case Step():
-                kept["steps"].append(asdict(event))
-            case Citations(citations=citations):
-                kept["citations"] = [{"index": one.index, "hit": asdict(one.hit)} for one in citations]
-            case Tokens(texts=texts):
-                kept["texts"].extend(texts)
-            case Usage():
-                kept["usage"] = asdict(event)
-            case Done(outcome=outcome):
-                kept["outcome"] = asdict(replace(outcome, steps=())) | {"cited": list(outcome.cited)}
-    text = "".join(kept.pop("texts")).replace("\x00", "\ufffd")  # what jsonb can't hold
-    return kept | {"text": text}
+        if isinstance(event, Tokens):
+            text = "".join(event.texts).replace("\x00", "\ufffd")  # what jsonb can't hold
+            if kept and kept[-1]["type"] == event.type:
+                kept[-1]["text"] += text
+            else:
+                kept.append({"type": event.type.value, "text": text})
+        else:
+            kept.append({"type": event.type.value} | asdict(event))
+    return {"events": kept}
 
 
 def load(response: dict[str, Any]) -> list[Event]:
-    """Returns the events that `dump` wrote, in the order of a stream."""
-    events: list[Event] = []
-    if response["conversation_id"] is not None:
-        events.append(ConversationCreated(response["conversation_id"]))
-    steps = tuple(Step(**step) for step in response["steps"])
-    events.extend(steps)
-    events.append(Citations(tuple(Citation(one["index"], _hit(one["hit"])) for one in response["citations"])))
-    if response["text"]:
-        events.append(Tokens((response["text"],)))
-    events.append(Usage(**response["usage"]))
-    outcome: dict[str, Any] = dict(response["outcome"])
-    outcome["cited"], outcome["steps"] = tuple(outcome["cited"]), steps
-    events.append(Done(Outcome(**outcome)))
-    return events
+    """Returns the events that `dump` wrote."""
+    return [_event(dict(one)) for one in response["events"]]
+
+
+def _event(fields: dict[str, Any]) -> Event:
+    match EventType(fields.pop("type")):
+        case EventType.TOKEN:
+            return Tokens((fields["text"],))
+        case EventType.CITATIONS:
+            return Citations(_citations(fields))
+        case EventType.SOURCES:
+            return Sources(_citations(fields))
+        case EventType.DONE:
+            outcome: dict[str, Any] = dict(fields["outcome"])
+            outcome["cited"] = tuple(outcome["cited"])
+            outcome["steps"] = tuple(Step(**step) for step in outcome["steps"])
+            return Done(Outcome(**outcome))
+        case EventType.CONVERSATION:
+            return ConversationCreated(**fields)
+        case EventType.STEP:
+            return Step(**fields)
+        case EventType.DECISION:
+            return Decided(**fields)
+        case EventType.ASSESSMENT:
+            return Assessed(**fields)
+        case EventType.USAGE:
+            return Usage(**fields)
+        case EventType.ERROR:
+            raise ValueError("a chat that failed is not kept")
+
+
+def _citations(fields: dict[str, Any]) -> tuple[Citation, ...]:
+    return tuple(Citation(one["index"], _hit(one["hit"])) for one in fields["citations"])
 
 
 def _hit(value: dict[str, Any]) -> Hit:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from citewire_gateway.domain import Hit, Plan, Scope, SearchMode, SearchQuery, Space, Strategy, Vector
+from citewire_gateway.domain import Hit, Plan, Scope, ScopeCounts, SearchMode, SearchQuery, Space, Strategy, Vector
 from citewire_gateway.own_providers.model import Chosen
 from citewire_gateway.ports import Embedder, Retriever
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unavailable
@@ -17,9 +17,18 @@ B = TypeVar("B")
 log = get_logger(__name__)
 
 
+LONG_PATHS = frozenset({"focused", "long_context", "long_context_trim", "long_context_fallback"})
+"""Context paths that give whole items instead of searching."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for."""
+    """What is looked for.
+
+    Attributes:
+        embedded: What is embedded in the question's stead, such as a passage that might answer it; "" is the question.
+        recent: How many of the latest documents are added.
+    """
 
     question: str
     scope: Scope
@@ -27,31 +36,54 @@ class Query:
     top_k: int
     min_score: float | None = None
     by_document: bool = False
+    recent: int = 0
+    embedded: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is embedded."""
+        return self.embedded or self.question
 
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What was found. `embedding_tokens` counts every embedding that it took."""
+    """What was found. `embedding_tokens` counts every embedding that it took; `vector` is None where none was needed.
+
+    `counts` is of whole items, where these were given instead of searching.
+    """
 
     hits: tuple[Hit, ...]
     vector: Vector | None
     embedding_tokens: int
     plan: Plan | None = None
+    counts: ScopeCounts | None = None
 
 
 async def plan_and_search(
-    embedder: Embedder, retriever: Retriever, query: Query, strategy: Strategy, own: Chosen
+    embedder: Embedder,
+    retriever: Retriever,
+    query: Query,
+    strategy: Strategy,
+    own: Chosen,
+    max_tokens: int | None = None,
 ) -> Retrieved:
-    """Plans and embeds at the same time, then searches.
+    """Plans, then searches or gets whole items.
 
-    The question is embedded with the tenant's own provider, or else with the default model. If the organisation's live
-    space is another one, it is embedded once more, in that one.
+    Where a search is certain, planning and embedding run at the same time. The question is embedded with the tenant's
+    own provider, or else with the default model. If the organisation's live space is another one, it is embedded once
+    more, in that one.
     """
-    embedding = embedder.embed_question(query.question, provider=own.embedding)
-    plan, vector = await both(retriever.plan(query.scope, strategy), embedding)
+    if strategy is Strategy.SEMANTIC:
+        embedding = embedder.embed_question(query.text, provider=own.embedding)
+        plan, vector = await both(retriever.plan(query.scope, strategy), embedding)
+    else:
+        plan = await retriever.plan(query.scope, strategy, max_tokens)
+        if plan.path in LONG_PATHS:
+            return await _whole_items(retriever, query.scope, plan, max_tokens)
+        vector = await embedder.embed_question(query.text, provider=own.embedding)
     tokens = vector.tokens
     if plan.space is not None and plan.space != vector.space:
-        vector = await _embed_in(embedder, query.question, plan.space, own)
+        vector = await _embed_in(embedder, query.text, plan.space, own)
         tokens += vector.tokens
     found = await _search(embedder, retriever, query, vector, own)
     return Retrieved(found.hits, found.vector, tokens + found.embedding_tokens, plan)
@@ -61,7 +93,7 @@ async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Quer
     """Embeds, unless the mode needs no vector, and searches."""
     if query.mode is SearchMode.LEXICAL:
         return Retrieved(tuple(await retriever.search(_search_query(query, None))), None, 0)
-    vector = await embedder.embed_question(query.question, provider=own.embedding)
+    vector = await embedder.embed_question(query.text, provider=own.embedding)
     found = await _search(embedder, retriever, query, vector, own)
     return Retrieved(found.hits, found.vector, vector.tokens + found.embedding_tokens)
 
@@ -76,6 +108,13 @@ async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: 
         for score in scores
         for hit in (hits[score.index],)
     )
+
+
+async def _whole_items(retriever: Retriever, scope: Scope, plan: Plan, max_tokens: int | None) -> Retrieved:
+    if max_tokens is None:
+        raise ValueError("long context needs a budget")
+    context = await retriever.get_context(scope, max_tokens)
+    return Retrieved(tuple(Hit(chunk, 0.0) for chunk in context.chunks), None, 0, plan, context.counts)
 
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
@@ -104,7 +143,7 @@ async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector
         if current == vector.space:
             raise
         # The live space changed between planning and searching, or the caller skipped planning.
-        again = await _embed_in(embedder, query.question, current, own)
+        again = await _embed_in(embedder, query.text, current, own)
         return Retrieved(tuple(await retriever.search(_search_query(query, again))), again, again.tokens)
 
 
@@ -142,4 +181,13 @@ def _current_space(exc: CitewireError) -> Space | None:
 def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
     # A dense search needs no text, which may be long.
     text = "" if query.mode is SearchMode.DENSE else query.question
-    return SearchQuery(query.scope, query.mode, text, vector, query.top_k, query.min_score, query.by_document)
+    return SearchQuery(
+        scope=query.scope,
+        mode=query.mode,
+        query=text,
+        vector=vector,
+        top_k=query.top_k,
+        min_score=query.min_score,
+        by_document=query.by_document,
+        recent=query.recent,
+    )

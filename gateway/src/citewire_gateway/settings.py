@@ -77,6 +77,7 @@ class GatewaySettings(ProcessSettings):
     """Longest `Rerank`."""
 
     suggest_seconds: float = Field(default=10.0, gt=0)
+    judge_seconds: float = Field(default=10.0, gt=0)
     """Longest `SuggestQuestions`."""
 
     provider_test_seconds: float = Field(default=25.0, gt=0)

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from citewire_gateway.domain import Vector
+from citewire_gateway.domain import Plan, ScopeCounts, Vector
 from citewire_gateway.events import Step
 from citewire_gateway.profiles import NoMatch, Suggest
+from citewire_gateway.retrieval import LONG_PATHS
 
 _FINISHES: Mapping[str, str] = {
     "length": "The answer was cut at the model's length limit.",
@@ -20,6 +21,50 @@ def truncated_step(vector: Vector) -> Step:
         f"The question is longer than the embedding model reads ({vector.token_count} tokens): "
         "only its beginning was used to search. The model that answers gets all of it.",
     )
+
+
+def path_step(plan: Plan, counts: ScopeCounts, kept: int) -> Step:
+    """Says which context path was taken, why, and how many items the model was given."""
+    trimmed = max(0, counts.items - kept) if plan.path in LONG_PATHS else counts.trimmed
+    text = plan.reason
+    if plan.path in LONG_PATHS:
+        text += f" The model was given {_count(kept, 'item')}"
+        text += f", the most recent ones; {_count(trimmed, 'item')} did not fit." if trimmed else "."
+    else:
+        text += f" The model was given {_count(kept, 'item')} of {counts.items}."
+    return Step(
+        "context_path",
+        text,
+        path=plan.path,
+        counts={
+            "items": counts.items,
+            "kept": kept,
+            "trimmed": trimmed,
+            "without_embedding": counts.without_embedding,
+        },
+        reason=plan.reason,
+    )
+
+
+def condensed_step(question: str) -> Step:
+    """Says what a follow-up was understood as."""
+    return Step("question_condensed", f"The follow-up was understood as: {question}")
+
+
+def rerank_failed_step(reason: str) -> Step:
+    """Says that the second ranking was left out."""
+    return Step(
+        "rerank_failed", "The results could not be ranked a second time: the first ranking stands.", reason=reason
+    )
+
+
+def suggestions_failed_step(reason: str) -> Step:
+    """Says that the offer to go on is missing."""
+    return Step("suggestions_failed", "Questions to ask instead could not be suggested.", reason=reason)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def finish_step(finish_reason: str) -> Step | None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from citewire_gateway.domain import Chunk, Hit
-from citewire_gateway.events import Citation, Step, Usage
+from citewire_gateway.events import Assessed, Citation, Decided, Step, Usage
 
 JsonObject = dict[str, Any]
 
@@ -96,11 +96,37 @@ def step_json(step: Step) -> JsonObject:
 
 
 def usage_json(usage: Usage) -> JsonObject:
-    """Exactly the three counts."""
-    return {
+    """The three counts; where the profile says more, also the context path and what the chat cost."""
+    counts: JsonObject = {
         "embedding_tokens": usage.embedding_tokens,
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
+    }
+    more = {"path": usage.path, "cost_usd": usage.cost_usd}
+    return counts | {name: value for name, value in more.items() if value is not None}
+
+
+def decision_json(decided: Decided) -> JsonObject:
+    """Whether the question needs retrieval."""
+    return {"needs_retrieval": decided.needs_retrieval, "reason": decided.reason}
+
+
+def assessment_json(assessed: Assessed) -> JsonObject:
+    """How good the answer is; `fallback` only where that is not known."""
+    judged: JsonObject = {"supported": assessed.supported, "utility": assessed.utility}
+    return judged | {"fallback": True} if assessed.fallback else judged
+
+
+def source_json(citation: Citation) -> JsonObject:
+    """One source of a list under the answer; `sources[N-1]` is `[SOURCE N]`."""
+    chunk = citation.hit.chunk
+    return {
+        "file_name": chunk.name,
+        "ref": chunk.ref,
+        "snippet": citation.snippet,
+        "page_number": chunk.page_number,
+        "row_number": chunk.row_number if chunk.row_number is not None else chunk.start_line,
+        "document_id": str(chunk.document_id),
     }
 
 

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 import citewire_gateway
-from citewire_gateway.domain import ContextFormat, Grounding, MarkerStyle, ScopeLevel, SearchMode
+from citewire_gateway.domain import ContextFormat, Grounding, MarkerStyle, ScopeLevel, SearchMode, Strategy
 from citewire_gateway.events import EventType
-from citewire_gateway.profiles import DOCUMENTS, PROFILES, SIMPLE, EmptySelection, describe, find_profile
+from citewire_gateway.profiles import (
+    DOCUMENTS,
+    NOT_FOUND_SENTENCE,
+    PROFILES,
+    SIMPLE,
+    EmptySelection,
+    History,
+    Persist,
+    describe,
+    find_profile,
+)
 from citewire_kit.errors import NotFound
 
 
@@ -36,7 +47,8 @@ def test_documents_is_system_a() -> None:
         EventType.ERROR,
         EventType.DONE,
     }
-    assert profile.persist
+    assert profile.persist is Persist.ALWAYS
+    assert profile.history is None
 
 
 def test_simple_is_system_e() -> None:
@@ -49,28 +61,80 @@ def test_simple_is_system_e() -> None:
     assert profile.answer.marker_style is MarkerStyle.NONE
     assert profile.answer.context_format is ContextFormat.PLAIN
     assert profile.answer.answer_language == ""
-    assert not profile.persist
+    assert profile.persist is Persist.NEVER
+    assert profile.history is None
+
+
+def test_sources_is_system_b() -> None:
+    profile = PROFILES["sources"]
+    assert (profile.level, profile.mode, profile.rerank) == (ScopeLevel.ORG, SearchMode.HYBRID, None)
+    assert (profile.top_k.minimum, profile.top_k.maximum) == (1, 100)
+    assert profile.answer.context_format is ContextFormat.SOURCE_LABELS
+    assert profile.answer.marker_style is MarkerStyle.SOURCE
+    assert profile.answer.max_context_chars == 24_000
+    assert profile.answer.not_found_sentence == NOT_FOUND_SENTENCE
+    assert profile.no_match is not None
+    assert profile.history is None
+    assert EventType.SOURCES in profile.events
+
+
+def test_self_rag_is_system_c() -> None:
+    profile = PROFILES["self-rag"]
+    assert (profile.level, profile.mode, profile.types) == (
+        ScopeLevel.USER,
+        SearchMode.DENSE,
+        ("article", "repository"),
+    )
+    assert (profile.top_k.default, profile.top_k.minimum, profile.top_k.maximum) == (10, 1, 30)
+    assert profile.min_score == 0.3
+    assert profile.answer.marker_style is MarkerStyle.REF
+    assert profile.answer.grounding is Grounding.OPEN
+    assert profile.answer.context_format is ContextFormat.TYPED
+    assert profile.max_completion_tokens == 2048
+    assert profile.no_match is None
+    assert profile.decide
+    assert profile.assess
+    assert profile.history == History(tokens=None)
+    assert profile.persist is Persist.ON_REQUEST
+
+
+def test_library_is_system_d() -> None:
+    profile = PROFILES["library"]
+    assert (profile.level, profile.strategy, profile.mode) == (ScopeLevel.USER, Strategy.LIBRARY, SearchMode.DENSE)
+    assert (profile.top_k.default, profile.top_k.maximum, profile.recent, profile.by_document) == (40, 200, 10, True)
+    assert profile.min_score == 0.15
+    assert profile.budget is not None
+    assert dict(profile.budget.input_tokens) == {"free": 30_000, "basic": 30_000, "pro": 150_000}
+    assert profile.budget.reserve == 1_500
+    assert profile.answer.marker_style is MarkerStyle.REF
+    assert (profile.rerank, profile.hyde) == (None, False)
+    assert profile.history == History(tokens=1_500)
+    assert profile.no_match is not None
+    assert profile.full_usage
 
 
 def test_an_unknown_profile_is_not_found_and_the_known_ones_are_named() -> None:
-    with pytest.raises(NotFound, match="documents, simple") as raised:
+    known = "documents, sources, self-rag, library, simple, grounded"
+    with pytest.raises(NotFound, match=known) as raised:
         find_profile("nonsense")
     assert raised.value.reason == "PROFILE_NOT_FOUND"
-    assert raised.value.metadata == {"profiles": "documents, simple"}
+    assert raised.value.metadata == {"profiles": known}
 
 
 def test_descriptions_are_plain_json() -> None:
     for profile in PROFILES.values():
         described = describe(profile)
         assert described["name"] == profile.name
-        assert described["on_empty"] == ("sentence" if profile is DOCUMENTS else "model")
+        assert described["on_empty"] == ("model" if profile.no_match is None else "sentence")
+        assert json.loads(json.dumps(described)) == described
 
 
 def test_no_other_code_knows_a_systems_name() -> None:
     root = Path(citewire_gateway.__file__).parent
     allowed = {"profiles.py"}
     name = r"""["'](simple|documents|sources|self-rag|library|grounded)["']"""
-    branch = re.compile(rf"""([=!]=|\bin|\bcase)\s*[(\[{{]?\s*{name}|profile\.name\s*[=!]=|\bis (DOCUMENTS|SIMPLE)\b""")
+    constants = "DOCUMENTS|SOURCES|SELF_RAG|LIBRARY|SIMPLE|GROUNDED"
+    branch = re.compile(rf"""([=!]=|\bin|\bcase)\s*[(\[{{]?\s*{name}|profile\.name\s*[=!]=|\bis ({constants})\b""")
     found: list[str] = []
     for path in root.rglob("*.py"):
         relative = path.relative_to(root)

@@ -3,8 +3,15 @@
 from typing import Any
 
 from citewire_gateway.dialects.base import AnswerDialect
-from citewire_gateway.events import Citations, Done, Event, Outcome, Tokens, Usage
-from citewire_gateway.wire import citation_json, step_json, usage_json
+from citewire_gateway.events import Assessed, Citations, Decided, Done, Event, Outcome, Sources, Tokens, Usage
+from citewire_gateway.wire import (
+    assessment_json,
+    citation_json,
+    decision_json,
+    source_json,
+    step_json,
+    usage_json,
+)
 
 
 class JsonAnswer(AnswerDialect):
@@ -12,7 +19,7 @@ class JsonAnswer(AnswerDialect):
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._body: dict[str, Any] = {}
+        self._body: dict[str, Any] = {"citations": []}
         self._outcome: Outcome | None = None
 
     def add(self, event: Event) -> None:
@@ -22,6 +29,12 @@ class JsonAnswer(AnswerDialect):
                 self._texts.extend(texts)
             case Citations(citations=citations):
                 self._body["citations"] = [citation_json(citation) for citation in citations]
+            case Sources(citations=citations):
+                self._body["sources"] = [source_json(citation) for citation in citations]
+            case Decided():
+                self._body["decision"] = decision_json(event)
+            case Assessed():
+                self._body["assessment"] = assessment_json(event)
             case Usage():
                 self._body["usage"] = usage_json(event)
             case Done(outcome=outcome):

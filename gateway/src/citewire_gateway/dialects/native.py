@@ -5,8 +5,27 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from citewire_gateway.dialects.base import StreamDialect, quoted
-from citewire_gateway.events import Citations, ConversationCreated, Done, Event, EventType, Step, Tokens, Usage
-from citewire_gateway.wire import citation_json, step_json, usage_json
+from citewire_gateway.events import (
+    Assessed,
+    Citations,
+    ConversationCreated,
+    Decided,
+    Done,
+    Event,
+    EventType,
+    Sources,
+    Step,
+    Tokens,
+    Usage,
+)
+from citewire_gateway.wire import (
+    assessment_json,
+    citation_json,
+    decision_json,
+    source_json,
+    step_json,
+    usage_json,
+)
 from citewire_kit.errors import CitewireError
 
 
@@ -60,8 +79,14 @@ def _data(event: Event) -> dict[str, Any]:
             return {"conversation_id": conversation_id}
         case Step():
             return step_json(event)
+        case Decided():
+            return decision_json(event)
         case Citations(citations=citations):
             return {"citations": [citation_json(citation) for citation in citations]}
+        case Sources(citations=citations):
+            return {"sources": [source_json(citation) for citation in citations]}
+        case Assessed():
+            return assessment_json(event)
         case Usage():
             return usage_json(event)
         case Done():

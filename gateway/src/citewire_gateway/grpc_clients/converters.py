@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from citewire.common.v1 import common_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import filter_pb2, retriever_pb2
-from google.protobuf import struct_pb2
+from google.protobuf import json_format, struct_pb2
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from citewire_gateway.domain import (
@@ -22,11 +22,13 @@ from citewire_gateway.domain import (
     Hit,
     Json,
     MarkerStyle,
+    Message,
     Not,
     Notice,
     Operator,
     Packed,
     Plan,
+    RewriteKind,
     Scope,
     ScopeCounts,
     ScopeLevel,
@@ -73,6 +75,10 @@ _MARKERS: Mapping[MarkerStyle, generator_pb2.MarkerStyle] = {
     MarkerStyle.REMOVE: generator_pb2.MARKER_STYLE_REMOVE,
     MarkerStyle.REF: generator_pb2.MARKER_STYLE_REF,
     MarkerStyle.SOURCE: generator_pb2.MARKER_STYLE_SOURCE,
+}
+REWRITES: Mapping[RewriteKind, generator_pb2.RewriteKind] = {
+    RewriteKind.CONDENSE: generator_pb2.REWRITE_KIND_CONDENSE,
+    RewriteKind.HYDE: generator_pb2.REWRITE_KIND_HYDE,
 }
 _GROUNDINGS: Mapping[Grounding, generator_pb2.Grounding] = {
     Grounding.STRICT: generator_pb2.GROUNDING_STRICT,
@@ -142,19 +148,23 @@ def struct_message(value: Mapping[str, Json]) -> struct_pb2.Struct:
 
 def plan_of(message: retriever_pb2.PlanResponse) -> Plan:
     """A plan from its message."""
-    counts = message.counts
     return Plan(
         path=retriever_pb2.ContextPath.Name(message.path).removeprefix("CONTEXT_PATH_").lower(),
         reason=message.reason,
-        counts=ScopeCounts(
-            items=counts.items,
-            kept=counts.kept,
-            trimmed=counts.trimmed,
-            without_embedding=counts.without_embedding,
-            not_ready=counts.not_ready,
-            chunks=counts.chunks,
-        ),
+        counts=counts_of(message.counts),
         space=space_of(message.space) if message.HasField("space") else None,
+    )
+
+
+def counts_of(message: retriever_pb2.ScopeCounts) -> ScopeCounts:
+    """Counts over a scope from their message."""
+    return ScopeCounts(
+        items=message.items,
+        kept=message.kept,
+        trimmed=message.trimmed,
+        without_embedding=message.without_embedding,
+        not_ready=message.not_ready,
+        chunks=message.chunks,
     )
 
 
@@ -173,6 +183,8 @@ def search_message(query: SearchQuery) -> retriever_pb2.SearchRequest:
         message.space.CopyFrom(space_message(query.vector.space))
     if query.min_score is not None:
         message.min_score = query.min_score
+    if query.recent:
+        message.recent = query.recent
     return message
 
 
@@ -213,6 +225,7 @@ def chunk_of(message: retriever_pb2.Chunk) -> Chunk:
         content_hash=message.content_hash,
         created_at=time_of(message.created_at) if message.HasField("created_at") else None,
         live=message.live,
+        metadata=json_format.MessageToDict(message.metadata) if message.HasField("metadata") else {},
     )
 
 
@@ -226,16 +239,22 @@ def generate_message(query: GenerateQuery) -> generator_pb2.GenerateRequest:
     return generator_pb2.GenerateRequest(
         question=query.question,
         passages=passage_messages(query.passages),
-        history=[
-            generator_pb2.Message(
-                role=generator_pb2.ROLE_USER if message.role == "user" else generator_pb2.ROLE_ASSISTANT,
-                content=message.content,
-            )
-            for message in query.history
-        ],
+        history=history_messages(query.history),
         policy=_policy_message(query.policy),
         model=query.model,
+        max_completion_tokens=query.max_completion_tokens,
     )
+
+
+def history_messages(history: Sequence[Message]) -> list[generator_pb2.Message]:
+    """Earlier messages, in the same order."""
+    return [
+        generator_pb2.Message(
+            role=generator_pb2.ROLE_USER if message.role == "user" else generator_pb2.ROLE_ASSISTANT,
+            content=message.content,
+        )
+        for message in history
+    ]
 
 
 def passage_messages(hits: Sequence[Hit]) -> list[generator_pb2.Passage]:
@@ -308,4 +327,5 @@ def _policy_message(policy: AnswerPolicy) -> generator_pb2.AnswerPolicy:
         ask_back=policy.ask_back,
         max_context_tokens=policy.max_context_tokens,
         max_context_chars=policy.max_context_chars,
+        max_history_tokens=policy.max_history_tokens,
     )

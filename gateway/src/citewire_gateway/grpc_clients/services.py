@@ -5,19 +5,27 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 import grpc
+from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from citewire.retriever.v1 import retriever_pb2, retriever_pb2_grpc
 
 from citewire_gateway.domain import (
+    Assessment,
     Chunk,
+    Decision,
     Delta,
     GenerateEvent,
     GenerateQuery,
     Hit,
+    LongContext,
+    Message,
     Plan,
     RerankScore,
+    RewriteKind,
+    Rewritten,
     Scope,
+    ScopeCounts,
     SearchQuery,
     Space,
     Strategy,
@@ -41,6 +49,7 @@ class Timeouts:
     search: float
     rerank: float
     suggest: float
+    judge: float
     chat: float
     request: float
 
@@ -90,10 +99,10 @@ class GrpcRetriever(Retriever):
         self._stub = retriever_pb2_grpc.RetrieverServiceStub(channel)
         self._timeouts = timeouts
 
-    async def plan(self, scope: Scope, strategy: Strategy) -> Plan:
+    async def plan(self, scope: Scope, strategy: Strategy, max_tokens: int | None = None) -> Plan:
         """See `Retriever.plan`."""
         request = retriever_pb2.PlanRequest(
-            scope=converters.scope_message(scope), strategy=converters.STRATEGIES[strategy]
+            scope=converters.scope_message(scope), strategy=converters.STRATEGIES[strategy], max_tokens=max_tokens
         )
         return converters.plan_of(await client.unary(self._stub.Plan, request, timeout=self._timeouts.plan))
 
@@ -101,6 +110,20 @@ class GrpcRetriever(Retriever):
         """See `Retriever.search`."""
         request = converters.search_message(query)
         return converters.hits_of(await client.unary(self._stub.Search, request, timeout=self._timeouts.search))
+
+    async def get_context(self, scope: Scope, max_tokens: int) -> LongContext:
+        """See `Retriever.get_context`."""
+        request = retriever_pb2.GetContextRequest(scope=converters.scope_message(scope), max_tokens=max_tokens)
+        chunks: list[Chunk] = []
+        counts: ScopeCounts | None = None
+        async with aclosing(client.stream(self._stub.GetContext, request, timeout=self._timeouts.request)) as items:
+            async for item in items:
+                chunks += [converters.chunk_of(chunk) for chunk in item.chunks]
+                if item.HasField("counts"):
+                    counts = converters.counts_of(item.counts)
+        if counts is None:
+            raise Unavailable("the library's texts broke off before their end", reason="STREAM_BROKEN", retry_after=1.0)
+        return LongContext(tuple(chunks), counts)
 
     async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:
         """See `Retriever.get_chunks`."""
@@ -147,9 +170,50 @@ class GrpcGenerator(Generator):
     ) -> Suggestions:
         """See `Generator.suggest_questions`."""
         request = generator_pb2.SuggestQuestionsRequest(
-            question=question, passages=converters.passage_messages(passages), count=count, language=language
+            question=question,
+            passages=converters.passage_messages(passages),
+            count=count,
+            language=language,
+            provider=_ref(own),
         )
-        if own.chat is not None:
-            request.provider.CopyFrom(ref_message(own.chat))
         response = await client.unary(self._stub.SuggestQuestions, request, timeout=self._timeouts.suggest)
         return Suggestions(tuple(response.questions), converters.usage_of(response.usage))
+
+    async def decide(self, question: str, model: str, own: Chosen) -> Decision:
+        """See `Generator.decide`."""
+        request = generator_pb2.DecideRequest(question=question, model=model, provider=_ref(own))
+        response = await client.unary(self._stub.Decide, request, timeout=self._timeouts.judge)
+        usage = converters.usage_of(response.usage)
+        return Decision(response.needs_retrieval, response.reason, response.fallback, usage)
+
+    async def assess(self, question: str, answer: str, passages: Sequence[Hit], model: str, own: Chosen) -> Assessment:
+        """See `Generator.assess`."""
+        request = generator_pb2.AssessRequest(
+            question=question,
+            answer=answer,
+            passages=converters.passage_messages(passages),
+            model=model,
+            provider=_ref(own),
+        )
+        response = await client.unary(self._stub.Assess, request, timeout=self._timeouts.judge)
+        usage = converters.usage_of(response.usage)
+        return Assessment(response.supported, response.utility, response.fallback, usage)
+
+    async def rewrite(
+        self, kind: RewriteKind, question: str, history: Sequence[Message], model: str, own: Chosen
+    ) -> Rewritten:
+        """See `Generator.rewrite`."""
+        request = generator_pb2.RewriteRequest(
+            kind=converters.REWRITES[kind],
+            question=question,
+            history=converters.history_messages(history),
+            model=model,
+            provider=_ref(own),
+        )
+        response = await client.unary(self._stub.Rewrite, request, timeout=self._timeouts.judge)
+        return Rewritten(response.text, converters.usage_of(response.usage))
+
+
+def _ref(own: Chosen) -> common_pb2.ProviderRef | None:
+    """The tenant's own chat provider; None is the operator's."""
+    return None if own.chat is None else ref_message(own.chat)

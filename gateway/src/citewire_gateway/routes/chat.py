@@ -17,7 +17,7 @@ from citewire_gateway.events import PRELIMINARY, Event, EventType
 from citewire_gateway.filters import parse_filter
 from citewire_gateway.idempotency import Claim, Kept, hash_json
 from citewire_gateway.own_providers.resolve import CHAT_NEEDS
-from citewire_gateway.profiles import PROFILES, SIMPLE, Profile, describe, find_profile
+from citewire_gateway.profiles import PROFILES, SIMPLE, Persist, Profile, describe, find_profile
 from citewire_gateway.replay import kept, replay
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
@@ -145,7 +145,7 @@ def _ask_of(body: ChatRequest, profile: Profile, tenant: Tenant, settings: Gatew
         f"must be between {profile.top_k.minimum} and {profile.top_k.maximum} in profile {profile.name}",
     )
     found.require(
-        body.conversation_id is None or profile.persist,
+        body.conversation_id is None or profile.persist is not Persist.NEVER,
         "conversation_id",
         f"can't be continued: profile {profile.name} keeps no conversations",
     )
