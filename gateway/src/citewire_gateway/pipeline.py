@@ -273,7 +273,8 @@ class ChatPipeline:
             # The question is written down while the model starts; both must have worked before an answer is shown.
             starting = asyncio.ensure_future(_first(stream))
             try:
-                begun = await self._begin(record)
+                for event in await self._begin(record):
+                    yield event
                 started = await starting
             finally:
                 starting.cancel()
@@ -281,7 +282,7 @@ class ChatPipeline:
             record.provider, record.model = started.provider, started.model
             citations = _citations(started, hits)
             self._say_path(ask, record, counts, len({one.hit.chunk.document_id for one in citations}))
-            for event in (*begun, *record.new_steps()):
+            for event in record.new_steps():
                 yield event
             if cite:
                 yield Citations(citations)
