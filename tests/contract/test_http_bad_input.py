@@ -104,7 +104,7 @@ async def test_bad_questions(gateway: Gateway, database: Database, subtests: pyt
             if reason == "DOCUMENT_NOT_FOUND":
                 assert "404" in problem["detail"]
             if reason == "PROFILE_NOT_FOUND":
-                assert "documents, simple" in problem["detail"]
+                assert "documents, sources, self-rag" in problem["detail"]
     assert_nothing_written(gateway, database)
     assert gateway.fakes.generator.requests == []
 

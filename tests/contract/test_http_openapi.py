@@ -39,6 +39,12 @@ ROUTES = {
     ("patch", "/v1/conversations/{conversation_id}"),
     ("delete", "/v1/conversations/{conversation_id}"),
     ("get", "/v1/profiles"),
+    ("post", "/api/rag-chat/stream"),
+    ("post", "/v1/chat/completions"),
+    ("post", "/v1/embeddings"),
+    ("get", "/v1/models"),
+    ("get", "/v1/models/{name}"),
+    ("post", "/v1/rerank"),
     ("get", "/v1/providers"),
     ("patch", "/v1/providers"),
     ("get", "/v1/providers/{type}"),
@@ -88,14 +94,26 @@ async def test_every_reference_leads_somewhere_and_no_schema_is_left_over(gatewa
 
 async def test_streams_are_described_with_their_events(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
-    for method, path in (("post", "/v1/chat"), ("post", "/api/chat/"), ("get", "/v1/documents/{document_id}/events")):
+    streams = ("/v1/chat", "/api/chat/", "/api/rag-chat/stream", "/v1/chat/completions")
+    for method, path in (*(("post", path) for path in streams), ("get", "/v1/documents/{document_id}/events")):
         content = schema["paths"][path][method]["responses"]["200"]["content"]["text/event-stream"]
         assert content["schema"]["x-event-schema"]["$ref"]
         assert content["example"].endswith("\n\n")
     chat = schema["paths"]["/v1/chat"]["post"]["responses"]["200"]["content"]
     assert set(chat) == {"text/event-stream", "application/json"}
     events = [one["properties"]["event"]["const"] for one in schema["components"]["schemas"]["ChatEvent"]["oneOf"]]
-    assert events == ["conversation", "step", "citations", "token", "usage", "error", "done"]
+    assert events == [
+        "conversation",
+        "step",
+        "decision",
+        "citations",
+        "token",
+        "sources",
+        "assessment",
+        "usage",
+        "error",
+        "done",
+    ]
 
 
 async def test_errors_are_problem_documents_everywhere(gateway: Gateway) -> None:
@@ -113,7 +131,7 @@ async def test_bodies_are_described(gateway: Gateway) -> None:
     schema = await schema_of(gateway)
     chat = schema["paths"]["/v1/chat"]["post"]
     assert chat["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith("/ChatRequest")
-    assert [one["name"] for one in chat["parameters"]] == ["Idempotency-Key"]
+    assert [one["name"] for one in chat["parameters"]] == ["dialect", "Idempotency-Key"]
     upload = schema["paths"]["/v1/documents"]["post"]["requestBody"]["content"]
     assert set(upload) == {"multipart/form-data", "application/json"}
     assert {"question", "document_ids", "top_k", "stream", "profile"} <= set(

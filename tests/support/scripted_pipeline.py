@@ -35,6 +35,7 @@ from citewire_gateway.domain import (
     Suggestions,
     TokenUsage,
     Vector,
+    Vectors,
 )
 from citewire_gateway.events import Event
 from citewire_gateway.own_providers.model import Chosen, ProviderRef
@@ -73,6 +74,17 @@ class FakeEmbedder(Embedder):
         if self.go_on is not None:
             await self.go_on.wait()
         return Vector(b"", space or SPACE, 9, 9, False)
+
+    async def embed_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        query: bool,
+        model: str = "",
+        dimensions: int | None = None,
+        provider: ProviderRef | None = None,
+    ) -> Vectors:
+        raise NotImplementedError
 
     async def rerank(
         self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None

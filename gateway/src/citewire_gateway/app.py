@@ -13,7 +13,10 @@ from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.chat_store import ChatStore
 from citewire_gateway.dialects.answer import JsonAnswer
 from citewire_gateway.dialects.native import NativeDialect
+from citewire_gateway.dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_gateway.dialects.self_rag import SelfRagDialect
 from citewire_gateway.dialects.simple import SimpleDialect
+from citewire_gateway.dialects.ui_message import UiMessageDialect
 from citewire_gateway.drain import Drain
 from citewire_gateway.grpc_clients.corpus import CorpusClient
 from citewire_gateway.grpc_clients.health import ServiceHealth
@@ -28,7 +31,7 @@ from citewire_gateway.own_providers.keeping import OwnProviders
 from citewire_gateway.own_providers.resolve import ProviderResolver
 from citewire_gateway.own_providers.store import ProviderStore
 from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.routes import chat, collections, conversations, documents, providers, search, system
+from citewire_gateway.routes import chat, collections, conversations, documents, openai, providers, search, system
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.web import middleware, openapi, problems
@@ -49,7 +52,17 @@ SERVICES = (
     "citewire.retriever.v1.CorpusService",
     "citewire.generator.v1.GeneratorService",
 )
-ROUTES = (chat, search, documents, collections, conversations, providers, system)
+ROUTES = (chat, openai, search, documents, collections, conversations, providers, system)
+DIALECTS = (
+    NativeDialect.name,
+    SimpleDialect.name,
+    SelfRagDialect.name,
+    UiMessageDialect.name,
+    OpenAiStream.name,
+    OpenAiAnswer.name,
+    JsonAnswer.name,
+    ProgressFrames.name,
+)
 _DESCRIPTION = "Cited answers over your own documents."
 
 log = get_logger(__name__)
@@ -156,7 +169,7 @@ def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> Non
 def _init_metrics() -> None:
     """Makes all series exist before the first request."""
     init_client(SERVICES)
-    metrics.init_streams((NativeDialect.name, SimpleDialect.name, JsonAnswer.name, ProgressFrames.name))
+    metrics.init_streams(DIALECTS)
     metrics.init_http(
         (method, route.path, (200, 401, 404, 422, 500, 503))
         for module in ROUTES

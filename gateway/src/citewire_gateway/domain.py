@@ -152,6 +152,15 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors:
+    """Vectors of several texts: little-endian float32, row after row. `tokens`: what the call spent."""
+
+    data: bytes
+    space: Space
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScopeCounts:
     """What a scope holds; an item is a document with a live version."""
 
@@ -267,6 +276,7 @@ class AnswerPolicy:
     max_context_tokens: int = 0
     max_context_chars: int = 0
     max_history_tokens: int = 0
+    instructions: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from citewire_gateway.domain import (
     Strategy,
     Suggestions,
     Vector,
+    Vectors,
 )
 from citewire_gateway.own_providers.model import Chosen, ProviderRef, ProviderSpec, Sealed
 
@@ -36,6 +37,22 @@ class Embedder(ABC):
         """Embeds a question in `space`, or in the default model's. What passes the model's window is left out.
 
         With `provider` the tenant's own embeds it, in its own space.
+        """
+
+    @abstractmethod
+    async def embed_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        query: bool,
+        model: str = "",
+        dimensions: int | None = None,
+        provider: ProviderRef | None = None,
+    ) -> Vectors:
+        """Embeds texts: questions if `query`, else passages.
+
+        Raises:
+            InvalidArgument: A text is longer than the model reads; nothing is left out silently.
         """
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """What every dialect can do: turn canonical events into bytes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
 from typing import Any, ClassVar
 
@@ -22,6 +22,9 @@ class StreamDialect(ABC):
     """Label in metrics and records."""
 
     media_type: ClassVar[str] = "text/event-stream"
+
+    headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ()
+    """Response headers beyond those of every stream."""
 
     @abstractmethod
     def encode(self, event: Event) -> bytes:

@@ -328,4 +328,5 @@ def _policy_message(policy: AnswerPolicy) -> generator_pb2.AnswerPolicy:
         max_context_tokens=policy.max_context_tokens,
         max_context_chars=policy.max_context_chars,
         max_history_tokens=policy.max_history_tokens,
+        instructions=policy.instructions,
     )

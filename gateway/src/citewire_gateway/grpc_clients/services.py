@@ -31,6 +31,7 @@ from citewire_gateway.domain import (
     Strategy,
     Suggestions,
     Vector,
+    Vectors,
 )
 from citewire_gateway.grpc_clients import converters
 from citewire_gateway.grpc_clients.sealers import fallback_message, ref_message
@@ -80,6 +81,26 @@ class GrpcEmbedder(Embedder):
             token_count=response.token_counts[0] if response.token_counts else 0,
             truncated=bool(response.truncated),
         )
+
+    async def embed_texts(
+        self,
+        texts: Sequence[str],
+        *,
+        query: bool,
+        model: str = "",
+        dimensions: int | None = None,
+        provider: ProviderRef | None = None,
+    ) -> Vectors:
+        """See `Embedder.embed_texts`."""
+        request = embedder_pb2.EmbedRequest(
+            inputs=texts,
+            purpose=embedder_pb2.PURPOSE_QUERY if query else embedder_pb2.PURPOSE_DOCUMENT,
+            model=model,
+            dimensions=dimensions,
+            provider=None if provider is None else ref_message(provider),
+        )
+        response = await client.unary(self._stub.Embed, request, timeout=self._timeouts.request)
+        return Vectors(response.vectors, converters.space_of(response.space), response.usage.input_tokens)
 
     async def rerank(
         self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None

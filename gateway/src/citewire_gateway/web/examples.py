@@ -1,4 +1,4 @@
-"""Schemas and examples of what the API sends, for its OpenAPI document."""
+"""Examples of what the API sends, for its OpenAPI document."""
 
 from typing import Any
 
@@ -9,6 +9,7 @@ Docs = dict[str, Any]
 
 TAGS = [
     {"name": "chat", "description": "Questions, answered from documents with citations."},
+    {"name": "compatible", "description": "What clients of OpenAI, Cohere and Jina call."},
     {"name": "search", "description": "Chunks and documents by similarity; the exact place of a citation."},
     {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
@@ -70,6 +71,16 @@ SIMPLE_STREAM = (
     'data: {"token": "Revenue grew"}\n\ndata: {"token": " by 12 %."}\n\n'
     'data: {"done": true, "sources": [{"document_id": 7, "filename": "report.pdf", "page": 3, '
     '"content": "Revenue grew by 12 %, …"}]}\n\n'
+)
+SELF_RAG_STREAM = (
+    'event: decision\ndata: {"needs_retrieval": true, "reason": "It asks about saved content."}\n\n'
+    'event: retrieval\ndata: {"total": 1, "sources": [{"id": "1042", "index": 1, "content": "Vector search …", '
+    '"score": 0.742, "source_type": "article", "title": "Vector search", "url": "https://example.org/vectors", '
+    '"owner_login": null, "owner_avatar_url": null, "stargazers_count": null, "language": null, '
+    '"description": null}]}\n\n'
+    'event: content\ndata: {"delta": "It compares vectors [ref:1]."}\n\n'
+    'event: assessment\ndata: {"supported": true, "utility": 0.9}\n\n'
+    'event: done\ndata: {"message": "completed"}\n\n'
 )
 CHAT_ANSWER: Docs = {
     "conversation_id": "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11",
@@ -181,190 +192,3 @@ MESSAGES: list[Docs] = [
     },
 ]
 PROFILES: Docs = {"profiles": [describe(profile) for profile in ALL_PROFILES.values()]}
-
-
-def _object(properties: Docs, *, optional: tuple[str, ...] = (), description: str = "") -> Docs:
-    shape: Docs = {
-        "type": "object",
-        "properties": properties,
-        "required": [name for name in properties if name not in optional],
-    }
-    return shape | ({"description": description} if description else {})
-
-
-_TEXT: Docs = {"type": "string"}
-_COUNT: Docs = {"type": "integer", "minimum": 0}
-_ID: Docs = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1}
-_SCORE: Docs = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": "Cosine similarity."}
-_PLACE: Docs = {
-    "url": _TEXT,
-    "section": _TEXT,
-    "page_number": _ID,
-    "row_number": {**_ID, "description": "Line of the sheet, header = 1."},
-    "start_line": _ID,
-    "end_line": _ID,
-}
-
-
-def _array(name: str) -> Docs:
-    return {"type": "array", "items": {"$ref": f"#/components/schemas/{name}"}}
-
-
-def _event(name: str, data: Docs) -> Docs:
-    return _object({"event": {"const": name}, "id": _COUNT, "data": data})
-
-
-SCHEMAS: Docs = {
-    "Problem": _object(
-        {
-            "type": {"type": "string", "format": "uri"},
-            "title": _TEXT,
-            "status": {"type": "integer"},
-            "detail": _TEXT,
-            "reason": {"type": "string", "description": "A stable code in upper case."},
-            "errors": {"type": "array", "items": _object({"field": _TEXT, "message": _TEXT})},
-            "request_id": _TEXT,
-        },
-        description="RFC 9457. `reason` is for programs, `detail` for people.",
-    ),
-    "Citation": _object(
-        {
-            "index": {**_ID, "description": "The passage's number in the prompt."},
-            "chunk_id": _ID,
-            "document_id": _ID,
-            "version": _ID,
-            "title": _TEXT,
-            "file_name": _TEXT,
-            "ref": _TEXT,
-            "snippet": {"type": "string", "maxLength": 200},
-            "score": _SCORE,
-            **_PLACE,
-        },
-        optional=tuple(_PLACE),
-    ),
-    "Usage": _object({"embedding_tokens": _COUNT, "prompt_tokens": _COUNT, "completion_tokens": _COUNT}),
-    "Step": _object(
-        {"name": _TEXT, "text": _TEXT, "path": _TEXT, "counts": {"type": "object"}, "reason": _TEXT},
-        optional=("path", "counts", "reason"),
-    ),
-    "ChatEvent": {
-        "oneOf": [
-            _event("conversation", _object({"conversation_id": {"type": "string", "format": "uuid"}})),
-            _event("step", {"$ref": "#/components/schemas/Step"}),
-            _event("citations", _object({"citations": _array("Citation")})),
-            _event("token", _object({"text": _TEXT})),
-            _event("usage", {"$ref": "#/components/schemas/Usage"}),
-            _event("error", _object({"text": _TEXT, "retryable": {"const": True}}, optional=("retryable",))),
-            _event("done", _object({})),
-        ]
-    },
-    "ChatAnswer": _object(
-        {
-            "conversation_id": {"type": "string", "format": "uuid"},
-            "exchange_id": {"type": "string", "format": "uuid"},
-            "profile": _TEXT,
-            "answer": _TEXT,
-            "citations": _array("Citation"),
-            "usage": {"$ref": "#/components/schemas/Usage"},
-            "not_found": {"type": "boolean"},
-            "finish_reason": _TEXT,
-            "provider": {"type": ["string", "null"]},
-            "model": {"type": ["string", "null"]},
-            "steps": _array("Step"),
-        },
-        optional=("conversation_id",),
-    ),
-    "SimpleSource": _object(
-        {"document_id": _ID, "filename": _TEXT, "page": {"type": ["integer", "null"]}, "content": _TEXT}
-    ),
-    "SimpleAnswer": _object({"answer": _TEXT, "sources": _array("SimpleSource")}),
-    "SimpleFrame": {
-        "oneOf": [
-            _object({"token": _TEXT}),
-            _object({"done": {"const": True}, "sources": _array("SimpleSource")}),
-            _object({"error": _TEXT}),
-        ]
-    },
-    "SearchResult": _object(
-        {
-            "chunk_id": _ID,
-            "document_id": _ID,
-            "version": _ID,
-            "chunk_index": _COUNT,
-            "content": _TEXT,
-            "score": {"type": "number", "description": "Orders within one mode only."},
-            "similarity": _SCORE,
-            "lexical_score": {"type": "number"},
-            "rerank_score": {"type": "number"},
-            "title": _TEXT,
-            "file_name": _TEXT,
-            **_PLACE,
-        },
-        optional=("similarity", "lexical_score", "rerank_score", *_PLACE),
-    ),
-    "SearchResults": _object(
-        {
-            "results": _array("SearchResult"),
-            "mode": {"enum": ["dense", "lexical", "hybrid"]},
-            "usage": _object({"embedding_tokens": _COUNT}),
-        }
-    ),
-    "Document": _object(
-        {
-            "id": _ID,
-            "title": _TEXT,
-            "file_name": _TEXT,
-            "type": {"enum": ["file", "article", "repository", "capture"]},
-            "status": {"enum": ["pending", "processing", "ready", "failed"]},
-            "error": _object({"code": _TEXT, "message": _TEXT}),
-            "version": _ID,
-            "live_version": {"type": ["integer", "null"], "description": "The version that is searched now."},
-            "chunks": _COUNT,
-            "pages": _COUNT,
-            "media_type": _TEXT,
-            "size_bytes": _COUNT,
-            "tokens": _COUNT,
-            "url": _TEXT,
-            "collection": {"type": ["string", "null"]},
-            "tags": {"type": "array", "items": _TEXT},
-            "metadata": {"type": "object"},
-            "owner": _TEXT,
-            "sha256": _TEXT,
-            "created_at": {"type": "string", "format": "date-time"},
-            "updated_at": {"type": "string", "format": "date-time"},
-        },
-        optional=("error", "pages", "url", "created_at", "updated_at"),
-    ),
-    "DocumentForm": _object(
-        {
-            "file": {"type": "string", "format": "binary", "description": "Up to 256 MiB."},
-            "title": {"type": "string", "maxLength": 500},
-            "collection": {"type": "string", "maxLength": 128, "description": "Made on first use."},
-            "tags": {"type": "string", "description": "Repeatable; a JSON list, or separated by commas."},
-            "metadata": {"type": "string", "description": "A JSON object."},
-            "url": {"type": "string", "maxLength": 2048},
-            "type": {"enum": ["file", "article", "repository", "capture"]},
-        },
-        optional=("title", "collection", "tags", "metadata", "url", "type"),
-    ),
-    "ProgressEvent": {
-        "oneOf": [
-            _event(
-                "progress",
-                _object(
-                    {
-                        "document": {"$ref": "#/components/schemas/Document"},
-                        "stage": {"enum": ["parse", "chunk", "embed", "publish", None]},
-                        "done": _COUNT,
-                        "total": {"type": ["integer", "null"]},
-                        "attempt": _COUNT,
-                        "deleted": {"type": "boolean"},
-                    }
-                ),
-            ),
-            _event("error", _object({"text": _TEXT})),
-            _event("done", _object({})),
-        ]
-    },
-}
-"""Schemas of bodies and events."""

@@ -3,7 +3,7 @@
 from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_gateway.web.middleware import BodyLimit, Limit, Seconds
 
-_CHATS = ("/v1/chat", "/api/chat")
+_CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
 _DOCUMENTS = "/v1/documents"
 _TRANSFERS = ("/content", "/events")
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries

@@ -7,7 +7,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from citewire_gateway.web import examples
+from citewire_gateway.web import compatible, examples
+from citewire_gateway.web.api_schemas import SCHEMAS
+from citewire_gateway.web.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
 from citewire_gateway.web.schemas import (
     ChatRequest,
     CollectionBody,
@@ -17,6 +19,7 @@ from citewire_gateway.web.schemas import (
     ProviderBody,
     ProviderRulesBody,
     SearchBody,
+    SelfRagRequest,
     SimpleRequest,
 )
 
@@ -26,6 +29,10 @@ _REF = "#/components/schemas/"
 _BODIES: tuple[type[BaseModel], ...] = (
     ChatRequest,
     SimpleRequest,
+    SelfRagRequest,
+    CompletionRequest,
+    EmbeddingsRequest,
+    RerankBody,
     SearchBody,
     DocumentBody,
     DocumentPatch,
@@ -90,6 +97,55 @@ def simple_query_docs() -> Docs:
     """`POST /api/chat/query`."""
     content = {"application/json": {"schema": {"$ref": f"{_REF}SimpleAnswer"}, "example": examples.SIMPLE_ANSWER}}
     return _docs({"description": "The answer.", "content": content}, body=SimpleRequest, missing=True, unavailable=True)
+
+
+def self_rag_docs() -> Docs:
+    """`POST /api/rag-chat/stream`."""
+    stream = _stream(
+        "Frames of an event and its data: `decision` first, `retrieval` if it is needed, `content` many, `assessment`, "
+        "then `done`. A fault is `error`, and nothing follows it.",
+        "SelfRagFrame",
+        examples.SELF_RAG_STREAM,
+    )
+    return _docs({"description": "A stream.", "content": stream}, body=SelfRagRequest, unavailable=True)
+
+
+def completions_docs() -> Docs:
+    """`POST /v1/chat/completions`."""
+    stream = _stream(
+        "`chat.completion.chunk` objects, then `[DONE]`. Markers stay visible, and a list of sources follows the text; "
+        "the last delta has `annotations`. A fault is an `error` object, and no `[DONE]`.",
+        "CompletionChunk",
+        compatible.COMPLETION_STREAM,
+    )
+    answer = {"application/json": {"schema": {"type": "object"}, "example": compatible.COMPLETION}}
+    return _docs(
+        {"description": "A stream, or without `stream` one `chat.completion`.", "content": {**stream, **answer}},
+        body=CompletionRequest,
+        key=True,
+        missing=True,
+        conflicts=True,
+        unavailable=True,
+    )
+
+
+def models_docs(*, one: bool = False) -> Docs:
+    """`GET /v1/models` and below."""
+    if one:
+        return json_docs("The profile.", compatible.MODEL, missing=True)
+    return json_docs("The profiles.", {"object": "list", "data": [compatible.MODEL]})
+
+
+def embeddings_docs() -> Docs:
+    """`POST /v1/embeddings`."""
+    answer = {"description": "The vectors.", **_json(compatible.EMBEDDINGS)}
+    return _docs(answer, body=EmbeddingsRequest, missing=True, unavailable=True)
+
+
+def rerank_docs() -> Docs:
+    """`POST /v1/rerank`."""
+    answer = {"description": "Indices and scores, best first.", **_json(compatible.RERANKED)}
+    return _docs(answer, body=RerankBody, missing=True, unavailable=True)
 
 
 def search_docs() -> Docs:
@@ -313,7 +369,7 @@ def _build(app: FastAPI) -> Docs:
     for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which nobody gets here
         found.pop(name, None)
     found.update(definitions["$defs"])
-    found.update(examples.SCHEMAS)
+    found.update(SCHEMAS)
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "`cw_…`"}}
     for path, operations in schema["paths"].items():
         for operation in operations.values():

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
+from citewire_gateway.dialects.openai_chat import error_object
 from citewire_kit.errors import CitewireError, Code, FieldViolation, Internal, InvalidArgument, NotFound, Unimplemented
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
@@ -19,6 +20,8 @@ log = get_logger(__name__)
 
 TYPE_BASE = "https://citewire.dev/errors/"
 MEDIA_TYPE = "application/problem+json"
+
+OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank"})
 
 _TITLES: Mapping[int, str] = {
     400: "The request could not be read",
@@ -91,12 +94,14 @@ async def _invalid_parameters(_request: Request, exc: Exception) -> Response:
     return problem_response(error)
 
 
-async def _citewire_error(_request: Request, exc: Exception) -> Response:
+async def _citewire_error(request: Request, exc: Exception) -> Response:
     if not isinstance(exc, CitewireError):
         raise exc
     if exc.code in (Code.INTERNAL, Code.DATA_LOSS):
         log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
-    return problem_response(exc)
+    # Clients of OpenAI's API look for this member, and pass over the others.
+    extra = {"error": error_object(exc)} if request.url.path in OPENAI_PATHS else None
+    return problem_response(exc, extra)
 
 
 async def _defect(_request: Request, exc: Exception) -> Response:

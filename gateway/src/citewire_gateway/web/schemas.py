@@ -1,9 +1,19 @@
 """Bodies of requests: which fields there are, and what they may hold."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
 
 from citewire_gateway.domain import MAX_ID
 
@@ -29,11 +39,41 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class ChatMessage(Strict):
-    """A message of the conversation that a request brings."""
+class MessagePart(BaseModel):
+    """A part of a message, as AI SDK's clients send it; only parts of type `text` are read."""
+
+    type: StrictStr
+    text: StrictStr = ""
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
 
     role: Literal["user", "assistant"]
-    content: StrictStr
+    content: StrictStr = ""
+    parts: list[MessagePart] = Field(default_factory=list[MessagePart])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _said(cls, value: object) -> object:
+        if isinstance(value, dict) and "content" not in value and "parts" not in value:
+            raise ValueError("content is required (or parts)")
+        return cast("object", value)
+
+    @model_validator(mode="after")
+    def _one_text(self) -> Self:
+        if not self.content and self.parts:
+            self.content = "".join(part.text for part in self.parts if part.type == "text")
+        return self
+
+
+def _asks(messages: list[ChatMessage]) -> list[ChatMessage]:
+    if messages[-1].role != "user":
+        raise ValueError("the last one must be the user's")
+    return messages
+
+
+Messages = Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_asks)]
 
 
 class ChatRequest(Strict):
@@ -42,7 +82,7 @@ class ChatRequest(Strict):
     question: StrictStr | None = Field(
         default=None, description="Required unless `messages` is given. 1 byte to 32 KiB."
     )
-    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES)] | None = Field(
+    messages: Messages | None = Field(
         default=None, description="The conversation, oldest first; the last one is the user's question."
     )
     profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
@@ -56,15 +96,15 @@ class ChatRequest(Strict):
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
     stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
-    include: tuple[Literal["step"], ...] = Field(
+    include: tuple[Literal["step", "assessment"], ...] = Field(
         default=(), description="Events to show beyond those that the profile shows."
     )
-
-    @model_validator(mode="after")
-    def _one_question(self) -> Self:
-        if self.messages is not None and self.messages[-1].role != "user":
-            raise ValueError("messages: the last one must be the user's")
-        return self
+    keep: StrictBool | None = Field(
+        default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."
+    )
+    id: Any = Field(default=None, description="Of a client that sends its own; not read.", exclude=True)
+    trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
+    message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
 
 
 class SimpleRequest(BaseModel):
@@ -74,6 +114,15 @@ class SimpleRequest(BaseModel):
     document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = Field(
         default=None, description="Only these documents; absent or empty means all."
     )
+
+
+class SelfRagRequest(BaseModel):
+    """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
+
+    messages: Messages = Field(description="Oldest first; the last one is the user's question.")
+    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
+    min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
+    collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
 
 
 class SearchBody(Strict):

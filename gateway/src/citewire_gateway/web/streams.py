@@ -5,7 +5,7 @@ clean end. Who leaves stops the work at once.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -60,6 +60,7 @@ class EventStream(Response, Generic[E]):
         failed: Callable[[CitewireError, bool], bytes],
         preliminary: tuple[type, ...] = (),
         dialect: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
         tenant: Tenant,
         rules: StreamRules,
     ) -> None:
@@ -71,6 +72,7 @@ class EventStream(Response, Generic[E]):
             failed: The frames that end a failed stream; whether the same request may be repeated at once.
             preliminary: Events that don't yet prove that the work succeeds: they wait for the next one.
             dialect: Label in metrics.
+            headers: Of the response, beyond those of every stream.
             tenant: For whom it runs.
             rules: See `StreamRules`.
         """
@@ -80,13 +82,14 @@ class EventStream(Response, Generic[E]):
         self._failed = failed
         self._preliminary = preliminary
         self._dialect = dialect
+        self._headers = headers
         self._tenant = tenant
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Streams until the end, the client's leaving, the deadline or the process's."""
         control = RunControl()
-        writer = _Writer(send, control, self._rules)
+        writer = _Writer(send, control, self._rules, self._headers)
         with use_tenant(self._tenant), _in_flight(self._dialect):
             work = asyncio.create_task(self._pump(writer, control))
             cause = await _supervise(work, receive, control, self._rules.drain, writer)
@@ -192,8 +195,11 @@ class ByteStream(Response):
 class _Writer:
     """Writes frames, and begins the response when there is something to show."""
 
-    def __init__(self, send: Send, control: RunControl, rules: StreamRules) -> None:
+    def __init__(
+        self, send: Send, control: RunControl, rules: StreamRules, headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
         self._send = send
+        self._headers = [*_HEADERS, *headers]
         self._control = control
         self._heartbeat = rules.heartbeat_seconds
         self._now = asyncio.get_running_loop().time
@@ -238,7 +244,7 @@ class _Writer:
         self.started = self._control.committed = True
         held, self._held = b"".join(self._held), []
         self._last = self._now()
-        await self._send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
         if held:
             await self._send({"type": "http.response.body", "body": held, "more_body": True})
 

@@ -1,0 +1,124 @@
+"""Vercel AI SDK's UI message stream, a dialect of `/v1/chat`: what `useChat` reads.
+
+Every frame is `data: JSON` with a `type`; the stream ends in `[DONE]`. Our own events travel as `data-…` parts.
+"""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar
+
+from citewire_gateway.dialects.base import StreamDialect, quoted
+from citewire_gateway.events import (
+    Assessed,
+    Citation,
+    Citations,
+    ConversationCreated,
+    Decided,
+    Done,
+    Event,
+    EventType,
+    Sources,
+    Step,
+    Tokens,
+    Usage,
+)
+from citewire_gateway.wire import assessment_json, citation_json, decision_json, source_json, step_json, usage_json
+from citewire_kit.errors import CitewireError
+
+_TEXT_ID = "answer"
+_END = b"data: [DONE]\n\n"
+
+
+class UiMessageDialect(StreamDialect):
+    """One assistant message: its sources, its text, and our own events as data parts."""
+
+    name: ClassVar[str] = "ui_message"
+    headers: ClassVar[Sequence[tuple[bytes, bytes]]] = ((b"x-vercel-ai-ui-message-stream", b"v1"),)
+
+    def __init__(self, events: Collection[EventType], message_id: str) -> None:
+        """`events`: what this stream may show."""
+        self._events = frozenset(events)
+        self._message_id = message_id
+        self._started = self._in_text = False
+
+    def encode(self, event: Event) -> bytes:
+        """See `StreamDialect.encode`."""
+        if event.type not in self._events:
+            return b""
+        match event:
+            case Tokens(texts=texts):
+                delta = "".join(texts)
+                frame = f'data: {{"type": "text-delta", "id": "{_TEXT_ID}", "delta": {quoted(delta)}}}\n\n'
+                return self._begin() + self._open_text() + frame.encode()
+            case Citations(citations=citations):
+                data = {"citations": [citation_json(citation) for citation in citations]}
+                parts = b"".join([_frame(_source_part(citation)) for citation in citations])
+                return self._begin() + parts + _data(event.type, data)
+            case Done(outcome=outcome):
+                metadata = {
+                    "finish_reason": outcome.finish_reason,
+                    "exchange_id": outcome.exchange_id,
+                    "not_found": outcome.not_found,
+                    **({"conversation_id": outcome.conversation_id} if outcome.conversation_id else {}),
+                }
+                last = _frame({"type": "finish-step"}) + _frame({"type": "finish", "messageMetadata": metadata})
+                return self._begin() + self._close_text() + last + _END
+            case _:
+                return self._begin() + _data(event.type, _json_of(event))
+
+    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+        """See `StreamDialect.failed`."""
+        del retryable  # this dialect has no member for it
+        return self._begin() + _frame({"type": "error", "errorText": error.message}) + _END
+
+    def _begin(self) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        return _frame({"type": "start", "messageId": self._message_id}) + _frame({"type": "start-step"})
+
+    def _open_text(self) -> bytes:
+        if self._in_text:
+            return b""
+        self._in_text = True
+        return _frame({"type": "text-start", "id": _TEXT_ID})
+
+    def _close_text(self) -> bytes:
+        return _frame({"type": "text-end", "id": _TEXT_ID}) if self._in_text else b""
+
+
+def _source_part(citation: Citation) -> dict[str, Any]:
+    chunk = citation.hit.chunk
+    if chunk.url:
+        return {"type": "source-url", "sourceId": str(citation.index), "url": chunk.url, "title": chunk.ref}
+    part: dict[str, Any] = {
+        "type": "source-document",
+        "sourceId": str(citation.index),
+        "mediaType": "text/plain",
+        "title": chunk.ref,
+    }
+    return part | ({"filename": chunk.file_name} if chunk.file_name else {})
+
+
+def _json_of(event: ConversationCreated | Step | Decided | Sources | Assessed | Usage) -> dict[str, Any]:
+    match event:
+        case ConversationCreated(conversation_id=conversation_id):
+            return {"conversation_id": conversation_id}
+        case Step():
+            return step_json(event)
+        case Decided():
+            return decision_json(event)
+        case Sources(citations=citations):
+            return {"sources": [source_json(citation) for citation in citations]}
+        case Assessed():
+            return assessment_json(event)
+        case Usage():
+            return usage_json(event)
+
+
+def _data(name: str, data: Mapping[str, Any]) -> bytes:
+    return _frame({"type": f"data-{name}", "data": data})
+
+
+def _frame(part: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(part, ensure_ascii=False)}\n\n".encode()

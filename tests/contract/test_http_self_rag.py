@@ -1,0 +1,160 @@
+"""`/api/rag-chat/stream`: body, frames and their order are exactly those of the self-reflective API."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+from google.protobuf import struct_pb2
+
+from citewire_kit.errors import Unavailable
+from gateway_fakes import delta, hit, running_fakes, started
+from gateway_process import Gateway, frames_of, rows, running_gateway
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+PATH = "/api/rag-chat/stream"
+QUESTION: dict[str, Any] = {"messages": [{"role": "user", "content": "What did I save about vectors?"}]}
+REPOSITORY = {
+    "owner_login": "ada",
+    "owner_avatar_url": "https://example.org/ada.png",
+    "stargazers_count": 1500,
+    "language": "Python",
+    "description": "Vectors in Postgres.",
+}
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        metadata = struct_pb2.Struct()
+        metadata.update(REPOSITORY)
+        fakes.retriever.hits = [
+            hit(1, 0.85, type="article", title="On vectors", url="https://example.org/vectors", text="Vectors point."),
+            hit(2, 0.7, type="repository", title="ada/vectors", url="https://example.org/ada", metadata=metadata),
+        ]
+        yield running
+
+
+async def test_the_frames_are_literally_these(gateway: Gateway) -> None:
+    response = await gateway.http.post(PATH, json=QUESTION)
+    assert response.text == (
+        "event: decision\n"
+        'data: {"needs_retrieval": true, "reason": "It asks about saved content."}\n\n'
+        "event: retrieval\n"
+        'data: {"total": 2, "sources": [{"id": "1", "index": 1, "content": "Vectors point.", "score": 0.85, '
+        '"source_type": "article", "title": "On vectors", "url": "https://example.org/vectors", "owner_login": null, '
+        '"owner_avatar_url": null, "stargazers_count": null, "language": null, "description": null}, '
+        '{"id": "2", "index": 2, "content": "Revenue grew by 12 %.", "score": 0.7, "source_type": "repository", '
+        '"title": "ada/vectors", "url": "https://example.org/ada", "owner_login": "ada", '
+        '"owner_avatar_url": "https://example.org/ada.png", "stargazers_count": 1500, "language": "Python", '
+        '"description": "Vectors in Postgres."}]}\n\n'
+        'event: content\ndata: {"delta": "Revenue"}\n\n'
+        'event: content\ndata: {"delta": " grew"}\n\n'
+        'event: content\ndata: {"delta": " by \\"12\\" %."}\n\n'
+        'event: assessment\ndata: {"supported": true, "utility": 0.9}\n\n'
+        'event: done\ndata: {"message": "completed"}\n\n'
+    )
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+
+
+async def test_what_is_searched_is_the_users_own_articles_and_repositories(gateway: Gateway) -> None:
+    await gateway.http.post(PATH, json={**QUESTION, "collection": "Feed", "top_k": 3, "min_score": 0.5})
+    search = gateway.fakes.retriever.searches[0]
+    assert search.scope.level == retriever_pb2.SCOPE_LEVEL_USER
+    assert list(search.scope.types) == ["article", "repository"]
+    assert (search.scope.collection, search.top_k, search.min_score) == ("Feed", 3, 0.5)
+
+
+async def test_the_defaults(gateway: Gateway) -> None:
+    await gateway.http.post(PATH, json=QUESTION)
+    search = gateway.fakes.retriever.searches[0]
+    assert (search.top_k, search.min_score) == (10, 0.3)
+    asked = gateway.fakes.generator.requests[0]
+    assert asked.max_completion_tokens == 2048
+    assert asked.policy.marker_style == generator_pb2.MARKER_STYLE_REF
+    assert asked.policy.context_format == generator_pb2.CONTEXT_FORMAT_TYPED
+
+
+async def test_without_need_there_is_no_retrieval_frame_but_an_assessment(gateway: Gateway) -> None:
+    gateway.fakes.generator.decision = generator_pb2.DecideResponse(needs_retrieval=False, reason="A greeting.")
+    frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
+    assert [frame.event for frame in frames] == ["decision", "content", "content", "content", "assessment", "done"]
+    assert frames[0].data == {"needs_retrieval": False, "reason": "A greeting."}
+    assert len(gateway.fakes.generator.requests[0].passages) == 0
+
+
+async def test_nothing_found_is_an_empty_retrieval(gateway: Gateway) -> None:
+    gateway.fakes.retriever.hits = []
+    frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
+    assert frames[1].event == "retrieval"
+    assert frames[1].data == {"total": 0, "sources": []}
+    assert frames[-1].event == "done"
+
+
+async def test_an_assessment_that_can_not_be_had_says_so(gateway: Gateway) -> None:
+    gateway.fakes.generator.judge_error = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
+    assert frames[0].data["needs_retrieval"] is True
+    assert frames[-2].data == {"supported": True, "utility": 0.7, "fallback": True}
+
+
+async def test_a_fault_is_the_last_frame(gateway: Gateway) -> None:
+    async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("Rev")
+        raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
+
+    gateway.fakes.generator.script = breaks
+    frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
+    assert [frame.event for frame in frames] == ["decision", "retrieval", "content", "error"]
+    assert frames[-1].data == {"message": "the model provider went away"}
+
+
+async def test_the_whole_conversation_goes_to_the_model_and_only_the_question_is_embedded(gateway: Gateway) -> None:
+    messages = [
+        {"role": "user", "content": "Who is Ada?"},
+        {"role": "assistant", "content": "A mathematician."},
+        {"role": "user", "content": "What did she write?"},
+    ]
+    await gateway.http.post(PATH, json={"messages": messages})
+    assert list(gateway.fakes.embedder.requests[0].inputs) == ["What did she write?"]
+    asked = gateway.fakes.generator.requests[0]
+    assert [(one.role, one.content) for one in asked.history] == [
+        (generator_pb2.ROLE_USER, "Who is Ada?"),
+        (generator_pb2.ROLE_ASSISTANT, "A mathematician."),
+    ]
+    assert gateway.fakes.generator.rewrites == []
+
+
+async def test_it_keeps_no_conversation(gateway: Gateway, database: Database) -> None:
+    await gateway.http.post(PATH, json=QUESTION)
+    assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
+    assert rows(database, "SELECT profile, dialect, state FROM chat.exchanges") == [("self-rag", "self_rag", "done")]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"top_k": 0}, "top_k"),
+        ({"top_k": 31}, "top_k"),
+        ({"top_k": "5"}, "top_k"),
+        ({"min_score": -0.1}, "min_score"),
+        ({"min_score": 1.1}, "min_score"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "system", "content": "x"}]}, "messages.0.role"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": "  "}]}, "messages.0.content"),
+        ({"messages": [{"role": "user"}]}, "messages.0"),
+    ],
+)
+async def test_what_is_out_of_range_is_a_422_that_names_the_field(
+    gateway: Gateway, change: dict[str, Any], field: str
+) -> None:
+    response = await gateway.http.post(PATH, json={**QUESTION, **change})
+    assert response.status_code == 422
+    assert [one["field"] for one in response.json()["errors"]] == [field]

@@ -1,0 +1,93 @@
+"""`/v1/chat?dialect=ui-message`: the frames that Vercel's AI SDK reads, and the body that its clients send."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from citewire.generator.v1 import generator_pb2
+
+from citewire_kit.errors import Unavailable
+from gateway_fakes import delta, hit, running_fakes, started
+from gateway_process import Gateway, running_gateway
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+PATH = "/v1/chat?dialect=ui-message"
+USE_CHAT: dict[str, Any] = {
+    "id": "chat-1",
+    "trigger": "submit-message",
+    "messageId": "m-2",
+    "messages": [{"id": "m-1", "role": "user", "parts": [{"type": "text", "text": "How much did it grow?"}]}],
+}
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        fakes.retriever.hits = [hit(1, url="https://example.org/report"), hit(2)]
+        yield running
+
+
+def parts_of(text: str) -> list[dict[str, Any]]:
+    """The parts of a stream that ended as it should."""
+    assert text.endswith("data: [DONE]\n\n")
+    return [json.loads(line.removeprefix("data: ")) for line in text.splitlines() if line.startswith("data: {")]
+
+
+async def test_a_message_with_its_sources_and_our_own_events(gateway: Gateway) -> None:
+    response = await gateway.http.post(PATH, json=USE_CHAT)
+    assert response.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    parts = parts_of(response.text)
+    assert [part["type"] for part in parts] == [
+        "start",
+        "start-step",
+        "data-conversation",
+        "source-url",
+        "source-document",
+        "data-citations",
+        "text-start",
+        "text-delta",
+        "text-delta",
+        "data-usage",
+        "text-end",
+        "finish-step",
+        "finish",
+    ]
+    assert parts[3] == {
+        "type": "source-url",
+        "sourceId": "1",
+        "url": "https://example.org/report",
+        "title": "report.pdf",
+    }
+    assert parts[4] == {
+        "type": "source-document",
+        "sourceId": "2",
+        "mediaType": "text/plain",
+        "title": "report.pdf",
+        "filename": "report.pdf",
+    }
+    assert "".join(part["delta"] for part in parts if part["type"] == "text-delta") == 'Revenue grew by "12" %.'
+    assert parts[-1]["messageMetadata"]["finish_reason"] == "stop"
+    assert gateway.fakes.generator.requests[0].question == "How much did it grow?"
+
+
+async def test_a_fault_is_an_error_part_and_no_finish(gateway: Gateway) -> None:
+    async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        yield started((1, 0))
+        yield delta("Rev")
+        raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
+
+    gateway.fakes.generator.script = breaks
+    parts = parts_of((await gateway.http.post(PATH, json=USE_CHAT)).text)
+    assert parts[-1] == {"type": "error", "errorText": "the model provider went away"}
+
+
+async def test_a_dialect_is_for_streams_and_must_be_known(gateway: Gateway) -> None:
+    whole = await gateway.http.post(PATH, json={"question": "x", "stream": False})
+    assert whole.json()["errors"][0]["field"] == "dialect"
+    unknown = await gateway.http.post("/v1/chat?dialect=nonsense", json={"question": "x"})
+    assert (unknown.status_code, unknown.json()["errors"][0]["field"]) == (422, "dialect")
