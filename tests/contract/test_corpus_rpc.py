@@ -367,3 +367,23 @@ async def test_spaces_are_not_managed_yet(me: Caller) -> None:
         with pytest.raises(CitewireError) as refused:
             await call
         assert (refused.value.code, refused.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
+
+
+async def test_the_same_request_again_makes_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
+    header = pb.UploadHeader(file_name="a.md", request_id="r-1")
+    first = await me.upload(header, b"text")
+    again, beside = await asyncio.gather(me.upload(header, b"text"), me.upload(header, b"text"))
+    assert first.document_id == again.document_id == beside.document_id
+    assert rows(owner, "SELECT count(*) FROM corpus.documents") == [(1,)]
+    assert (await them.upload(header, b"text")).document_id != first.document_id
+    version = pb.UploadHeader(file_name="a.md", request_id="r-2", document_id=first.document_id)
+    assert [(await me.upload(version, b"new")).version for _ in range(2)] == [2, 2]
+    owner.execute("UPDATE corpus.versions SET created_at = now() - interval '25 hours'")
+    assert (await me.upload(header, b"text")).document_id != first.document_id
+
+
+async def test_the_same_requests_at_the_same_time_make_one_document(me: Caller, owner: psycopg.Connection) -> None:
+    header = pb.UploadHeader(file_name="a.md", request_id="r-1")
+    made = await asyncio.gather(*(me.upload(header, b"text") for _ in range(8)))
+    assert len({one.document_id for one in made}) == 1
+    assert rows(owner, "SELECT count(*) FROM corpus.documents") == [(1,)]

@@ -78,20 +78,28 @@ class CorpusClient:
         self._seconds = seconds
         self._transfer_seconds = transfer_seconds
 
-    async def upload(self, fields: FileFields, data: AsyncIterator[bytes], document_id: int | None) -> dict[str, Any]:
-        """Stores a file as a new document, or as a new version of one. Returned means durable."""
+    async def upload(
+        self, fields: FileFields, data: AsyncIterator[bytes], document_id: int | None, request_id: str = ""
+    ) -> dict[str, Any]:
+        """Stores a file as a new document, or as a new version of one. Returned means durable.
+
+        The same `request_id` again makes nothing, and returns the document.
+        """
 
         async def requests() -> AsyncGenerator[corpus_pb2.UploadDocumentRequest, None]:
-            yield corpus_pb2.UploadDocumentRequest(header=documents.header_message(fields, document_id))
+            header = documents.header_message(fields, document_id)
+            header.request_id = request_id
+            yield corpus_pb2.UploadDocumentRequest(header=header)
             async for part in data:
                 yield corpus_pb2.UploadDocumentRequest(data=part)
 
         response = await client.client_stream(self._stub.UploadDocument, requests(), timeout=self._transfer_seconds)
         return documents.document_json(response.document)
 
-    async def put(self, fields: TextFields, document_id: int | None) -> dict[str, Any]:
-        """Stores text as a new document, or as a new version of one."""
+    async def put(self, fields: TextFields, document_id: int | None, request_id: str = "") -> dict[str, Any]:
+        """Stores text as a new document, or as a new version of one; as `upload`."""
         request = documents.put_message(fields, document_id)
+        request.request_id = request_id
         response = await client.unary(self._stub.PutDocument, request, timeout=self._seconds)
         return documents.document_json(response.document)
 

@@ -1,6 +1,7 @@
 """`/v1/documents` and below."""
 
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -182,8 +183,8 @@ async def _store(
         metadata=body.metadata,
     )
 
-    async def put() -> dict[str, Any]:
-        return await services.corpus.put(fields, document_id)
+    async def put(request_id: str) -> dict[str, Any]:
+        return await services.corpus.put(fields, document_id, request_id)
 
     return await _once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
 
@@ -200,8 +201,8 @@ async def _store_file(
         ) as form:
             fields = file_fields(form)
 
-            async def upload() -> dict[str, Any]:
-                return await services.corpus.upload(fields, form.data(), document_id)
+            async def upload(request_id: str) -> dict[str, Any]:
+                return await services.corpus.upload(fields, form.data(), document_id, request_id)
 
             return await _once(tenant, services, key, document_id, form.digest, upload)
 
@@ -212,21 +213,21 @@ async def _once(
     key: str | None,
     document_id: int | None,
     digest: bytes,
-    store: Callable[[], Awaitable[dict[str, Any]]],
+    store: Callable[[str], Awaitable[dict[str, Any]]],
 ) -> Response:
     if key is None:
-        return _accepted(await store())
+        return _accepted(await store(""))
+    operation = "documents" if document_id is None else f"documents/{document_id}"
+    request_hash = hashlib.sha256(digest).digest()
     held = await services.idempotency.claim(
-        tenant,
-        key,
-        operation="documents" if document_id is None else f"documents/{document_id}",
-        request_hash=hashlib.sha256(digest).digest(),
-        lease_seconds=_LEASE_SECONDS,
+        tenant, key, operation=operation, request_hash=request_hash, lease_seconds=_LEASE_SECONDS
     )
     if isinstance(held, Kept):
         return _accepted(held.response)
+    # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
+    named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()
     try:
-        document = await store()
+        document = await store(hashlib.sha256(named).hexdigest())
     except BaseException:
         await held.release()
         raise

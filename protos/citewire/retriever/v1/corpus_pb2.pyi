@@ -95,7 +95,7 @@ class Document(_message.Message):
     def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
-    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type")
+    __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +105,7 @@ class UploadHeader(_message.Message):
     METADATA_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     file_name: str
     media_type: str
@@ -114,7 +115,8 @@ class UploadHeader(_message.Message):
     metadata: _struct_pb2.Struct
     url: str
     type: str
-    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, document_id: _Optional[int] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., title: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class UploadDocumentRequest(_message.Message):
     __slots__ = ("header", "data")
@@ -131,7 +133,7 @@ class UploadDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class PutDocumentRequest(_message.Message):
-    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type")
+    __slots__ = ("document_id", "type", "title", "content", "url", "collection", "tags", "metadata", "media_type", "request_id")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +143,7 @@ class PutDocumentRequest(_message.Message):
     TAGS_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     type: str
     title: str
@@ -150,7 +153,8 @@ class PutDocumentRequest(_message.Message):
     tags: _containers.RepeatedScalarFieldContainer[str]
     metadata: _struct_pb2.Struct
     media_type: str
-    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, document_id: _Optional[int] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., content: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., media_type: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class PutDocumentResponse(_message.Message):
     __slots__ = ("document",)

@@ -80,7 +80,8 @@ class Document:
 class NewContent:
     """What comes with new content, be it a new document or a new version of one.
 
-    For a version, what is empty (or None) stays as it is.
+    For a version, what is empty (or None) stays as it is. `request_id` makes a repetition of the same request harmless;
+    "" is none.
     """
 
     document_id: int | None
@@ -92,6 +93,7 @@ class NewContent:
     tags: tuple[str, ...]
     metadata: JsonObject | None
     url: str
+    request_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

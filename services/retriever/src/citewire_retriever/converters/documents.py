@@ -48,6 +48,7 @@ _STAGES: Final[dict[Stage, pb.IngestStage]] = {
     "publish": pb.INGEST_STAGE_PUBLISH,
 }
 _MAX_MEDIA_TYPE: Final = 255
+_MAX_REQUEST_ID: Final = 128
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
 
 
@@ -71,6 +72,7 @@ def to_upload(message: pb.UploadDocumentRequest) -> NewContent:
         tags=check_tags(violations, "tags", header.tags),
         metadata=check_metadata(violations, "metadata", header.metadata) if header.HasField("metadata") else None,
         url=check_url(violations, "url", header.url),
+        request_id=check_text(violations, "request_id", header.request_id, longest=_MAX_REQUEST_ID),
     )
     violations.raise_if_any()
     return content
@@ -98,6 +100,7 @@ def to_text(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
         tags=check_tags(violations, "tags", message.tags),
         metadata=check_metadata(violations, "metadata", message.metadata) if message.HasField("metadata") else None,
         url=check_url(violations, "url", message.url),
+        request_id=check_text(violations, "request_id", message.request_id, longest=_MAX_REQUEST_ID),
     )
     violations.raise_if_any()
     return content, message.content

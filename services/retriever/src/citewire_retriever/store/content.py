@@ -3,6 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+import psycopg
+
 from citewire_kit.errors import NotFound
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -29,7 +31,18 @@ class PostgresContent(ContentStore):
     async def add(  # noqa: D102 - see the base
         self, tenant: Tenant, content: NewContent, source: Source
     ) -> Document | None:
+        try:
+            return await self._add(tenant, content, source)
+        except psycopg.errors.UniqueViolation as exc:
+            if exc.diag.constraint_name != "versions_request":
+                raise
+            # The same request at the same time, and the other one was faster.
+            return await self._add(tenant, content, source)
+
+    async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> Document | None:
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
+            if content.request_id and (found := await _made_before(connection, tenant, content)) is not None:
+                return await read_document(connection, tenant, found)
             made = await _make_version(connection, tenant, content)
             if made is None:
                 return None
@@ -43,6 +56,7 @@ class PostgresContent(ContentStore):
                     "media_type": content.media_type,
                     "size_bytes": source.size_bytes,
                     "sha256": source.sha256,
+                    "request_id": content.request_id,
                 },
             )
             await _store_parts(connection, key, source)
@@ -85,6 +99,14 @@ class PostgresContent(ContentStore):
         if len(found) != end - first:
             raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
         return found
+
+
+async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:
+    """Returns the document that this request made already, within the last day."""
+    values = {"org_id": tenant.org_id, "request_id": content.request_id}
+    await connection.execute(_SQL["forget_request"], values)
+    row = await (await connection.execute(_SQL["find_request"], values)).fetchone()
+    return None if row is None else int(row[0])
 
 
 async def _make_version(connection: Connection, tenant: Tenant, content: NewContent) -> tuple[int, int] | None:

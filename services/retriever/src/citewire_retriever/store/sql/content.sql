@@ -24,9 +24,18 @@ SET latest_version = latest_version + 1,
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 RETURNING document_id, latest_version
 
+-- name: forget_request
+-- Ids may be used again after a day.
+UPDATE corpus.versions SET request_id = NULL
+WHERE org_id = %(org_id)s AND request_id = %(request_id)s AND created_at < now() - interval '1 day'
+
+-- name: find_request
+SELECT document_id FROM corpus.versions WHERE org_id = %(org_id)s AND request_id = %(request_id)s
+
 -- name: insert_version
-INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256)
-VALUES (%(org_id)s, %(document_id)s, %(version)s, %(file_name)s, %(media_type)s, %(size_bytes)s, %(sha256)s)
+INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type, size_bytes, sha256, request_id)
+VALUES (%(org_id)s, %(document_id)s, %(version)s, %(file_name)s, %(media_type)s, %(size_bytes)s, %(sha256)s,
+        nullif(%(request_id)s, ''))
 
 -- name: insert_part
 INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)
