@@ -113,8 +113,15 @@ class Doubled:
         )
 
 
+_MOST_REFUSALS = 2
+
+
 class Balancer:
-    """Gives the gateways that say that they are ready, in turns, as a load balancer does."""
+    """Gives the gateways that say that they are ready, in turns, as a load balancer does.
+
+    One leaves after two answers in a row that it isn't ready: a single one may be a service's replica that left at that
+    moment, and probes have such a threshold everywhere for that reason. One that can't be reached leaves at once.
+    """
 
     def __init__(self, gateways: list[Replica]) -> None:
         self._ready: dict[int, bool] = {gateway.port: False for gateway in gateways}
@@ -130,12 +137,14 @@ class Balancer:
 
     async def watch(self, port: int) -> None:
         """Asks one gateway again and again, until it is cancelled."""
+        refusals = _MOST_REFUSALS
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=2) as http:
             while True:
                 try:
-                    ready = (await http.get("/readyz")).status_code == 200
+                    refusals = 0 if (await http.get("/readyz")).status_code == 200 else refusals + 1
                 except httpx.HTTPError:
-                    ready = False
+                    refusals = _MOST_REFUSALS
+                ready = refusals < _MOST_REFUSALS
                 if ready != self._ready[port]:
                     self._ready[port] = ready
                     self._changed.set()
