@@ -13,11 +13,11 @@ import pytest
 
 from citewire_generator.model import FinishReason, Message, ModelInfo, Passage, Role, SuggestRequest, Usage
 from citewire_generator.providers.base import ChatTask, Delta, End
-from citewire_generator.providers.failures import ProviderComplaint, from_status, read_retry_after
 from citewire_generator.providers.openai_compatible import OpenAiCompatible, normalise_api_base, open_session
-from citewire_generator.providers.silence import TimeLimits
 from citewire_kit.errors import CitewireError, Code
+from citewire_remote.failures import ProviderComplaint, from_status, read_retry_after
 from citewire_remote.redaction import Redaction
+from citewire_remote.silence import TimeLimits
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 
 KEY = "sk-canary-0123456789"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from citewire_generator.providers.silence import TimeLimits
 from citewire_generator.settings import ConfiguredProvider, GeneratorSettings
 from citewire_kit.settings import load_settings
+from citewire_remote.silence import TimeLimits
 
 PREFIX = "CITEWIRE_GENERATOR_"
 

@@ -8,12 +8,12 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator, model_vali
 
 from citewire_generator.engine import CallLimits
 from citewire_generator.planning import ServiceLimits
-from citewire_generator.providers.silence import TimeLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
 from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import TenantProviderSettings
+from citewire_remote.silence import TimeLimits
 
 ProviderKind = Literal["extractive", "anthropic", "openai", "ollama", "openai-compatible"]
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.CHAT].items()}

@@ -16,18 +16,18 @@ from yarl import URL
 from citewire_generator.model import FinishReason, ModelInfo, Suggestions, SuggestRequest, Usage
 from citewire_generator.prompts import build_suggestion_messages
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
-from citewire_generator.providers.failures import (
+from citewire_generator.providers.openai_stream import OpenAiStream
+from citewire_generator.suggestions import read_questions
+from citewire_generator.tokens import estimate_messages, estimate_tokens
+from citewire_kit.telemetry import get_logger
+from citewire_remote.failures import (
     from_status,
     read_complaint,
     stream_broken,
     unreachable,
 )
-from citewire_generator.providers.openai_stream import OpenAiStream
-from citewire_generator.providers.silence import SilenceWatch, TimeLimits
-from citewire_generator.suggestions import read_questions
-from citewire_generator.tokens import estimate_messages, estimate_tokens
-from citewire_kit.telemetry import get_logger
 from citewire_remote.redaction import Redaction
+from citewire_remote.silence import SilenceWatch, TimeLimits
 
 log = get_logger(__name__)
 

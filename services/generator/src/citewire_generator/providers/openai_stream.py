@@ -9,11 +9,11 @@ import re
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.failures import as_list, as_mapping, from_stream, read_complaint, stream_broken
-from citewire_generator.providers.sse import SseDecoder
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
+from citewire_remote.failures import as_list, as_mapping, from_stream, read_complaint, stream_broken
 from citewire_remote.redaction import Redaction
+from citewire_remote.sse import SseDecoder
 
 log = get_logger(__name__)
 

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from citewire_generator.providers.failures import timed_out
 from citewire_kit.errors import DeadlineExceeded
+from citewire_remote.failures import timed_out
 
 AFTER_END = 5.0
 """Seconds to wait for usage and `[DONE]` after the answer's end."""

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_generator.providers.sse import MAX_LINE, SseDecoder
 from citewire_kit.errors import Unavailable
+from citewire_remote.sse import MAX_LINE, SseDecoder
 
 
 def decode(pieces: list[bytes]) -> list[bytes]:

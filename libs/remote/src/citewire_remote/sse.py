@@ -1,6 +1,6 @@
 """Server-sent events from raw bytes, whatever the chunks are that the bytes arrive in."""
 
-from citewire_generator.providers.failures import stream_broken
+from citewire_remote.failures import stream_broken
 
 MAX_LINE = 4 * 1024 * 1024
 """Longest line in bytes; a longer one is no event but a fault."""
