@@ -27,11 +27,23 @@ from citewire_gateway.housekeeping import keep_house
 from citewire_gateway.idempotency import IdempotencyStore
 from citewire_gateway.identity.authenticator import Authenticator
 from citewire_gateway.identity.store import IdentityStore
+from citewire_gateway.own_profiles.finding import Profiles
+from citewire_gateway.own_profiles.store import ProfileStore
 from citewire_gateway.own_providers.keeping import OwnProviders
 from citewire_gateway.own_providers.resolve import ProviderResolver
 from citewire_gateway.own_providers.store import ProviderStore
 from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.routes import chat, collections, conversations, documents, openai, providers, search, system
+from citewire_gateway.routes import (
+    chat,
+    collections,
+    conversations,
+    documents,
+    openai,
+    profiles,
+    providers,
+    search,
+    system,
+)
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.web import middleware, openapi, problems
@@ -52,7 +64,7 @@ SERVICES = (
     "citewire.retriever.v1.CorpusService",
     "citewire.generator.v1.GeneratorService",
 )
-ROUTES = (chat, openai, search, documents, collections, conversations, providers, system)
+ROUTES = (chat, openai, search, documents, collections, conversations, profiles, providers, system)
 DIALECTS = (
     NativeDialect.name,
     SimpleDialect.name,
@@ -117,6 +129,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         own_providers=OwnProviders(
             stored, GrpcSealer(embedding, generating, seconds=settings.provider_test_seconds), retriever
         ),
+        profiles=Profiles(ProfileStore(pool)),
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,

@@ -8,6 +8,7 @@ from citewire_gateway.grpc_clients.corpus import CorpusClient
 from citewire_gateway.health import Health
 from citewire_gateway.idempotency import IdempotencyStore
 from citewire_gateway.identity.authenticator import Authenticator
+from citewire_gateway.own_profiles.finding import Profiles
 from citewire_gateway.own_providers.keeping import OwnProviders
 from citewire_gateway.own_providers.resolve import ProviderResolver
 from citewire_gateway.pipeline import ChatPipeline
@@ -27,6 +28,7 @@ class Services:
     idempotency: IdempotencyStore
     providers: ProviderResolver
     own_providers: OwnProviders
+    profiles: Profiles
     pipeline: ChatPipeline
     embedder: Embedder
     retriever: Retriever

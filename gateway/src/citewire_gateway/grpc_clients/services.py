@@ -143,7 +143,9 @@ class GrpcRetriever(Retriever):
                 if item.HasField("counts"):
                     counts = converters.counts_of(item.counts)
         if counts is None:
-            raise Unavailable("the library's texts broke off before their end", reason="STREAM_BROKEN", retry_after=1.0)
+            raise Unavailable(
+                "the library's texts broke off before their end", reason="SERVICE_UNAVAILABLE", retry_after=1.0
+            )
         return LongContext(tuple(chunks), counts)
 
     async def get_chunks(self, chunk_ids: Sequence[int]) -> Sequence[Chunk]:

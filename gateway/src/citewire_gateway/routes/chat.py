@@ -1,9 +1,8 @@
-"""`POST /v1/chat`, the APIs of single systems under `/api`, and the list of profiles."""
+"""`POST /v1/chat`, the APIs of single systems under `/api`."""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
-from fastapi.responses import JSONResponse
 
 from citewire_gateway.dialects.answer import JsonAnswer
 from citewire_gateway.dialects.base import AnswerDialect, StreamDialect
@@ -14,13 +13,13 @@ from citewire_gateway.dialects.ui_message import UiMessageDialect
 from citewire_gateway.domain import Message
 from citewire_gateway.events import EventType
 from citewire_gateway.filters import parse_filter
-from citewire_gateway.profiles import PROFILES, SELF_RAG, SIMPLE, describe, find_profile
+from citewire_gateway.own_profiles.changes import changed, changes_of
+from citewire_gateway.profiles import SELF_RAG, SIMPLE
 from citewire_gateway.web.asking import Wanted, make_ask, respond, shown_events
 from citewire_gateway.web.bodies import invalid, json_body
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.web.openapi import (
     chat_docs,
-    profiles_docs,
     self_rag_docs,
     simple_query_docs,
     simple_stream_docs,
@@ -45,7 +44,9 @@ async def chat(
     dialect: DialectName = None,
 ) -> Response:
     """Answers from the caller's documents, as a stream of events or as one JSON body."""
-    profile = find_profile(body.profile or services.settings.default_profile)
+    profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
+    if body.options is not None:
+        profile = changed(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
     wanted = _wanted(body)
     answer: StreamDialect | AnswerDialect = JsonAnswer()
     if body.stream:
@@ -100,12 +101,6 @@ async def self_rag_chat(
     )
     ask = make_ask(wanted, SELF_RAG, tenant, SelfRagDialect.name, services.settings)
     return await respond(services, ask, SelfRagDialect())
-
-
-@router.get("/v1/profiles", summary="List profiles", **profiles_docs())
-async def list_profiles(_tenant: TenantDep) -> Response:
-    """Returns the profiles that a chat may name."""
-    return JSONResponse({"profiles": [describe(profile) for profile in PROFILES.values()]})
 
 
 def _wanted(body: ChatRequest) -> Wanted:

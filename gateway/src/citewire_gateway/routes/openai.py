@@ -13,7 +13,6 @@ from citewire_gateway.domain import Message
 from citewire_gateway.events import Citation
 from citewire_gateway.filters import parse_filter
 from citewire_gateway.own_providers.model import ProviderType
-from citewire_gateway.profiles import PROFILES, find_profile
 from citewire_gateway.web.asking import Wanted, make_ask, respond
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
@@ -38,7 +37,7 @@ async def complete(
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
     name, _, model = body.model.partition("/")
-    profile = find_profile(name or services.settings.default_profile)
+    profile = await services.profiles.find(tenant, name or services.settings.default_profile)
     more, said = body.citewire, [one for one in body.messages if one.role in ("user", "assistant")]
     wanted = Wanted(
         question=said[-1].text,
@@ -63,15 +62,16 @@ async def complete(
 
 
 @router.get("/v1/models", summary="List profiles as models (OpenAI)", **models_docs())
-async def list_models(_tenant: TenantDep) -> Response:
+async def list_models(tenant: TenantDep, services: ServicesDep) -> Response:
     """Returns the profiles: each is a model to ask."""
-    return JSONResponse({"object": "list", "data": [_model(name) for name in PROFILES]})
+    found = await services.profiles.list(tenant)
+    return JSONResponse({"object": "list", "data": [_model(profile.name) for profile, _ in found]})
 
 
 @router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", **models_docs(one=True))
-async def get_model(name: str, _tenant: TenantDep) -> Response:
+async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> Response:
     """Returns one profile."""
-    return JSONResponse(_model(find_profile(name).name))
+    return JSONResponse(_model((await services.profiles.find(tenant, name)).name))
 
 
 @router.post("/v1/embeddings", summary="Embed texts (OpenAI)", **embeddings_docs())

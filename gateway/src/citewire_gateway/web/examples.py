@@ -14,6 +14,7 @@ TAGS = [
     {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
     {"name": "conversations", "description": "What was asked and answered, each user's own."},
+    {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
     {"name": "system", "description": "Health."},
 ]

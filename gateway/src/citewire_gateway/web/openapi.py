@@ -16,6 +16,7 @@ from citewire_gateway.web.schemas import (
     ConversationPatch,
     DocumentBody,
     DocumentPatch,
+    ProfileBody,
     ProviderBody,
     ProviderRulesBody,
     SearchBody,
@@ -38,6 +39,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     DocumentPatch,
     CollectionBody,
     ConversationPatch,
+    ProfileBody,
     ProviderBody,
     ProviderRulesBody,
 )
@@ -253,6 +255,19 @@ def rename_docs() -> Docs:
     """`PATCH /v1/conversations/{id}`."""
     return _docs(
         {"description": "The conversation.", **_json(examples.CONVERSATION)}, body=ConversationPatch, missing=True
+    )
+
+
+def profile_docs() -> Docs:
+    """`GET /v1/profiles/{name}`."""
+    return json_docs("The profile.", examples.PROFILES["profiles"][0], missing=True)
+
+
+def profile_body_docs() -> Docs:
+    """`PUT /v1/profiles/{name}`."""
+    example = examples.PROFILES["profiles"][-1] | {"name": "support", "version": 1, "base": "grounded"}
+    return _docs(
+        {"description": "The profile, as it is kept.", **_json(example)}, body=ProfileBody, conflicts=True, more=(403,)
     )
 
 

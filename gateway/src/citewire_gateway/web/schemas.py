@@ -67,6 +67,33 @@ class ChatMessage(BaseModel):
         return self
 
 
+class ProfileOptions(Strict):
+    """Fields of a profile to be changed, within its limits; what is absent stays."""
+
+    top_k: StrictInt | None = None
+    min_score: Score | None = None
+    mode: Literal["dense", "lexical", "hybrid"] | None = None
+    rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
+    hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
+    condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
+    decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
+    assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
+    speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
+    answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
+    marker_style: Literal["none", "remove", "ref", "source"] | None = None
+    ask_back: StrictBool | None = None
+    instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
+
+
+class ProfileBody(Strict):
+    """A profile of a tenant's own: one of the server's, changed."""
+
+    base: StrictStr = Field(description="A profile of the server's, such as `grounded`.")
+    description: Annotated[StrictStr, Field(max_length=500)] = ""
+    changes: ProfileOptions = Field(default_factory=ProfileOptions)
+
+
 def _asks(messages: list[ChatMessage]) -> list[ChatMessage]:
     if messages[-1].role != "user":
         raise ValueError("the last one must be the user's")
@@ -98,6 +125,9 @@ class ChatRequest(Strict):
     stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
     include: tuple[Literal["step", "assessment"], ...] = Field(
         default=(), description="Events to show beyond those that the profile shows."
+    )
+    options: ProfileOptions | None = Field(
+        default=None, description="Changes single fields of the profile for this question, within its limits."
     )
     keep: StrictBool | None = Field(
         default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."

@@ -1,0 +1,102 @@
+"""`/v1/profiles`: an organisation's own profiles, and single fields that a request changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from gateway_fakes import running_fakes
+from gateway_process import Gateway, frames_of, rows, running_gateway
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+QUESTION = {"question": "What?"}
+OWN: dict[str, Any] = {
+    "base": "grounded",
+    "description": "For our support team.",
+    "changes": {"top_k": 4, "mode": "dense", "rerank": False, "answer_language": "Spanish", "min_score": 0.2},
+}
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        yield running
+
+
+async def test_an_own_profile_is_kept_listed_and_used(gateway: Gateway, database: Database) -> None:
+    put = await gateway.http.put("/v1/profiles/support", json=OWN)
+    assert put.status_code == 200
+    assert (put.json()["name"], put.json()["version"], put.json()["changes"]) == ("support", 1, OWN["changes"])
+    listed = (await gateway.http.get("/v1/profiles")).json()["profiles"]
+    assert [one["name"] for one in listed][-2:] == ["grounded", "support"]
+    shown = (await gateway.http.get("/v1/profiles/support")).json()
+    assert (shown["top_k"]["default"], shown["mode"], shown["rerank_candidates"]) == (4, "dense", None)
+
+    await gateway.http.post("/v1/chat", json={**QUESTION, "profile": "support"})
+    search = gateway.fakes.retriever.searches[0]
+    assert (search.mode, search.top_k, search.min_score) == (retriever_pb2.SEARCH_MODE_DENSE, 4, 0.2)
+    assert gateway.fakes.embedder.reranked == []
+    assert gateway.fakes.generator.requests[0].policy.answer_language == "Spanish"
+    assert rows(database, "SELECT profile FROM chat.exchanges") == [("support",)]
+
+
+async def test_each_change_is_a_version_and_earlier_ones_can_be_named(gateway: Gateway) -> None:
+    await gateway.http.put("/v1/profiles/support", json=OWN)
+    second = await gateway.http.put("/v1/profiles/support", json={"base": "documents"})
+    assert second.json()["version"] == 2
+    assert (await gateway.http.get("/v1/profiles/support")).json()["context_format"] == "numbered"
+    assert (await gateway.http.get("/v1/profiles/support@1")).json()["answer_language"] == "Spanish"
+    assert (await gateway.http.get("/v1/profiles/support@9")).status_code == 404
+    assert (await gateway.http.delete("/v1/profiles/support")).status_code == 204
+    assert (await gateway.http.get("/v1/profiles/support")).status_code == 404
+    assert (await gateway.http.delete("/v1/profiles/support")).status_code == 404
+    assert (await gateway.http.put("/v1/profiles/support", json=OWN)).json()["version"] == 4
+
+
+async def test_versions_that_come_at_the_same_time_are_all_kept(gateway: Gateway) -> None:
+    made = await asyncio.gather(*(gateway.http.put("/v1/profiles/busy", json=OWN) for _ in range(3)))
+    assert sorted(one.json()["version"] for one in made) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "status", "field"),
+    [
+        ("documents", OWN, 409, None),
+        ("Support", OWN, 422, "name"),
+        ("support", {"base": "nonsense"}, 422, "base"),
+        ("support", {}, 422, "base"),
+        ("support", {"base": "grounded", "changes": {"top_k": 51}}, 422, "changes.top_k"),
+        ("support", {"base": "documents", "changes": {"condense": True}}, 422, "changes.condense"),
+        ("support", {"base": "documents", "changes": {"speculate": True}}, 422, "changes.speculate"),
+        ("support", {"base": "grounded", "changes": {"min_score": 2}}, 422, "changes.min_score"),
+        ("support", {"base": "grounded", "changes": {"strategy": "library"}}, 422, "changes.strategy"),
+    ],
+)
+async def test_what_can_not_be_is_refused(
+    gateway: Gateway, name: str, body: dict[str, Any], status: int, field: str | None
+) -> None:
+    response = await gateway.http.put(f"/v1/profiles/{name}", json=body)
+    assert response.status_code == status
+    assert [one["field"] for one in response.json()["errors"]] == ([field] if field else [])
+    assert len((await gateway.http.get("/v1/profiles")).json()["profiles"]) == 6
+
+
+async def test_a_request_changes_single_fields(gateway: Gateway) -> None:
+    options = {"mode": "hybrid", "assess": True, "marker_style": "ref", "instructions": "Be brief."}
+    frames = frames_of((await gateway.http.post("/v1/chat", json={**QUESTION, "options": options})).text)
+    assert gateway.fakes.retriever.searches[0].mode == retriever_pb2.SEARCH_MODE_HYBRID
+    policy = gateway.fakes.generator.requests[0].policy
+    assert policy.marker_style == generator_pb2.MARKER_STYLE_REF
+    assert policy.instructions == "Be brief."
+    assert len(gateway.fakes.generator.assessed) == 1
+    # A profile shows what it shows: the judgement is with the stored message.
+    assert "assessment" not in [frame.event for frame in frames]
+    wrong = await gateway.http.post("/v1/chat", json={**QUESTION, "options": {"top_k": 31}})
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "options.top_k")
