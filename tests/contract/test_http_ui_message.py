@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shutil
+import subprocess
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +20,9 @@ from gateway_process import Gateway, running_gateway
 if TYPE_CHECKING:
     from conftest import Database
 
+AI_SDK = "7.0.173"
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCRIPT = ROOT / "tests" / "support" / "ai_sdk_client.mjs"
 PATH = "/v1/chat?dialect=ui-message"
 USE_CHAT: dict[str, Any] = {
     "id": "chat-1",
@@ -30,6 +37,13 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
         fakes.retriever.hits = [hit(1, url="https://example.org/report"), hit(2)]
         yield running
+
+
+async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+    """An answer whose model goes away."""
+    yield started((1, 0))
+    yield delta("Rev")
+    raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
 
 
 def parts_of(text: str) -> list[dict[str, Any]]:
@@ -76,11 +90,6 @@ async def test_a_message_with_its_sources_and_our_own_events(gateway: Gateway) -
 
 
 async def test_a_fault_is_an_error_part_and_no_finish(gateway: Gateway) -> None:
-    async def breaks(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-        yield started((1, 0))
-        yield delta("Rev")
-        raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
-
     gateway.fakes.generator.script = breaks
     parts = parts_of((await gateway.http.post(PATH, json=USE_CHAT)).text)
     assert parts[-1] == {"type": "error", "errorText": "the model provider went away"}
@@ -91,3 +100,54 @@ async def test_a_dialect_is_for_streams_and_must_be_known(gateway: Gateway) -> N
     assert whole.json()["errors"][0]["field"] == "dialect"
     unknown = await gateway.http.post("/v1/chat?dialect=nonsense", json={"question": "x"})
     assert (unknown.status_code, unknown.json()["errors"][0]["field"]) == (422, "dialect")
+
+
+@pytest.fixture(scope="session")
+def ai_sdk() -> Path:
+    """A folder where the `ai` package is installed, kept between runs."""
+    home = ROOT / ".citewire-bench" / f"ai-{AI_SDK}"
+    if not (home / "done").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        (home / "package.json").write_text('{"private": true}')
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", f"ai@{AI_SDK}"]
+        subprocess.run(command, cwd=home, check=True, timeout=240)
+        (home / "done").touch()
+    return home
+
+
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "node", str(SCRIPT), f"{gateway.url}{PATH}", "How much did it grow?", cwd=ai_sdk, stdout=subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0
+    read = json.loads(out)
+    assert read["errors"] == []
+    message = read["message"]
+    assert message["role"] == "assistant"
+    assert message["metadata"]["finish_reason"] == "stop"
+    parts: dict[str, list[Any]] = {}
+    for part in message["parts"]:
+        parts.setdefault(part["type"], []).append(part)
+    assert [part["text"] for part in parts["text"]] == ['Revenue grew by "12" %.']
+    assert [part["url"] for part in parts["source-url"]] == ["https://example.org/report"]
+    assert [part["filename"] for part in parts["source-document"]] == ["report.pdf"]
+    assert [one["index"] for one in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
+
+
+@pytest.mark.system(program="npm", package="npm")
+async def test_the_ai_package_hears_of_a_fault(gateway: Gateway, ai_sdk: Path) -> None:
+    gateway.fakes.generator.script = breaks
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        str(SCRIPT),
+        f"{gateway.url}{PATH}",
+        "How much?",
+        cwd=ai_sdk,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    out, err = await process.communicate()
+    assert "the model provider went away" in (out + err).decode()

@@ -1,0 +1,23 @@
+// Sends a question as Vercel's AI SDK does, and prints the message that it makes of the answer, as one line of JSON.
+// Run in a folder where `ai` is installed: node ai_sdk_client.mjs URL QUESTION
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const [url, question] = process.argv.slice(2);
+const found = createRequire(`${process.cwd()}/`).resolve("ai");
+const { DefaultChatTransport, readUIMessageStream } = await import(pathToFileURL(found));
+
+const transport = new DefaultChatTransport({ api: url });
+const stream = await transport.sendMessages({
+  chatId: "chat-1",
+  trigger: "submit-message",
+  messageId: undefined,
+  abortSignal: undefined,
+  messages: [{ id: "m-1", role: "user", parts: [{ type: "text", text: question }] }],
+});
+let last;
+const errors = [];
+for await (const message of readUIMessageStream({ stream, onError: (error) => errors.push(String(error)) })) {
+  last = message;
+}
+console.log(JSON.stringify({ message: last, errors }));
