@@ -138,3 +138,29 @@ async def test_profiles_are_listed(gateway: Gateway) -> None:
     assert listed[0]["events"] == ["conversation", "citations", "token", "usage", "error", "done"]
     assert listed[0]["empty_selection"] == "nothing"
     assert listed[4]["empty_selection"] == "absent"
+
+
+async def test_a_conversation_is_exported_whole(gateway: Gateway) -> None:
+    first = await ask(gateway, "How much?\nAnd since when?")
+    conversation_id = first["conversation_id"]
+    await ask(gateway, "And profit?", conversation_id=conversation_id)
+    address = f"/v1/conversations/{conversation_id}/export"
+    exported = await gateway.http.get(address)
+    assert exported.headers["content-disposition"] == f'attachment; filename="conversation-{conversation_id}.json"'
+    read = (await gateway.http.get(f"/v1/conversations/{conversation_id}")).json()
+    assert exported.json()["messages"] == read["messages"]
+    text = await gateway.http.get(address, params={"format": "markdown"})
+    assert text.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert text.text.startswith("# How much? And since when?\n\nProfile documents, ")
+    assert f"## How much?\n\nAnd since when?\n\n{ANSWER}\n\nSources:\n\n1. report.pdf\n\n## And profit?" in text.text
+    assert (await gateway.http.get(address, params={"format": "pdf"})).status_code == 422
+
+
+async def test_history_of_a_kept_conversation_goes_to_the_model_where_the_profile_has_one(gateway: Gateway) -> None:
+    first = await ask(gateway, "How much?", profile="grounded")
+    await ask(gateway, "And profit?", profile="grounded", conversation_id=first["conversation_id"])
+    asked = gateway.fakes.generator.requests[1]
+    assert [one.content for one in asked.history] == ["How much?", ANSWER]
+    assert gateway.fakes.generator.rewrites[0].question == "And profit?"
+    await ask(gateway, "And?", conversation_id=first["conversation_id"])
+    assert len(gateway.fakes.generator.requests[2].history) == 0

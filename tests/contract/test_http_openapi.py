@@ -36,6 +36,7 @@ ROUTES = {
     ("delete", "/v1/collections/{name}"),
     ("get", "/v1/conversations"),
     ("get", "/v1/conversations/{conversation_id}"),
+    ("get", "/v1/conversations/{conversation_id}/export"),
     ("patch", "/v1/conversations/{conversation_id}"),
     ("delete", "/v1/conversations/{conversation_id}"),
     ("get", "/v1/profiles"),

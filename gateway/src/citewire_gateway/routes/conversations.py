@@ -1,19 +1,24 @@
 """`/v1/conversations`: what was asked and answered, each user's own."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.chat_store import Conversation, StoredMessage
+from citewire_gateway.transcript import markdown
 from citewire_gateway.web.bodies import invalid, json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, rename_docs
+from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, export_docs, rename_docs
 from citewire_gateway.web.queries import PageSize, PageToken
 from citewire_gateway.web.schemas import ConversationPatch
 from citewire_kit.errors import NotFound
+
+_PAGE = 200
+_SUFFIXES = {"json": "json", "markdown": "md"}
+ExportFormat = Annotated[Literal["json", "markdown"], Query(description="What the file is to be.")]
 
 router = APIRouter(tags=["conversations"], dependencies=[Depends(authenticate)])
 
@@ -47,6 +52,23 @@ async def get_conversation(
         "next_page_token": str(messages[-1].ordinal) if more else "",
     }
     return JSONResponse(body)
+
+
+@router.get("/v1/conversations/{conversation_id}/export", summary="Export a conversation", **export_docs())
+async def export_conversation(
+    conversation_id: str, tenant: TenantDep, services: ServicesDep, format: ExportFormat = "json"
+) -> Response:
+    """Returns a whole conversation as a file, in JSON or Markdown."""
+    number = _id(conversation_id)
+    found, messages, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=0)
+    while more:
+        after = messages[-1].ordinal
+        _, page, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=after)
+        messages += page
+    headers = {"Content-Disposition": f'attachment; filename="conversation-{number}.{_SUFFIXES[format]}"'}
+    if format == "markdown":
+        return Response(markdown(found, messages), headers=headers, media_type="text/markdown; charset=utf-8")
+    return JSONResponse(_conversation(found) | {"messages": [_message(one) for one in messages]}, headers=headers)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", **rename_docs())

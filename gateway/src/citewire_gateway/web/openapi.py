@@ -251,6 +251,14 @@ def conversation_docs() -> Docs:
     return json_docs("The conversation.", body, missing=True)
 
 
+def export_docs() -> Docs:
+    """`GET /v1/conversations/{id}/export`."""
+    docs = json_docs("The conversation.", examples.CONVERSATION | {"messages": examples.MESSAGES}, missing=True)
+    content: Docs = {"schema": {"type": "string"}, "example": "# A title\n\n## A question\n\nAn answer.\n"}
+    docs["responses"][200]["content"]["text/markdown"] = content
+    return docs
+
+
 def rename_docs() -> Docs:
     """`PATCH /v1/conversations/{id}`."""
     return _docs(
