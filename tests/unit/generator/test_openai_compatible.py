@@ -13,9 +13,11 @@ import pytest
 
 from citewire_generator.model import FinishReason, Message, ModelInfo, Passage, Role, SuggestRequest, Usage
 from citewire_generator.providers.base import ChatTask, Delta, End
-from citewire_generator.providers.openai_compatible import OpenAiCompatible, normalise_api_base, open_session
+from citewire_generator.providers.openai_compatible import OpenAiCompatible
+from citewire_generator.providers.remote import open_session
 from citewire_kit.errors import CitewireError, Code
 from citewire_remote.failures import ProviderComplaint, from_status, read_retry_after
+from citewire_remote.kinds import normalise_base
 from citewire_remote.redaction import Redaction
 from citewire_remote.silence import TimeLimits
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
@@ -398,7 +400,7 @@ async def test_suggestions_are_asked_of_the_model() -> None:
     ],
 )
 def test_base_urls_end_in_v1(url: str, expected: str) -> None:
-    assert normalise_api_base(url) == expected
+    assert normalise_base(url) == expected
 
 
 @pytest.mark.parametrize(
@@ -406,7 +408,7 @@ def test_base_urls_end_in_v1(url: str, expected: str) -> None:
 )
 def test_other_urls_are_refused(url: str) -> None:
     with pytest.raises(ValueError, match="must"):
-        normalise_api_base(url)
+        normalise_base(url)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from citewire_generator.models import describe_model
 from citewire_generator.own_providers import TenantProviders
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
-from citewire_generator.providers.openai_compatible import OpenAiCompatible, open_session
+from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
@@ -30,9 +30,6 @@ from citewire_remote.retry import RetryPolicy
 from citewire_remote.tenants import OpenedProvider, Vault
 
 log = get_logger(__name__)
-
-_BASES = {"anthropic": "https://api.anthropic.com/v1", "openai": "https://api.openai.com/v1"}
-"""Addresses of those that have one; both answer to OpenAI's chat completions there."""
 
 
 async def start(
@@ -97,14 +94,7 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
     providers: list[ChatProvider] = []
     for one in settings.configured():
         models = tuple(describe_model(catalogue, one.kind, name, one.context_window) for name in one.models)
-        remote = OpenAiCompatible(
-            open_session(limits),
-            api_base=one.api_base or _BASES[one.kind],
-            api_key=one.api_key,
-            models=models,
-            limits=limits,
-            name=one.kind,
-        )
+        remote = build_chat_provider(one.kind, api_base=one.api_base, api_key=one.api_key, models=models, limits=limits)
         stack.push_async_callback(remote.close)
         providers.append(remote)
     providers.insert(0 if settings.provider == "extractive" else len(providers), Extractive())
@@ -116,13 +106,13 @@ def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Le
     policy, limits = settings.egress_policy(), settings.time_limits()
 
     def build(opened: OpenedProvider, model: ModelInfo) -> ChatProvider:
-        return OpenAiCompatible(
-            open_session(limits, guarded_connector(policy)),
-            api_base=opened.api_base or _BASES.get(opened.provider, ""),
+        return build_chat_provider(
+            opened.provider,
+            api_base=opened.api_base,
             api_key=opened.api_key,
             models=(model,),
             limits=limits,
-            name=opened.provider,
+            connector=guarded_connector(policy),
         )
 
     def describe(provider: str, model: str) -> ModelInfo:

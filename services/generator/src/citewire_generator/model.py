@@ -142,6 +142,8 @@ class Usage:
     completion_tokens: int = 0
     estimated: bool = False
     """True if the provider didn't report them."""
+    cache_write_prompt_tokens: int = 0
+    """Those of the prompt that it wrote to its cache, where it bills that."""
 
 
 @dataclass(frozen=True, slots=True)

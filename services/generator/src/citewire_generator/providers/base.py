@@ -1,7 +1,8 @@
 """What a chat provider is to the rest of the service, and the values that travel between them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from citewire_generator.model import (
@@ -14,6 +15,7 @@ from citewire_generator.model import (
     SuggestRequest,
     Usage,
 )
+from citewire_remote.failures import stream_broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class End:
     """True if the provider knows that it found no answer."""
 
 
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """An answer in one piece."""
+
+    text: str
+    usage: Usage
+    finish_reason: FinishReason
+
+
 class ChatProvider(ABC):
     """Writes answers.
 
@@ -76,6 +87,23 @@ class ChatProvider(ABC):
     @abstractmethod
     def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         """Writes one answer: deltas, then exactly one `End`."""
+
+    async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
+        """Writes one answer in one piece.
+
+        Args:
+            task: The answer to write.
+            json_schema: JSON schema of an object that the answer is to be. A provider that can't keep its model to one
+                ignores it: the caller checks what it gets.
+        """
+        del json_schema
+        texts: list[str] = []
+        async with aclosing(self.stream(task)) as events:
+            async for event in events:
+                if isinstance(event, End):
+                    return Completion("".join(texts), event.usage or Usage(estimated=True), event.finish_reason)
+                texts += event.texts
+        raise stream_broken("it has no end")
 
     @abstractmethod
     async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:

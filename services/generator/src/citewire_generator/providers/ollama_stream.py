@@ -1,0 +1,57 @@
+"""Ollama's own stream, a JSON object a line: from the raw body to texts, finish reason and usage.
+
+Its servers are asked in OpenAI's format. One that answers in its own all the same (by its content type) is understood.
+"""
+
+from collections.abc import Mapping
+
+from citewire_generator.model import FinishReason, Usage
+from citewire_generator.providers.reading import AnswerReader, count_of
+from citewire_remote.failures import as_mapping
+from citewire_remote.ndjson import LineDecoder
+from citewire_remote.redaction import Redaction
+
+CONTENT_TYPE = "application/x-ndjson"
+
+_FINISH = {"stop": FinishReason.STOP, "length": FinishReason.LENGTH, "": FinishReason.STOP}
+
+
+class OllamaStream(AnswerReader):
+    """Reads one streamed answer of `/api/chat` or `/api/generate`.
+
+    Args:
+        provider: The provider's name, for errors.
+        redact: Keeps its address out of the log.
+    """
+
+    def __init__(self, provider: str, redact: Redaction | None = None) -> None:
+        super().__init__(LineDecoder(), provider, redact)
+        self._finish = FinishReason.STOP
+
+    @property
+    def finish_reason(self) -> FinishReason:
+        """Why the answer ended."""
+        return self._finish
+
+    def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
+        self._event(answer, texts)
+
+    def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
+        if event.get("error"):
+            self._raise(event)
+        message = as_mapping(event.get("message"))
+        text = message.get("content") or event.get("response")
+        if isinstance(text, str) and text:
+            self._text(text, texts)
+        elif message.get("thinking") or message.get("tool_calls") or event.get("thinking"):
+            self.progress += 1
+        if event.get("done") is True:
+            # Servers of 2024 gave no reason.
+            self._finish = self._named(event.get("done_reason") or "", _FINISH)
+            self.progress += 1
+            self.done = True
+            if "eval_count" in event:
+                self.usage = Usage(
+                    prompt_tokens=count_of(event.get("prompt_eval_count")),
+                    completion_tokens=count_of(event.get("eval_count")),
+                )

@@ -1,0 +1,177 @@
+"""What the readers of providers' stream formats share: errors after texts, ends that are ends, whole characters."""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from citewire_generator.model import FinishReason, Usage
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+from citewire_remote.failures import as_mapping, from_stream, read_complaint, stream_broken
+from citewire_remote.redaction import Redaction
+
+log = get_logger(__name__)
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_HIGH_AT_END = re.compile("[\ud800-\udbff]\\Z")
+
+
+class Decoder(Protocol):
+    """Finds the events in the bytes."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Takes the next bytes and returns the data of the events that they complete."""
+        ...
+
+    def finish(self) -> list[bytes]:
+        """Returns what the stream's end left incomplete."""
+        ...
+
+
+class AnswerReader(ABC):
+    """Reads one streamed answer.
+
+    Args:
+        decoder: Finds the format's events.
+        provider: The provider's name, for errors.
+        redact: Keeps its key and address out of the log.
+    """
+
+    def __init__(self, decoder: Decoder, provider: str, redact: Redaction | None = None) -> None:
+        self._decoder = decoder
+        self._provider = provider
+        self._redact = redact or Redaction()
+        self._high = ""
+        self._failure: CitewireError | None = None
+        self.done = False
+        """Whether the stream's last event was read."""
+        self.usage: Usage | None = None
+        """What the provider reported, the last report if there are several."""
+        self.progress = 0
+        """Events so far that carry text, reasoning or an end; comments and empty ones don't count."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the answer's end was read; usage may follow."""
+        return self.done
+
+    @property
+    @abstractmethod
+    def finish_reason(self) -> FinishReason:
+        """Why the answer ended."""
+
+    def feed(self, chunk: bytes) -> list[str]:
+        """Takes the next bytes and returns the texts that they complete.
+
+        Texts before an error are returned, and the error is raised by the next call, or by `check`.
+
+        Raises:
+            CitewireError: The stream carries an error, or can't be understood.
+        """
+        self.check()
+        texts: list[str] = []
+        try:
+            for data in self._decoder.feed(chunk):
+                self._data(data, texts)
+        except CitewireError as exc:
+            if not texts:
+                raise
+            self._failure = exc
+        return texts
+
+    def check(self) -> None:
+        """Raises the error that came after the texts that `feed` returned last, if there was one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def finish(self) -> list[str]:
+        """Notes the end of the body.
+
+        Raises:
+            Unavailable: The answer hadn't ended.
+        """
+        self.check()
+        texts: list[str] = []
+        for data in self._decoder.finish():
+            self._data(data, texts)
+        if not self.finished:
+            raise stream_broken("it ended before the answer did")
+        if not self.done:
+            log.warning("provider_stream_without_done", provider=self._provider)
+        if self._high:
+            texts.append("\ufffd")
+            self._high = ""
+        return texts
+
+    def whole(self, body: bytes) -> list[str]:
+        """Reads an answer that came in one piece.
+
+        Raises:
+            CitewireError: It carries an error, or isn't an answer.
+        """
+        texts: list[str] = []
+        self._whole(_object(body), texts)
+        if not self.finished:
+            raise stream_broken("it isn't a completion")
+        self.done = True
+        return texts
+
+    @abstractmethod
+    def _event(self, event: Mapping[str, object], texts: list[str]) -> None:
+        """Reads an event."""
+
+    @abstractmethod
+    def _whole(self, answer: Mapping[str, object], texts: list[str]) -> None:
+        """Reads a whole answer."""
+
+    def _data(self, data: bytes, texts: list[str]) -> None:
+        stripped = data.strip()
+        if stripped and not self.done:
+            self._event(_object(stripped), texts)
+
+    def _text(self, text: str, texts: list[str]) -> None:
+        """Takes text of the answer."""
+        text = self._whole_characters(text)
+        if text:
+            texts.append(text)
+        self.progress += 1
+
+    def _whole_characters(self, text: str) -> str:
+        """Joins the halves of a character that a server divided between two events; a lone half is replaced."""
+        if not self._high and text.isascii():
+            return text
+        text = self._high + text
+        self._high = ""
+        high = _HIGH_AT_END.search(text)
+        if high:
+            self._high = high.group()
+            text = text[: high.start()]
+        if _SURROGATE.search(text) is None:
+            return text
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    def _named(self, reason: object, known: Mapping[str, FinishReason]) -> FinishReason:
+        """What a provider's word for an end means; a word that we don't know is an end all the same."""
+        name = reason if isinstance(reason, str) else ""
+        if name not in known:
+            log.warning("provider_finish_reason_unknown", provider=self._provider, finish_reason=name[:40])
+        return known.get(name, FinishReason.STOP)
+
+    def _raise(self, event: Mapping[str, object]) -> None:
+        complaint = read_complaint(event)
+        log.warning("provider_error_in_stream", provider=self._provider, **complaint.shown(self._redact))
+        raise from_stream(complaint, self._provider)
+
+
+def count_of(value: object) -> int:
+    """A count of tokens; 0 for anything that isn't one."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _object(data: bytes) -> Mapping[str, object]:
+    try:
+        return as_mapping(json.loads(data.decode("utf-8")))
+    except ValueError as exc:
+        raise stream_broken("an event isn't JSON") from exc

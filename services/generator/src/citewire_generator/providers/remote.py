@@ -1,0 +1,279 @@
+"""What all remote chat providers share: a call by the provider's SDK, its body read raw, under time limits.
+
+The SDK builds the request, authenticates and names errors; it never retries. Its transport is aiohttp's, and the body
+is read past it: an SDK's events cost four times as much per token, its bytes two and a half times (ADR 8). Each read
+takes what has arrived and no more, so that deltas gather in one message only while the client is slower than the
+provider.
+"""
+
+import asyncio
+import contextlib
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from importlib.metadata import version
+from typing import Final, Protocol
+
+import aiohttp
+import anthropic
+import httpx2
+import openai
+
+from citewire_generator.model import FinishReason, Message, ModelInfo, Suggestions, SuggestRequest, Usage
+from citewire_generator.prompts import build_suggestion_messages
+from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
+from citewire_generator.providers.reading import AnswerReader
+from citewire_generator.suggestions import read_questions
+from citewire_generator.tokens import estimate_messages, estimate_tokens
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+from citewire_remote.egress import refusal_in
+from citewire_remote.failures import from_status, read_complaint, stream_broken, timed_out, unreachable
+from citewire_remote.redaction import Redaction
+from citewire_remote.silence import SilenceWatch, TimeLimits
+from citewire_remote.transport import AiohttpTransport, raw_body
+
+log = get_logger(__name__)
+
+MAX_WHOLE_BODY: Final = 16 * 1024 * 1024
+EOF_GRACE: Final = 0.05
+"""Seconds to wait for the body's end after the stream's, so that the connection can serve again."""
+_SUGGESTION_CHARS: Final = 24_000
+
+
+class RawAnswer(Protocol):
+    """What an SDK gives whose caller wants to read the body."""
+
+    @property
+    def http_response(self) -> httpx2.Response:
+        """The answer as it came."""
+        ...
+
+
+class RemoteChat(ChatProvider):
+    """Streams answers from one address.
+
+    Args:
+        session: Made by `open_session`; closed by `close`.
+        models: What it offers, the default first.
+        limits: Time limits.
+        name: The provider's name.
+        redact: Keeps its key and address out of the log.
+    """
+
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        *,
+        models: tuple[ModelInfo, ...],
+        limits: TimeLimits,
+        name: str,
+        redact: Redaction,
+    ) -> None:
+        self._session = session
+        self._models = models
+        self._limits = limits
+        self._name = name
+        self._redact = redact
+
+    @property
+    def name(self) -> str:
+        """The name it was given."""
+        return self._name
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """The configured models."""
+        return self._models
+
+    @abstractmethod
+    def request(
+        self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
+    ) -> AbstractAsyncContextManager[RawAnswer]:
+        """Prepares the SDK's call, which is made by entering it."""
+
+    @abstractmethod
+    def reader(self, content_type: str) -> AnswerReader:
+        """A reader of one answer."""
+
+    async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        """Streams one completion.
+
+        Raises:
+            CitewireError: One of `failures`, whatever went wrong.
+        """
+        watch = SilenceWatch(self._limits, self._name)
+        async with AsyncExitStack() as stack:
+            response = await self._open(stack, self.request(task, stream=True), watch)
+            if isinstance(response, End):
+                yield response
+                return
+            watch.guard(response.close)
+            try:
+                reader = self.reader(response.content_type)
+                whole = response.content_type == "application/json"
+                if whole and (texts := reader.whole(await self._read_whole(response, watch))):
+                    yield Delta(tuple(texts))
+                while not reader.done:
+                    seen = reader.progress
+                    chunk = await self._read(response, watch, ended=reader.finished)
+                    if chunk is None:
+                        break
+                    texts = reader.feed(chunk) if chunk else reader.finish()
+                    if reader.progress > seen:
+                        watch.progressed(finished=reader.finished)
+                    if texts:
+                        yield Delta(tuple(texts))
+                    reader.check()
+                    if not chunk:
+                        break
+                if reader.done:
+                    await _read_to_end(response)
+                yield End(reader.finish_reason, reader.usage)
+            finally:
+                watch.close()
+                # Closes the socket at once unless the body was read to its end; what is left must not cost tokens.
+                response.close()
+
+    async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
+        """See `ChatProvider.complete`: one answer in one piece, which the provider keeps to the schema."""
+        scope = asyncio.timeout(self._limits.whole)
+        try:
+            async with scope, AsyncExitStack() as stack:
+                watch = SilenceWatch(self._limits, self._name)
+                request = self.request(task, stream=False, json_schema=json_schema)
+                response = await self._open(stack, request, watch, seconds=self._limits.whole)
+                if isinstance(response, End):
+                    return Completion("", response.usage or Usage(), response.finish_reason)
+                stack.callback(response.close)
+                reader = self.reader(response.content_type)
+                text = "".join(reader.whole(await self._read_whole(response, watch)))
+        except TimeoutError as exc:
+            if not scope.expired():
+                raise
+            raise timed_out("didn't finish", self._name, self._limits.whole) from exc
+        return Completion(text, reader.usage or estimate_usage(task.messages, text), reader.finish_reason)
+
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        """Asks the model for questions."""
+        messages = build_suggestion_messages(request, _SUGGESTION_CHARS)
+        task = ChatTask(model=model, messages=messages, max_completion_tokens=64 * request.count, temperature=0.3)
+        parts: list[str] = []
+        usage: Usage | None = None
+        async with aclosing(self.stream(task)) as events:
+            async for event in events:
+                if isinstance(event, Delta):
+                    parts += event.texts
+                else:
+                    usage = event.usage
+        text = "".join(parts)
+        questions = read_questions(text, request.count, avoid=request.question)
+        return Suggestions(questions, usage or estimate_usage(messages, text))
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._session.close()
+
+    async def _open(
+        self,
+        stack: AsyncExitStack,
+        request: AbstractAsyncContextManager[RawAnswer],
+        watch: SilenceWatch,
+        *,
+        seconds: float | None = None,
+    ) -> aiohttp.ClientResponse | End:
+        """Makes the call, and waits for the answer's head."""
+        limits = self._limits
+        scope = asyncio.timeout(min(limits.first_token, limits.whole) if seconds is None else seconds)
+        watch.waiting()
+        try:
+            async with scope:
+                return raw_body((await stack.enter_async_context(request)).http_response)
+        except (openai.APIStatusError, anthropic.APIStatusError) as exc:
+            return self._refused(exc.response)
+        except (openai.APIConnectionError, anthropic.APIConnectionError, TimeoutError) as exc:
+            if scope.expired():
+                raise watch.error() from exc
+            raise self._unreachable(exc) from exc
+        finally:
+            watch.got()
+            watch.close()
+
+    def _unreachable(self, exc: Exception) -> CitewireError:
+        refusal = refusal_in(exc)
+        if refusal is not None:
+            return refusal
+        cause = exc.__cause__.__cause__ if exc.__cause__ else None
+        log.warning("provider_unreachable", provider=self._name, error=type(cause or exc).__name__)
+        return unreachable(self._name)
+
+    async def _read(self, response: aiohttp.ClientResponse, watch: SilenceWatch, *, ended: bool) -> bytes | None:
+        """Reads what has arrived; b"" at the body's end; None if the answer had ended and nothing more came."""
+        watch.waiting()
+        try:
+            chunk = await response.content.readany()
+        except (aiohttp.ClientError, OSError) as exc:
+            if ended:
+                log.warning("provider_stream_left_open", provider=self._name, error=type(exc).__name__)
+                return None
+            if watch.expired:
+                raise watch.error() from exc
+            log.warning("provider_stream_reset", provider=self._name, error=type(exc).__name__)
+            raise stream_broken("the connection was lost") from exc
+        finally:
+            watch.got()
+        return chunk
+
+    async def _read_whole(self, response: aiohttp.ClientResponse, watch: SilenceWatch) -> bytes:
+        body = bytearray()
+        while chunk := await self._read(response, watch, ended=False):
+            body += chunk
+            if len(body) > MAX_WHOLE_BODY:
+                raise stream_broken("the answer is too long")
+        return bytes(body)
+
+    def _refused(self, response: httpx2.Response) -> End:
+        """Turns an error status into an error, or into the end that it is where a filter refused the prompt."""
+        complaint = read_complaint(response.content)
+        log.warning(
+            "provider_refused", provider=self._name, status=response.status_code, **complaint.shown(self._redact)
+        )
+        if response.status_code == 400 and complaint.is_content_filter:
+            return End(FinishReason.CONTENT_FILTER, Usage(estimated=True))
+        raise from_status(response.status_code, complaint, self._name, dict(response.headers))
+
+
+def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:
+    """Opens the HTTP client. Concurrency is limited by admission, not by the connection pool.
+
+    Args:
+        limits: Time limits.
+        connector: Makes the connections; None for one that may go anywhere.
+    """
+    return aiohttp.ClientSession(
+        connector=connector or aiohttp.TCPConnector(limit=0, ttl_dns_cache=10),
+        timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
+        auto_decompress=True,
+    )
+
+
+def http_client(session: aiohttp.ClientSession) -> httpx2.AsyncClient:
+    """The HTTP client that an SDK gets. It holds nothing of its own that would have to be closed."""
+    return httpx2.AsyncClient(transport=AiohttpTransport(session), timeout=None, trust_env=False)  # see TimeLimits
+
+
+def sdk_headers() -> dict[str, str]:
+    """Headers in place of an SDK's own."""
+    return {"User-Agent": f"citewire/{version('citewire-generator')}", "Accept-Encoding": "identity"}
+
+
+def estimate_usage(messages: tuple[Message, ...], answer: str) -> Usage:
+    """Our estimate, where a provider reported no usage."""
+    return Usage(prompt_tokens=estimate_messages(messages), completion_tokens=estimate_tokens(answer), estimated=True)
+
+
+async def _read_to_end(response: aiohttp.ClientResponse) -> None:
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(EOF_GRACE):
+            while await response.content.readany():
+                pass
