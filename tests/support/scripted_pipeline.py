@@ -103,6 +103,7 @@ class FakeRetriever(Retriever):
         self.error: Exception | None = None
         self.path, self.counts = "semantic", ScopeCounts()
         self.hits: Sequence[Hit] = [HIT]
+        self.hits_under_filter: Sequence[Hit] | None = None
         self.max_tokens: int | None = None
         self.query: SearchQuery | None = None
 
@@ -120,6 +121,8 @@ class FakeRetriever(Retriever):
             await self.search_waits.wait()
         if self.error is not None:
             raise self.error
+        if query.scope.filter is not None and self.hits_under_filter is not None:
+            return self.hits_under_filter
         return self.hits
 
     async def get_context(self, scope: Scope, max_tokens: int) -> LongContext:

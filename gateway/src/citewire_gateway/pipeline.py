@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
-from citewire_gateway.calibration import floor_of
 from citewire_gateway.chat_record import ChatRecord
+from citewire_gateway.context import ContextFinder
 from citewire_gateway.domain import (
     Completed,
     Delta,
@@ -20,8 +20,6 @@ from citewire_gateway.domain import (
     Hit,
     Message,
     Notice,
-    RewriteKind,
-    Scope,
     ScopeCounts,
     Started,
     Strategy,
@@ -42,27 +40,21 @@ from citewire_gateway.events import (
     Usage,
 )
 from citewire_gateway.ports import Embedder, Generator, Retriever
-from citewire_gateway.profiles import EmptySelection, NoMatch
+from citewire_gateway.profiles import NoMatch
 from citewire_gateway.records import Records, State
 from citewire_gateway.reflection import Reflection
-from citewire_gateway.retrieval import Query, Retrieved, both, plan_and_search, rerank
+from citewire_gateway.retrieval import Retrieved, both
 from citewire_gateway.steps import (
-    condensed_step,
     finish_step,
     no_match_answer,
     path_step,
-    rerank_failed_step,
     suggestions_failed_step,
     suggestions_text,
-    truncated_step,
 )
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
-
-_MOST_MESSAGES = 200
-"""Of a kept conversation; what of them reaches the model is the generator's budget."""
 
 
 class ChatPipeline:
@@ -79,13 +71,12 @@ class ChatPipeline:
         lease_seconds: float,
     ) -> None:
         """`lease_seconds`: after which a chat that nobody closed counts as lost."""
-        self._embedder = embedder
-        self._retriever = retriever
         self._generator = generator
         self._records = records
         self._aftermath = aftermath
         self._lease_seconds = lease_seconds
         self._reflection = Reflection(generator)
+        self._contexts = ContextFinder(embedder, retriever, records, self._reflection)
 
     async def run(self, ask: Ask, control: RunControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
@@ -132,7 +123,7 @@ class ChatPipeline:
 
     async def _decided(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
         """The answer after the decision. Retrieval runs beside it, so that deciding costs no time."""
-        searching = asyncio.ensure_future(self._retrieve(ask, record))
+        searching = asyncio.ensure_future(self._contexts.find(ask, record))
         found = self._answer_from(ask, record, searching)
         ahead = Ahead(found) if ask.profile.speculate else None
         try:
@@ -161,7 +152,7 @@ class ChatPipeline:
             await _drop(searching, None)
 
     async def _opened_and_retrieved(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> Retrieved:
-        return (await both(opened, self._retrieve(ask, record)))[1]
+        return (await both(opened, self._contexts.find(ask, record)))[1]
 
     async def _answer_from(
         self, ask: Ask, record: ChatRecord, searching: Awaitable[Retrieved]
@@ -175,69 +166,6 @@ class ChatPipeline:
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
-
-    async def _retrieve(self, ask: Ask, record: ChatRecord) -> Retrieved:
-        """Finds the chunks; none if nothing is selected, or if no chunk is above the floor."""
-        profile, scope = ask.profile, ask.scope
-        if profile.history is not None:
-            record.history = await self._history(ask, record)
-        if scope.document_ids == ():
-            if profile.empty_selection is EmptySelection.NOTHING:
-                return Retrieved((), None, 0)
-            scope = replace(scope, document_ids=None)
-        query = await self._query(ask, record, scope)
-        budget = profile.budget.context_tokens(ask.tenant.plan) if profile.budget is not None else None
-        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy, ask.own, budget)
-        record.embedding_tokens, record.plan = found.embedding_tokens, found.plan
-        if found.vector is not None:
-            record.embedding_model = found.vector.space.model
-            if found.vector.truncated:
-                record.steps.append(truncated_step(found.vector))
-        if not _above_floor(found):
-            return replace(found, hits=())
-        return found if profile.rerank is None else await self._reranked(ask, record, query.question, found)
-
-    async def _history(self, ask: Ask, record: ChatRecord) -> tuple[Message, ...]:
-        """The conversation so far: what the request brought, or else what is kept of it."""
-        if ask.messages or record.exchange.conversation_id is None or record.exchange.creates:
-            return ask.messages[:-1]
-        return tuple(await self._records.history(record.exchange, _MOST_MESSAGES))
-
-    async def _query(self, ask: Ask, record: ChatRecord, scope: Scope) -> Query:
-        """What is searched for: the question, in other words where the profile says so."""
-        profile, question, embedded = ask.profile, ask.question, ""
-        if profile.history is not None and profile.history.condense and record.history:
-            condensed = await self._reflection.rewrite(RewriteKind.CONDENSE, ask, question, record.history)
-            if condensed is not None:
-                record.usage = record.usage.plus(condensed.usage)
-                question = condensed.text
-                record.steps.append(condensed_step(question))
-        if profile.hyde:
-            passage = await self._reflection.rewrite(RewriteKind.HYDE, ask, question, ())
-            if passage is not None:
-                record.usage = record.usage.plus(passage.usage)
-                embedded = passage.text
-        top_k = ask.top_k if profile.rerank is None else max(ask.top_k, profile.rerank.candidates)
-        return Query(
-            question=question,
-            scope=scope,
-            mode=profile.mode,
-            top_k=top_k,
-            min_score=ask.min_score,
-            by_document=profile.by_document,
-            recent=profile.recent,
-            embedded=embedded,
-        )
-
-    async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved) -> Retrieved:
-        """The best of a second ranking; of the first, where that can't be had."""
-        try:
-            hits = await rerank(self._embedder, question, found.hits, ask.top_k, ask.own)
-        except CitewireError as exc:
-            log.warning("rerank_failed", reason=exc.reason, error=exc.message)
-            record.steps.append(rerank_failed_step(exc.reason))
-            hits = found.hits[: ask.top_k]
-        return replace(found, hits=hits)
 
     async def _no_match(
         self, no_match: NoMatch, ask: Ask, record: ChatRecord, retrieved: Retrieved
@@ -436,14 +364,6 @@ def generate_query(ask: Ask, history: tuple[Message, ...], hits: tuple[Hit, ...]
         model=ask.model,
         max_completion_tokens=profile.max_completion_tokens,
     )
-
-
-def _above_floor(found: Retrieved) -> bool:
-    """Whether at least one chunk has to do with the question; one without a vector (a lexical hit) may."""
-    if found.vector is None:
-        return bool(found.hits)
-    floor = floor_of(found.vector.space.model)
-    return any(hit.similarity is None or hit.similarity > floor for hit in found.hits)
 
 
 def _citations(started: Started, hits: tuple[Hit, ...]) -> tuple[Citation, ...]:

@@ -134,6 +134,7 @@ class Profile:
         rerank: A second ranking; None: none.
         hyde: Whether the question is searched for by a passage that might answer it (Gao et al., 2022,
             arXiv:2212.10496).
+        derive_filter: Whether tags, category, kind and dates of saving that a question names narrow the search.
         decide: Whether the model is asked first if the question needs retrieval at all (Asai et al., 2023,
             arXiv:2310.11511).
         assess: Whether the model judges its answer.
@@ -163,6 +164,7 @@ class Profile:
     budget: Budget | None = None
     rerank: Rerank | None = None
     hyde: bool = False
+    derive_filter: bool = False
     decide: bool = False
     assess: bool = False
     speculate: bool = False
@@ -277,6 +279,7 @@ LIBRARY = Profile(
     suggest=_SUGGEST,
     by_document=True,
     recent=10,
+    derive_filter=True,
     budget=Budget(MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000}), reserve=1_500),
     full_usage=True,
 )
@@ -382,6 +385,7 @@ def describe(profile: Profile) -> dict[str, object]:
         "input_tokens": None if profile.budget is None else dict(profile.budget.input_tokens),
         "rerank_candidates": None if profile.rerank is None else profile.rerank.candidates,
         "hyde": profile.hyde,
+        "derive_filter": profile.derive_filter,
         "decide": profile.decide,
         "assess": profile.assess,
         "speculate": profile.speculate,

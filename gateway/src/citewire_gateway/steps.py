@@ -51,6 +51,16 @@ def condensed_step(question: str) -> Step:
     return Step("question_condensed", f"The follow-up was understood as: {question}")
 
 
+def filter_derived_step(words: Sequence[str]) -> Step:
+    """Says what the search was narrowed to because the question said so."""
+    return Step("filter_derived", f"Only what the question names was searched: {', '.join(words)}.")
+
+
+def filter_dropped_step(words: Sequence[str]) -> Step:
+    """Says that such a narrowing left nothing."""
+    return Step("filter_dropped", f"Nothing matches {', '.join(words)}: everything in scope was searched instead.")
+
+
 def rerank_failed_step(reason: str) -> Step:
     """Says that the second ranking was left out."""
     return Step(

@@ -8,7 +8,20 @@ from dataclasses import replace
 
 import pytest
 
-from citewire_gateway.domain import Chunk, Decision, Hit, Message, Packed, RewriteKind, ScopeCounts, Started, TokenUsage
+from citewire_gateway.domain import (
+    Chunk,
+    Comparison,
+    Decision,
+    Hit,
+    Message,
+    Operator,
+    Packed,
+    RewriteKind,
+    Scope,
+    ScopeCounts,
+    Started,
+    TokenUsage,
+)
 from citewire_gateway.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
 from citewire_gateway.ids import uuid7
 from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
@@ -236,3 +249,27 @@ async def test_what_a_cut_answer_spent_includes_what_was_decided_before(world: W
 
 def _hit(chunk_id: int, document_id: int = 7) -> Hit:
     return Hit(Chunk(chunk_id, document_id, 1, chunk_id, "text", "Title", "a.md", token_count=10), 0.8, 0.8)
+
+
+async def test_a_question_narrows_its_search_and_says_so(world: World) -> None:
+    events = await world.events(LIBRARY, question="What is new in #rust?")
+    assert world.retriever.query is not None
+    assert world.retriever.query.scope.filter == Comparison("tags", Operator.CONTAINS, "rust")
+    step = next(event for event in events if isinstance(event, Step))
+    assert (step.name, step.text) == ("filter_derived", "Only what the question names was searched: tags rust.")
+
+
+async def test_a_narrowing_that_leaves_nothing_is_dropped_and_said(world: World) -> None:
+    world.retriever.hits_under_filter = []
+    events = await world.events(LIBRARY, question="What is new in #rust?")
+    assert world.retriever.query is not None
+    assert world.retriever.query.scope.filter is None
+    assert "filter_dropped" in [event.name for event in events if isinstance(event, Step)]
+    assert world.records.closings[0].embedding_tokens == 18  # it was embedded twice
+
+
+async def test_a_given_filter_is_not_narrowed_further(world: World) -> None:
+    given = Comparison("tags", Operator.CONTAINS, "go")
+    await world.events(LIBRARY, question="What is new in #rust?", scope=Scope(filter=given))
+    assert world.retriever.query is not None
+    assert world.retriever.query.scope.filter == given

@@ -22,6 +22,7 @@ class Changes:
         mode: How the search ranks.
         rerank: Whether there is a second ranking.
         hyde: See `Profile`.
+        derive_filter: See `Profile`.
         condense: Whether follow-ups are rewritten, where the profile has a history.
         decide: See `Profile`.
         assess: See `Profile`.
@@ -38,6 +39,7 @@ class Changes:
     mode: SearchMode | None = None
     rerank: bool | None = None
     hyde: bool | None = None
+    derive_filter: bool | None = None
     condense: bool | None = None
     decide: bool | None = None
     assess: bool | None = None
@@ -98,7 +100,7 @@ def changed(profile: Profile, changes: Changes, at: str) -> Profile:
 
 
 def _simple(changes: Changes) -> dict[str, Any]:
-    names = ("min_score", "mode", "hyde", "decide", "assess", "speculate", "max_completion_tokens")
+    names = ("min_score", "mode", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
     values = {name: getattr(changes, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 

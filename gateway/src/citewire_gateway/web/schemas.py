@@ -75,6 +75,10 @@ class ProfileOptions(Strict):
     mode: Literal["dense", "lexical", "hybrid"] | None = None
     rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
     hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
+    derive_filter: StrictBool | None = Field(
+        default=None,
+        description="Narrows the search to tags, category, kind and dates of saving that a question names.",
+    )
     condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
     decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
     assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
