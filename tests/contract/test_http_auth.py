@@ -34,6 +34,7 @@ TABLES = (
     "idempotency_keys",
     "providers",
     "provider_rules",
+    "profiles",
 )
 
 
@@ -75,7 +76,7 @@ async def test_a_key_names_the_tenant_of_every_call(gateway: Gateway, database: 
     made = await key_for(database, "acme", "ada", "basic")
     response = await gateway.http.post("/v1/chat", json=QUESTION, headers=bearer(made["key"]))
     assert response.status_code == 200
-    tenant = Tenant("acme", "ada", "basic", ("owner",))
+    tenant = Tenant("acme", "ada", "basic", ("owner",), made["id"])
     assert gateway.fakes.embedder.tenants == gateway.fakes.retriever.tenants == [tenant]
     assert gateway.fakes.generator.tenants == [tenant]
     assert rows(database, "SELECT org_id, user_id FROM chat.exchanges") == [("acme", "ada")]
@@ -211,6 +212,8 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.put("/v1/providers/chat", json=own, headers=bearer(key))).status_code == 200
         rule = {"require_own": False}
         assert (await gateway.http.patch("/v1/providers", json=rule, headers=bearer(key))).status_code == 200
+        profile = {"base": "grounded"}
+        assert (await gateway.http.put("/v1/profiles/mine", json=profile, headers=bearer(key))).status_code == 200
         document = {"type": "article", "title": "x", "content": "x"}
         await gateway.http.post("/v1/documents", json=document, headers=bearer(key) | {"Idempotency-Key": "k"})
     for table in TABLES:
@@ -238,7 +241,7 @@ def test_the_lookup_tells_only_whom_a_key_belongs_to(database: Database, chat_ro
     made = json.loads(keys(database, "create", "--org", "acme", "--user", "ada", "--json").stdout)
     hashed = "sha256(convert_to(%s, 'UTF8'))"
     row = chat_role.execute(f"SELECT * FROM chat.authenticate({hashed})".encode(), (made["key"],)).fetchone()  # noqa: S608 # names of our own tables, no input
-    assert row == ("acme", "ada", "pro", ["owner"], False)
+    assert row == ("acme", "ada", "pro", ["owner"], False, made["id"])
     assert chat_role.execute("SELECT * FROM chat.authenticate(''::bytea)").fetchall() == []
     stored = rows(database, "SELECT key_hash, prefix FROM chat.api_keys")[0]
     assert len(stored[0]) == 32
@@ -340,7 +343,7 @@ async def test_the_functions_work_for_an_owner_without_special_powers(database: 
             await store.add_key("acme", "ada", "k", key)
             found = await store.find(key.hash)
             assert found is not None
-            assert found.tenant == Tenant("acme", "ada", "pro", ("owner",))
+            assert found.tenant == Tenant("acme", "ada", "pro", ("owner",), key.key_id)
             insert = (
                 "INSERT INTO chat.exchanges (org_id, exchange_id, user_id, profile, dialect, request_id, lease_until) "
                 "SELECT 'acme', gen_random_uuid(), 'ada', 'documents', 'native', 'r', now() - interval '1 s' "

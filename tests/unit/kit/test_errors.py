@@ -133,6 +133,7 @@ def test_every_code_has_an_http_status(cls: type[CitewireError]) -> None:
         (errors.ResourceExhausted("x", reason="TOO_LARGE"), 413),
         (errors.ResourceExhausted("x", reason="OVERLOADED"), 503),
         (errors.ResourceExhausted("x", reason="RATE_LIMITED"), 429),
+        (errors.ResourceExhausted("x", reason="BUDGET_EXCEEDED"), 402),
         (Unavailable("x", reason="SERVICE_UNAVAILABLE"), 503),
         (errors.Unimplemented("x", reason="METHOD_NOT_ALLOWED"), 405),
         (errors.Unauthenticated("x", reason="API_KEY_INVALID"), 401),

@@ -2,7 +2,7 @@
 
 -- name: authenticate
 -- Who a key belongs to, before the tenant is known.
-SELECT org_id, user_id, plan, roles, revoked FROM chat.authenticate(%(hash)s)
+SELECT org_id, user_id, plan, roles, revoked, key_id FROM chat.authenticate(%(hash)s)
 
 -- name: touch
 SELECT chat.touch_api_keys(%(hashes)s::bytea[], %(times)s::timestamptz[])

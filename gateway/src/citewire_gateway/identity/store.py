@@ -47,8 +47,8 @@ class IdentityStore:
             row = await (await connection.execute(_SQL["authenticate"], {"hash": key_hash})).fetchone()
         if row is None:
             return None
-        org, user, plan, roles, revoked = row
-        return Found(Tenant(str(org), str(user), _plan(plan), tuple(roles)), bool(revoked))
+        org, user, plan, roles, revoked, key_id = row
+        return Found(Tenant(str(org), str(user), _plan(plan), tuple(roles), str(key_id)), bool(revoked))
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
         """Notes when keys, by hash, were last used."""

@@ -26,6 +26,7 @@ OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models"
 _TITLES: Mapping[int, str] = {
     400: "The request could not be read",
     401: "An API key is needed",
+    402: "A budget is spent",
     403: "This is not allowed",
     404: "Not found",
     405: "Method not allowed",
@@ -48,6 +49,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
     """Returns an error as the members of a problem document."""
     status = http_status(error)
     missing = {"types": error.metadata["types"].split(",")} if error.reason == "PROVIDER_MISSING" else {}
+    budget = _budget_of(error) if error.reason == "BUDGET_EXCEEDED" else {}
     return {
         "type": TYPE_BASE + error.reason.lower().replace("_", "-"),
         "title": _TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
@@ -56,6 +58,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
         "reason": error.reason,
         "errors": [{"field": one.field, "message": one.message} for one in error.violations],
         **missing,
+        **budget,
         "request_id": current_request_id(),
     }
 
@@ -71,6 +74,13 @@ def problem_response(error: CitewireError, extra: Mapping[str, Any] | None = Non
     if "allow" in error.metadata:
         headers["Allow"] = error.metadata["allow"]
     return JSONResponse(problem_json(error) | dict(extra or {}), status, headers, media_type=MEDIA_TYPE)
+
+
+def _budget_of(error: CitewireError) -> dict[str, Any]:
+    """Which budget is spent, what is left of it, and when it begins anew."""
+    shown: dict[str, Any] = {name: error.metadata[name] for name in ("budget", "resets_at") if name in error.metadata}
+    amounts = {name: error.metadata[name] for name in ("limit_usd", "left_usd") if name in error.metadata}
+    return shown | {name: float(amount) for name, amount in amounts.items()}
 
 
 def install(app: FastAPI) -> None:

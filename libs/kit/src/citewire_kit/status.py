@@ -53,6 +53,7 @@ _HTTP: Mapping[Code, int] = {
 
 # Where HTTP says more exactly than the code alone would.
 _HTTP_BY_REASON: Mapping[str, int] = {
+    "BUDGET_EXCEEDED": 402,
     "INVALID_JSON": 400,
     "METHOD_NOT_ALLOWED": 405,
     "TOO_LARGE": 413,

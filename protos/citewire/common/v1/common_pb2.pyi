@@ -32,6 +32,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_METHOD_NOT_ALLOWED: _ClassVar[ErrorReason]
     ERROR_REASON_API_KEY_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_SPACE_NOT_FOUND: _ClassVar[ErrorReason]
+    ERROR_REASON_BUDGET_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_EMPTY_UPLOAD: _ClassVar[ErrorReason]
     ERROR_REASON_TOO_LARGE: _ClassVar[ErrorReason]
     ERROR_REASON_UNSUPPORTED_FORMAT: _ClassVar[ErrorReason]
@@ -94,6 +95,7 @@ ERROR_REASON_ROUTE_NOT_FOUND: ErrorReason
 ERROR_REASON_METHOD_NOT_ALLOWED: ErrorReason
 ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason
 ERROR_REASON_SPACE_NOT_FOUND: ErrorReason
+ERROR_REASON_BUDGET_NOT_FOUND: ErrorReason
 ERROR_REASON_EMPTY_UPLOAD: ErrorReason
 ERROR_REASON_TOO_LARGE: ErrorReason
 ERROR_REASON_UNSUPPORTED_FORMAT: ErrorReason
