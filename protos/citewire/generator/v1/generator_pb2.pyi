@@ -251,74 +251,88 @@ class Completed(_message.Message):
     def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
-    __slots__ = ("question", "model", "provider")
+    __slots__ = ("question", "model", "provider", "fallbacks")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     question: str
     model: str
     provider: _common_pb2.ProviderRef
-    def __init__(self, question: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, question: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class DecideResponse(_message.Message):
-    __slots__ = ("needs_retrieval", "reason", "usage", "fallback")
+    __slots__ = ("needs_retrieval", "reason", "usage", "fallback", "heuristic")
     NEEDS_RETRIEVAL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
     needs_retrieval: bool
     reason: str
     usage: TokenUsage
     fallback: bool
-    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ...) -> None: ...
+    heuristic: bool
+    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ...) -> None: ...
 
 class AssessRequest(_message.Message):
-    __slots__ = ("question", "answer", "passages", "model", "provider")
+    __slots__ = ("question", "answer", "passages", "model", "provider", "fallbacks")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     PASSAGES_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     question: str
     answer: str
     passages: _containers.RepeatedCompositeFieldContainer[Passage]
     model: str
     provider: _common_pb2.ProviderRef
-    def __init__(self, question: _Optional[str] = ..., answer: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, question: _Optional[str] = ..., answer: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class AssessResponse(_message.Message):
-    __slots__ = ("supported", "utility", "fallback", "usage")
+    __slots__ = ("supported", "utility", "fallback", "usage", "heuristic")
     SUPPORTED_FIELD_NUMBER: _ClassVar[int]
     UTILITY_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
     supported: bool
     utility: float
     fallback: bool
     usage: TokenUsage
-    def __init__(self, supported: _Optional[bool] = ..., utility: _Optional[float] = ..., fallback: _Optional[bool] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    heuristic: bool
+    def __init__(self, supported: _Optional[bool] = ..., utility: _Optional[float] = ..., fallback: _Optional[bool] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., heuristic: _Optional[bool] = ...) -> None: ...
 
 class RewriteRequest(_message.Message):
-    __slots__ = ("kind", "question", "history", "model", "provider")
+    __slots__ = ("kind", "question", "history", "model", "provider", "fallbacks")
     KIND_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
     kind: RewriteKind
     question: str
     history: _containers.RepeatedCompositeFieldContainer[Message]
     model: str
     provider: _common_pb2.ProviderRef
-    def __init__(self, kind: _Optional[_Union[RewriteKind, str]] = ..., question: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, kind: _Optional[_Union[RewriteKind, str]] = ..., question: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class RewriteResponse(_message.Message):
-    __slots__ = ("text", "usage")
+    __slots__ = ("text", "usage", "fallback", "heuristic")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
     text: str
     usage: TokenUsage
-    def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    fallback: bool
+    heuristic: bool
+    def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ...) -> None: ...
 
 class SuggestQuestionsRequest(_message.Message):
     __slots__ = ("question", "passages", "count", "language", "model", "provider")
