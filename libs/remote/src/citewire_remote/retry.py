@@ -79,8 +79,8 @@ class Retries:
 
 
 def is_retryable(error: CitewireError) -> bool:
-    """Whether the same call may work at the next try."""
-    return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER
+    """Whether the same call may work at the next try. A breaker that is open refuses for longer than a call waits."""
+    return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER and "breaker" not in error.metadata
 
 
 def _asked(error: CitewireError) -> float:

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from citewire_embedder.providers.base import EmbeddingModel, EmbeddingSpace, Purpose
+from citewire_embedder.providers.remote import trial
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable, Unimplemented
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_tenant
@@ -82,10 +83,11 @@ class OwnProviders:
             yield await loaded.ready()
 
     async def _try_embedding(self, opened: OpenedProvider) -> EmbeddingSpace | None:
-        async with self._lease(opened) as model:
-            texts = await model.tokenise([_TEXT], Purpose.DOCUMENT)
-            await model.embed(texts)
-            return model.info.space
+        with trial():
+            async with self._lease(opened) as model:
+                texts = await model.tokenise([_TEXT], Purpose.DOCUMENT)
+                await model.embed(texts)
+                return model.info.space
 
     async def _try_reranking(self, opened: OpenedProvider) -> EmbeddingSpace | None:
         if self._try_rerank is None:

@@ -22,7 +22,15 @@ from citewire_embedder.providers.base import (
 )
 from citewire_embedder.scheduler import BatchLimits, Scheduler
 from citewire_kit import metrics as kit_metrics
-from citewire_kit.errors import CitewireError, FieldViolation, InvalidArgument, NotFound, Unavailable, Unimplemented
+from citewire_kit.errors import (
+    CitewireError,
+    FieldViolation,
+    InvalidArgument,
+    NotFound,
+    StartupError,
+    Unavailable,
+    Unimplemented,
+)
 from citewire_remote.tenants import SealedProvider
 
 PROVIDER = "citewire-local"
@@ -103,11 +111,37 @@ class ServiceLimits:
 
 
 class Embedder:
-    """Embeds texts with one model, or with a tenant's own."""
+    """Embeds texts with the model of this process, with the operator's remote ones, or with a tenant's own."""
 
-    def __init__(self, model: EmbeddingModel, limits: ServiceLimits, own: OwnProviders | None = None) -> None:
-        """Makes a service that isn't ready yet: `run` makes it so."""
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        limits: ServiceLimits,
+        own: OwnProviders | None = None,
+        remote: Sequence[EmbeddingModel] = (),
+        default: str = "",
+    ) -> None:
+        """Makes a service that isn't ready yet: `running` makes it so.
+
+        Args:
+            model: The model that is computed here.
+            limits: Limits of the service.
+            own: Opens tenants' own.
+            remote: The operator's models elsewhere. They are loaded when they are first used, and a failure is the
+                caller's: this process serves without them.
+            default: Name of the model that is used where a request names none; "" is the one computed here.
+
+        Raises:
+            StartupError: Two models have one name, or there is no model of the default's name.
+        """
         self._model = model
+        self._remote = {one.info.space.model: one for one in remote}
+        names = [model.info.space.model, *(one.info.space.model for one in remote)]
+        if len(set(names)) != len(names):
+            raise StartupError(f"two embedding models have one name: {', '.join(names)}")
+        self._default = default or names[0]
+        if self._default not in names:
+            raise StartupError(f"there is no embedding model {self._default}; there are: {', '.join(names)}")
         self._own = own
         self._limits = limits
         self._scheduler = Scheduler(model, limits.batch)
@@ -138,7 +172,8 @@ class Embedder:
             self._ready = False
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
-            await self._model.close()
+            for model in (self._model, *self._remote.values()):
+                await model.close()
 
     async def health(self) -> AsyncGenerator[bool]:
         """Yields whether calls make sense, whenever that changes, inside `running`.
@@ -157,7 +192,8 @@ class Embedder:
 
     def models(self) -> tuple[ModelInfo, ...]:
         """Lists the models, the default first."""
-        return (self._model.info,)
+        models = [self._model.info, *(model.info for model in self._remote.values())]
+        return tuple(sorted(models, key=lambda info: info.space.model != self._default))
 
     async def embed(self, batch: EmbedBatch) -> EmbedResult:
         """Embeds a batch.
@@ -219,8 +255,10 @@ class Embedder:
         if provider is not None:
             async with self._lease(provider) as own:
                 return TokenCounts(tuple(await own.count_tokens(texts)), own.info)
-        self._check_model(model)
-        return TokenCounts(tuple(await self._model.count_tokens(texts)), self._model.info)
+        found = self._find(model)
+        if found is not self._model:
+            await found.load()
+        return TokenCounts(tuple(await found.count_tokens(texts)), found.info)
 
     def _lease(self, provider: SealedProvider) -> AbstractAsyncContextManager[EmbeddingModel]:
         if self._own is None:
@@ -228,23 +266,38 @@ class Embedder:
         return self._own.lease(provider)
 
     async def _embed_own(self, batch: EmbedBatch, provider: SealedProvider) -> EmbedResult:
-        """Embeds with a tenant's own: no turn is waited for, as nothing is computed here, and nothing is cached."""
+        """Embeds with a tenant's own: nothing is cached, as its key may be taken back at any time."""
         async with self._lease(provider) as model:
-            _check_dimensions(model.info, batch.dimensions)
-            texts = await model.tokenise(batch.texts, batch.purpose)
-            counts = [text.total for text in texts]
-            cut = _check_lengths(model.info, counts, truncate=batch.truncate)
-            vectors = await model.embed(texts)
-            return EmbedResult(vectors, model.info.space, sum(len(text.ids) for text in texts), tuple(counts), cut)
+            return await self._embed_elsewhere(batch, model, keep=False)
+
+    async def _embed_elsewhere(self, batch: EmbedBatch, model: EmbeddingModel, *, keep: bool) -> EmbedResult:
+        """Embeds with a remote model: no turn is waited for, as nothing is computed here."""
+        model = _sized(model, batch.dimensions)
+        found = self._look_up(batch, model) if keep else [None] * len(batch.texts)
+        missing = [index for index, entry in enumerate(found) if entry is None]
+        texts = await model.tokenise([batch.texts[index] for index in missing], batch.purpose)
+        counts = [entry.tokens if entry else 0 for entry in found]
+        for index, text in zip(missing, texts, strict=True):
+            counts[index] = text.total
+        cut = _check_lengths(model.info, counts, truncate=batch.truncate)
+        vectors, spent = _filled(found, model.info), 0
+        if missing:
+            vectors[missing], spent = await model.embed_counted(texts)
+        if keep:
+            self._keep(batch, model, missing, vectors, counts)
+        return EmbedResult(vectors, model.info.space, spent, tuple(counts), cut)
 
     async def _embed(self, batch: EmbedBatch, *, wait_for_permits: bool) -> EmbedResult:
         if batch.provider is not None:
             return await self._embed_own(batch, batch.provider)
+        model = self._find(batch.model)
+        if model is not self._model:
+            await model.load()
+            return await self._embed_elsewhere(batch, model, keep=True)
         self._check_ready()
-        self._check_model(batch.model)
-        _check_dimensions(self._model.info, batch.dimensions)
+        _sized(model, batch.dimensions)
         admission = self._admissions[batch.purpose]
-        found = self._look_up(batch)
+        found = self._look_up(batch, model)
         missing = [index for index, entry in enumerate(found) if entry is None]
         if missing and not wait_for_permits:
             admission.check()
@@ -253,10 +306,7 @@ class Embedder:
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
         cut = _check_lengths(self._model.info, counts, truncate=batch.truncate)
-        vectors = np.empty((len(counts), self._model.info.space.dimensions), np.float32)
-        for index, entry in enumerate(found):
-            if entry is not None:
-                vectors[index] = entry.vector
+        vectors = _filled(found, model.info)
         spent = sum(len(text.ids) for text in texts)
         if missing and wait_for_permits:
             async with admission.admit_in_turn(spent):
@@ -264,8 +314,8 @@ class Embedder:
         elif missing:
             with admission.admit(spent):
                 vectors[missing] = await self._compute(texts, batch.purpose)
-        self._keep(batch, missing, vectors, counts)
-        return EmbedResult(vectors, self._model.info.space, spent, tuple(counts), cut)
+        self._keep(batch, model, missing, vectors, counts)
+        return EmbedResult(vectors, model.info.space, spent, tuple(counts), cut)
 
     async def _compute(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Vectors:
         """Computes texts and records what they cost, also if the caller leaves half-way."""
@@ -300,32 +350,69 @@ class Embedder:
             job = self._scheduler.submit(texts, Purpose.QUERY)
             await job.result()
 
-    def _look_up(self, batch: EmbedBatch) -> list[CachedVector | None]:
+    def _look_up(self, batch: EmbedBatch, model: EmbeddingModel) -> list[CachedVector | None]:
         if batch.purpose is not Purpose.QUERY:
             return [None] * len(batch.texts)
-        return [self._cache.get(batch.org_id, text) for text in batch.texts]
+        return [self._cache.get(batch.org_id, self._key(model, text)) for text in batch.texts]
 
-    def _keep(self, batch: EmbedBatch, missing: Sequence[int], vectors: Vectors, counts: Sequence[int]) -> None:
+    def _keep(
+        self,
+        batch: EmbedBatch,
+        model: EmbeddingModel,
+        missing: Sequence[int],
+        vectors: Vectors,
+        counts: Sequence[int],
+    ) -> None:
         if batch.purpose is Purpose.QUERY:
             for index in missing:
                 entry = CachedVector(vectors[index].copy(), counts[index])
-                self._cache.put(batch.org_id, batch.texts[index], entry)
+                self._cache.put(batch.org_id, self._key(model, batch.texts[index]), entry)
+
+    def _key(self, model: EmbeddingModel, text: str) -> str:
+        """What a vector is kept by. A remote model's stands apart: its name comes first."""
+        if model is self._model:
+            return text
+        space = model.info.space
+        return f"\0{space.model}\0{space.dimensions}\0{text}"
 
     def _check_ready(self) -> None:
         if not self._ready:
             raise Unavailable("the model isn't ready", reason="SERVICE_UNAVAILABLE", retry_after=1.0)
 
-    def _check_model(self, name: str) -> None:
-        own = self._model.info.space.model
-        if name not in ("", own):
-            raise NotFound("no such embedding model", reason="MODEL_NOT_FOUND", metadata={"models": own})
+    def _find(self, name: str) -> EmbeddingModel:
+        wanted = name or self._default
+        found = self._model if wanted == self._model.info.space.model else self._remote.get(wanted)
+        if found is None:
+            names = ", ".join(info.space.model for info in self.models())
+            raise NotFound(
+                f"no such embedding model; there are: {names}", reason="MODEL_NOT_FOUND", metadata={"models": names}
+            )
+        return found
 
 
-def _check_dimensions(model: ModelInfo, wanted: int | None) -> None:
-    own = model.space.dimensions
-    if wanted not in (None, own):
-        message = f"the model's vectors have {own} dimensions and can't be shortened"
+def _filled(found: Sequence[CachedVector | None], model: ModelInfo) -> Vectors:
+    """Makes room for the vectors of a batch, with those that are known in their places."""
+    vectors = np.empty((len(found), model.space.dimensions), np.float32)
+    for index, entry in enumerate(found):
+        if entry is not None:
+            vectors[index] = entry.vector
+    return vectors
+
+
+def _sized(model: EmbeddingModel, wanted: int | None) -> EmbeddingModel:
+    """Returns the model with vectors of the length wanted.
+
+    Raises:
+        InvalidArgument: It has none of that length.
+    """
+    own = model.info.space.dimensions
+    if wanted in (None, own):
+        return model
+    shorter = model.shortened(wanted or 0)
+    if shorter is None:
+        message = f"the model's vectors have {own} dimensions and can't be had with {wanted}"
         raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
+    return shorter
 
 
 def _check_lengths(model: ModelInfo, counts: Sequence[int], *, truncate: bool) -> tuple[int, ...]:

@@ -1,14 +1,21 @@
 """What the embedder can be told, as environment variables `CITEWIRE_EMBEDDER_*`."""
 
 from pathlib import Path
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 
 from citewire_embedder.providers.base import Precision
+from citewire_embedder.providers.remote import RemoteLimits, RemoteSpec
 from citewire_embedder.scheduler import BatchLimits
 from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_remote.breaker import BreakerPolicy
+from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import TenantProviderSettings
+
+_MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
 
 
 class EmbedderSettings(TenantProviderSettings, ProcessSettings):
@@ -25,6 +32,65 @@ class EmbedderSettings(TenantProviderSettings, ProcessSettings):
     model: str = Field(default="all-MiniLM-L6-v2", min_length=1)
     """`all-MiniLM-L6-v2` (built in), a model directory's path, or a name on the Hugging Face hub, `owner/name`, with
     `@revision` if one is to be pinned. A path's model is named after its last part."""
+
+    provider: Literal["", "local", "openai", "ollama", "openai-compatible"] = ""
+    """Whose model is used where a request names none, and so for the first document of an organisation: a later change
+    leaves the libraries that are filled in their space. Empty means OpenAI if its key is set, else the local one. The
+    others are offered by their models' names."""
+
+    openai_api_key: SecretStr | None = None
+    """OpenAI's key; with it, its model is offered."""
+
+    openai_api_base: str = ""
+    """Another address for OpenAI's API."""
+
+    openai_model: str = Field(default=_MODELS["openai"], max_length=200)
+    """Its embedding model."""
+
+    openai_dimensions: int = Field(default=0, ge=0, le=4096)
+    """Length of its vectors; 0 is the model's own."""
+
+    ollama_api_base: str = ""
+    """Ollama's address; with it, its model is offered."""
+
+    ollama_model: str = Field(default=_MODELS["ollama"], max_length=200)
+    """Its embedding model. It must have been pulled."""
+
+    api_base: str = ""
+    """Address of another server that speaks OpenAI's embeddings (vLLM, TEI, LM Studio, LiteLLM)."""
+
+    api_key: SecretStr | None = None
+    """Its key, if it needs one."""
+
+    remote_model: str = Field(default="", max_length=200)
+    """Its embedding model; required with `api_base`."""
+
+    remote_dimensions: int = Field(default=0, ge=0, le=4096)
+    """Length of its vectors; 0 is the model's own."""
+
+    remote_window: int = Field(default=0, ge=0)
+    """Tokens of one text that it reads; 0 leaves it to the catalogue, and to 512 where that doesn't know the model."""
+
+    remote_seconds: float = Field(default=30.0, gt=0)
+    """Longest wait for one answer of a remote provider. Ollama loads a model when it is first asked for."""
+
+    remote_connect_seconds: float = Field(default=5.0, gt=0)
+    """Longest wait for a connection to one."""
+
+    remote_texts: int = Field(default=32, ge=1, le=256)
+    """Texts of one request to a remote provider: TEI takes 32 as it ships."""
+
+    attempts: int = Field(default=3, ge=1, le=10)
+    """Calls for one request to a remote provider, the first included."""
+
+    breaker_failures: int = Field(default=5, ge=1)
+    """Failures in a row after which a provider (with its key) is left alone."""
+
+    breaker_seconds: float = Field(default=10, gt=0)
+    """How long, the first time; then one call looks whether it works again."""
+
+    catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
+    """File of models, prices and windows that adds to the packaged catalogue; the generator reads it too."""
 
     model_cache: Path | None = None
     """Where models from the hub are kept; unset means the hub library's own cache."""
@@ -59,6 +125,58 @@ class EmbedderSettings(TenantProviderSettings, ProcessSettings):
     max_concurrent_rpcs: int = Field(default=512, ge=1)
     """Calls handled at once, waiting ones included. More are refused at once."""
 
+    @field_validator("api_base", "openai_api_base", "ollama_api_base")
+    @classmethod
+    def _normalised(cls, value: str) -> str:
+        return normalise_base(value) if value.strip() else ""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        needed = {
+            "openai": ("openai_api_key",),
+            "ollama": ("ollama_api_base",),
+            "openai-compatible": ("api_base", "remote_model"),
+        }
+        for name in needed.get(self.provider, ()):
+            if not _text(getattr(self, name)):
+                raise ValueError(
+                    f"{self.env_name(name)} is required when {self.env_name('provider')} is {self.provider}"
+                )
+        if self.api_base and not self.remote_model.strip():
+            raise ValueError(f"{self.env_name('remote_model')} is required with {self.env_name('api_base')}")
+        return self
+
+    def remote(self) -> list[RemoteSpec]:
+        """Returns the operator's remote models, the default first."""
+        found: list[RemoteSpec] = []
+        if key := _text(self.openai_api_key):
+            found.append(RemoteSpec("openai", self.openai_model, self.openai_api_base, key, self.openai_dimensions))
+        if self.ollama_api_base:
+            found.append(RemoteSpec("ollama", self.ollama_model, self.ollama_api_base))
+        if self.api_base:
+            key, size, window = _text(self.api_key), self.remote_dimensions, self.remote_window
+            name = self.remote_model.strip()
+            found.append(RemoteSpec("openai-compatible", name, self.api_base, key, size, window=window))
+        return sorted(found, key=lambda one: one.kind != self.provider)
+
+    def default_model(self) -> str:
+        """Returns the name of the model that is used where a request names none; "" is the local one."""
+        wanted = self.provider or ("openai" if _text(self.openai_api_key) else "local")
+        return next((one.model for one in self.remote() if one.kind == wanted), "")
+
+    def remote_limits(self) -> RemoteLimits:
+        """Returns how remote providers are called."""
+        return RemoteLimits(
+            retry=RetryPolicy(attempts=self.attempts),
+            seconds=self.remote_seconds,
+            connect_seconds=self.remote_connect_seconds,
+            texts=self.remote_texts,
+        )
+
+    def breaker_policy(self) -> BreakerPolicy:
+        """Returns when a provider is left alone."""
+        return BreakerPolicy(failures=self.breaker_failures, open_seconds=self.breaker_seconds)
+
     def limits(self) -> ServiceLimits:
         """Returns the limits as the domain wants them."""
         return ServiceLimits(
@@ -68,3 +186,7 @@ class EmbedderSettings(TenantProviderSettings, ProcessSettings):
             batch=BatchLimits(tokens=self.batch_tokens, texts=self.batch_texts),
             stream_ahead=self.stream_ahead,
         )
+
+
+def _text(value: str | SecretStr | None) -> str:
+    return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()

@@ -64,11 +64,11 @@ class TokenisedText:
     """One text as the model reads it.
 
     Attributes:
-        ids: Token ids, special tokens included, cut to the model's window.
+        ids: Token ids, special tokens included, cut to the model's window. Of a remote model only their number counts.
         total: Tokens before the cut, special tokens included.
     """
 
-    ids: tuple[int, ...]
+    ids: Sequence[int]
     total: int
 
     @property
@@ -111,6 +111,15 @@ class EmbeddingModel(ABC):
         The computation runs outside of the event loop. A cancelled call returns at once; what is already being
         computed is thrown away when it is done.
         """
+
+    async def embed_counted(self, texts: Sequence[TokenisedText]) -> tuple[Vectors, int]:
+        """As `embed`, with the tokens that it took: a provider's own count, where there is one."""
+        return await self.embed(texts), sum(len(text.ids) for text in texts)
+
+    def shortened(self, dimensions: int) -> "EmbeddingModel | None":
+        """Returns the same model with shorter vectors, for as long as this one is open; None if it has none."""
+        del dimensions
+        return None
 
     @abstractmethod
     async def close(self) -> None:

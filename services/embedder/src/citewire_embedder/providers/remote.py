@@ -1,0 +1,402 @@
+"""Models behind an HTTP API: OpenAI's embeddings, which Ollama, vLLM, TEI, LM Studio and LiteLLM speak too.
+
+OpenAI's SDK makes the calls: its addresses, authentication and errors. Its retries are off, as there is one layer of
+them, and the answer's body is read here: vectors as base64 become an array without a Python number for each.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+import httpx2
+import numpy as np
+import openai
+from openai import AsyncOpenAI
+
+from citewire_embedder.providers.base import (
+    EmbeddingModel,
+    EmbeddingSpace,
+    ModelInfo,
+    Purpose,
+    TokenisedText,
+    Vectors,
+)
+from citewire_embedder.providers.token_estimate import cut_to, estimate_tokens
+from citewire_embedder.providers.vectors_in import Answer, read_answer, split
+from citewire_kit import metrics as kit_metrics
+from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
+from citewire_kit.telemetry import get_logger
+from citewire_ledger import Ledger, NewCall, NoLedger, Price, Spent
+from citewire_ledger import Purpose as PaidFor
+from citewire_remote.breaker import Breakers
+from citewire_remote.catalogue import Catalogue, CatalogueModel
+from citewire_remote.egress import refusal_in
+from citewire_remote.failures import from_status, read_complaint, timed_out, unreachable
+from citewire_remote.kinds import ProviderType
+from citewire_remote.redaction import Redaction
+from citewire_remote.retry import RetryPolicy, retrying
+
+log = get_logger(__name__)
+
+OPERATION: Final = "embeddings"
+MAX_BODY: Final = 64 * 1024 * 1024
+"""Bytes of an answer: 256 vectors of 4,096 dimensions as decimal numbers are a third of it."""
+
+BASES: Final[Mapping[str, str]] = MappingProxyType({"openai": "https://api.openai.com/v1"})
+_WINDOWS: Final = MappingProxyType({"openai": 8191, "ollama": 2048})
+_UNKNOWN_WINDOW: Final = 512
+_SHORTENABLE: Final = "text-embedding-3-"
+_PROBE: Final = "dimensions"
+_SENT: Final = frozenset(
+    {
+        "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type", "host",
+        "transfer-encoding", "user-agent", "x-stainless-raw-response",
+    }
+)  # fmt: skip
+"""Headers that are sent. The last one is how the SDK remembers that the body is to be left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What stands before a text, as the model was trained with it."""
+
+    query: str = ""
+    document: str = ""
+
+    def of(self, purpose: Purpose) -> str:
+        """The prompt for a purpose."""
+        return self.query if purpose is Purpose.QUERY else self.document
+
+
+_MXBAI = "Represent this sentence for searching relevant passages: "
+_PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
+    {
+        "nomic-embed-text": Prompts("search_query: ", "search_document: "),
+        "mxbai-embed-large": Prompts(query=_MXBAI),
+        "snowflake-arctic-embed": Prompts(query=_MXBAI),
+    }
+)
+
+
+def prompts_of(model: str) -> Prompts:
+    """The prompts of a model, by its name without owner, tag and version."""
+    name = model.rpartition("/")[2].partition(":")[0].lower()
+    return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteText(TokenisedText):
+    """A text for a remote model; its ids only have a number, the estimate.
+
+    Attributes:
+        text: What is sent, the prompt included, cut to the window.
+    """
+
+    text: str = ""
+    purpose: Purpose = Purpose.DOCUMENT
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLimits:
+    """How a provider is called.
+
+    Attributes:
+        retry: How often.
+        seconds: Longest wait for one answer.
+        connect_seconds: Longest wait for a connection.
+        texts: Most texts of one request. TEI takes 32 as it ships.
+        tokens: Most tokens of one request, by estimate; OpenAI takes 300,000.
+    """
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    seconds: float = 30.0
+    connect_seconds: float = 5.0
+    texts: int = 32
+    tokens: int = 100_000
+
+    def timeout(self) -> httpx2.Timeout:
+        """Returns the limits for the HTTP client."""
+        return httpx2.Timeout(self.seconds, connect=self.connect_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSpec:
+    """A model of a provider's.
+
+    Attributes:
+        kind: The provider's kind.
+        api_base: Where it is; "" is the kind's own address.
+        dimensions: Length of vectors that is asked for; 0 is the model's own.
+        own: Whether it is a tenant's.
+        window: Tokens that it reads; 0 leaves it to the catalogue.
+    """
+
+    kind: str
+    model: str
+    api_base: str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
+    dimensions: int = 0
+    own: bool = False
+    window: int = 0
+
+
+_trial: ContextVar[bool] = ContextVar("trial", default=False)
+
+
+@contextmanager
+def trial() -> Generator[None]:
+    """Calls inside the block are a test: they are accounted as one, and not repeated."""
+    token = _trial.set(True)
+    try:
+        yield
+    finally:
+        _trial.reset(token)
+
+
+class RemoteModel(EmbeddingModel):
+    """A model behind an HTTP API.
+
+    Args:
+        spec: Which one.
+        catalogue: What is known of it.
+        http: Makes the connections; closed by `close`.
+        ledger: Keeps a row of each attempt.
+        breakers: The process's.
+        limits: How it is called.
+    """
+
+    def __init__(
+        self,
+        spec: RemoteSpec,
+        catalogue: Catalogue,
+        http: httpx2.AsyncClient,
+        *,
+        ledger: Ledger | None = None,
+        breakers: Breakers | None = None,
+        limits: RemoteLimits | None = None,
+    ) -> None:
+        self._spec = spec
+        self._known = catalogue.find(spec.kind, spec.model, ProviderType.EMBEDDING)
+        base = spec.api_base or BASES.get(spec.kind, "")
+        # The SDK wants a key; servers without one ignore it.
+        self._client = AsyncOpenAI(api_key=spec.api_key or "none", base_url=base, max_retries=0, http_client=http)
+        http.event_hooks = {"request": [_keep_to_ourselves]}
+        self._redact = Redaction(spec.api_key, base)
+        self._ledger = ledger or NoLedger()
+        self._limits = limits or RemoteLimits()
+        self._breaker = (breakers or Breakers()).of(self._client, spec.kind)
+        self._prompts = prompts_of(spec.model)
+        self._dimensions = spec.dimensions or (self._known.dimensions if self._known else 0)
+        self._learning = asyncio.Lock()
+        if not spec.own:
+            kit_metrics.init_model(provider=spec.kind, model=spec.model, operation=OPERATION, token_types=("input",))
+
+    @property
+    def info(self) -> ModelInfo:
+        """What the model is; dimensions that the catalogue doesn't know are 0 until `load` has asked for them."""
+        window = self._spec.window or (self._known.max_input_tokens if self._known else 0)
+        return ModelInfo(
+            space=EmbeddingSpace(self._spec.model, self._spec.kind, self._dimensions),
+            max_input_tokens=window or _WINDOWS.get(self._spec.kind, _UNKNOWN_WINDOW),
+            extra_tokens=max(estimate_tokens(self._prompts.of(purpose)) for purpose in Purpose),
+            precision="",
+            provider=self._spec.kind,
+        )
+
+    def shortened(self, dimensions: int) -> "RemoteModel | None":
+        """Returns the same model with shorter vectors, on the same connections and breaker."""
+        shortenable = self._spec.kind == "openai" and self._spec.model.startswith(_SHORTENABLE)
+        if not shortenable or self._spec.dimensions or not 0 < dimensions < self._dimensions:
+            return None
+        shorter = copy(self)
+        shorter._spec = replace(self._spec, dimensions=dimensions)
+        shorter._dimensions = dimensions
+        return shorter
+
+    async def load(self) -> None:
+        """Learns the vectors' length with one call, where it isn't known. May be called again after a failure.
+
+        Raises:
+            CitewireError: The provider can't say it now.
+        """
+        async with self._learning:
+            if not self._dimensions:
+                (text,) = await self.tokenise([_PROBE], Purpose.DOCUMENT)
+                answer = await self._ask([_remote(text)])
+                self._dimensions = answer.vectors.shape[1]
+
+    async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
+        """Puts the prompt before each text, and estimates and cuts it."""
+        prompt, window = self._prompts.of(purpose), self.info.max_input_tokens
+        found: list[TokenisedText] = []
+        for text in texts:
+            whole = prompt + text
+            total = estimate_tokens(whole)
+            sent = whole if total <= window else cut_to(whole, window)
+            found.append(RemoteText(range(min(total, window)), total, sent, purpose))
+        return found
+
+    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Estimates each text's own tokens."""
+        return [estimate_tokens(text) for text in texts]
+
+    async def embed(self, texts: Sequence[TokenisedText]) -> Vectors:
+        """Embeds texts; see `embed_counted`."""
+        return (await self.embed_counted(texts))[0]
+
+    async def embed_counted(self, texts: Sequence[TokenisedText]) -> tuple[Vectors, int]:
+        """Embeds texts in as many requests as the provider's limits need.
+
+        Raises:
+            CitewireError: One of `failures`; `INPUT_TOO_LONG` where the provider found a text too long.
+        """
+        remote = [_remote(text) for text in texts]
+        groups = split([len(text.ids) for text in remote], most=self._limits.texts, most_tokens=self._limits.tokens)
+        answers = [await self._ask([remote[place] for place in group]) for group in groups]
+        vectors = np.concatenate([answer.vectors for answer in answers])
+        if self._dimensions and vectors.shape[1] != self._dimensions:
+            raise FailedPrecondition(
+                f"the embedding provider's vectors have {vectors.shape[1]} dimensions instead of {self._dimensions}",
+                reason="PROVIDER_REJECTED",
+                metadata={"provider": self._spec.kind},
+            )
+        tokens = sum(
+            answer.tokens if answer.tokens is not None else sum(len(remote[place].ids) for place in group)
+            for answer, group in zip(answers, groups, strict=True)
+        )
+        return vectors, tokens
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+    async def _ask(self, texts: Sequence[RemoteText]) -> Answer:
+        """Makes one request, again where that may help."""
+        policy = replace(self._limits.retry, attempts=1) if _trial.get() else self._limits.retry
+        return await retrying(policy, self._attempting(texts))
+
+    def _attempting(self, texts: Sequence[RemoteText]) -> Callable[[], Awaitable[Answer]]:
+        paid_for = PaidFor.QUESTION_EMBEDDING if texts[0].purpose is Purpose.QUERY else PaidFor.INGEST
+        estimate = sum(len(text.ids) for text in texts)
+        new = NewCall(
+            purpose=PaidFor.PROVIDER_TEST if _trial.get() else paid_for,
+            provider=self._spec.kind,
+            model=self._spec.model,
+            price=price_of(self._known),
+            input_tokens=estimate,
+            own=self._spec.own,
+        )
+
+        async def attempt() -> Answer:
+            with self._breaker.enter() as permit:
+                async with self._ledger.call(new) as entry:
+                    with self._measured():
+                        answer = read_answer(
+                            await self._post([text.text for text in texts]), len(texts), self._spec.kind
+                        )
+                    permit.succeeded()
+                    tokens = answer.tokens if answer.tokens is not None else estimate
+                    entry.spent(Spent(tokens, estimated=answer.tokens is None, finish="stop"))
+            return answer
+
+        return attempt
+
+    async def _post(self, texts: Sequence[str]) -> bytes:
+        spec = self._spec
+        body = bytearray()
+        scope = asyncio.timeout(self._limits.seconds)
+        try:
+            async with (
+                scope,
+                self._client.embeddings.with_streaming_response.create(
+                    input=list(texts),
+                    model=spec.model,
+                    encoding_format="base64",
+                    dimensions=spec.dimensions or openai.omit,
+                    # The SDK insists on a key of its own making where there is none.
+                    extra_headers=None if spec.api_key else {"Authorization": openai.omit},
+                    timeout=self._limits.timeout(),
+                ) as response,
+            ):
+                async for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > MAX_BODY:
+                        raise FailedPrecondition(
+                            "the embedding provider's answer is too long", reason="PROVIDER_REJECTED"
+                        )
+        except openai.APIStatusError as exc:
+            raise self._refused(exc) from exc
+        except (openai.APITimeoutError, httpx2.TimeoutException, TimeoutError) as exc:
+            if isinstance(exc, TimeoutError) and not scope.expired():
+                raise
+            raise timed_out("didn't answer", spec.kind, self._limits.seconds) from exc
+        except (openai.APIConnectionError, httpx2.HTTPError, OSError) as exc:
+            refusal = refusal_in(exc)
+            if refusal is not None:
+                raise refusal from exc
+            log.warning("provider_unreachable", provider=spec.kind, error=type(exc.__cause__ or exc).__name__)
+            raise unreachable(spec.kind) from exc
+        return bytes(body)
+
+    def _refused(self, exc: openai.APIStatusError) -> CitewireError:
+        complaint = read_complaint(exc.response.content)
+        log.warning(
+            "provider_refused",
+            provider=self._spec.kind,
+            status=exc.status_code,
+            **complaint.shown(self._redact),
+        )
+        error = from_status(exc.status_code, complaint, self._spec.kind, dict(exc.response.headers))
+        if error.reason == "CONTEXT_TOO_LONG":
+            return InvalidArgument(
+                "a text is longer than the embedding model reads", reason="INPUT_TOO_LONG", metadata=error.metadata
+            )
+        return error
+
+    @contextmanager
+    def _measured(self) -> Generator[None]:
+        start, error = time.perf_counter(), "cancelled"
+        try:
+            yield
+            error = ""
+        except CitewireError as exc:
+            error = exc.reason
+            raise
+        finally:
+            kit_metrics.record_operation(
+                provider=self._spec.kind,
+                model=self._spec.model,
+                operation=OPERATION,
+                seconds=time.perf_counter() - start,
+                error_type=error,
+            )
+
+
+def price_of(model: CatalogueModel | None) -> Price | None:
+    """The catalogue's price of a model's input; None if it isn't known."""
+    if model is None or model.prices is None:
+        return None
+    return Price(input=model.prices.input, cached_input=model.prices.cached_input, output=model.prices.output)
+
+
+def open_http(limits: RemoteLimits) -> httpx2.AsyncClient:
+    """Opens the HTTP client for an operator's provider: it goes anywhere, but follows no redirect."""
+    return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
+
+
+async def _keep_to_ourselves(request: httpx2.Request) -> None:
+    """Takes out what an SDK adds: headers that it finds in the environment, and what it says of this machine."""
+    for name in set(request.headers) - _SENT:
+        del request.headers[name]
+
+
+def _remote(text: TokenisedText) -> RemoteText:
+    if not isinstance(text, RemoteText):
+        raise TypeError("a text that another model has tokenised")
+    return text
