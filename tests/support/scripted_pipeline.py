@@ -145,7 +145,7 @@ class FakeGenerator(Generator):
         self.decision: Decision | CitewireError = Decision(True, "It asks for saved content.", usage=TokenUsage(10, 1))
         self.decide_waits: asyncio.Event | None = None
         self.assessment: Assessment | CitewireError = Assessment(True, 0.9, usage=TokenUsage(20, 2))
-        self.rewritten: Rewritten | CitewireError = Rewritten("What is it?", TokenUsage(5, 3))
+        self.rewritten: Rewritten | CitewireError = Rewritten("What is it?", usage=TokenUsage(5, 3))
         self.assessed: tuple[str, Sequence[Hit]] | None = None
         self.rewrites: list[tuple[RewriteKind, str, Sequence[Message]]] = []
 

@@ -92,13 +92,14 @@ class ContextFinder:
             condensed = await self._reflection.rewrite(RewriteKind.CONDENSE, ask, question, record.history)
             if condensed is not None:
                 record.usage = record.usage.plus(condensed.usage)
-                question = condensed.text
-                record.steps.append(condensed_step(question))
+                if not condensed.fallback:
+                    question = condensed.text
+                    record.steps.append(condensed_step(question))
         if profile.hyde:
             passage = await self._reflection.rewrite(RewriteKind.HYDE, ask, question, ())
             if passage is not None:
                 record.usage = record.usage.plus(passage.usage)
-                embedded = passage.text
+                embedded = "" if passage.fallback else passage.text
         top_k = ask.top_k if profile.rerank is None else max(ask.top_k, profile.rerank.candidates)
         return Query(
             question=question,

@@ -406,7 +406,8 @@ class RewriteKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A question in other words."""
+    """A question in other words. `fallback`: it couldn't be rewritten, and is as it came."""
 
     text: str
+    fallback: bool = False
     usage: TokenUsage = field(default_factory=TokenUsage)

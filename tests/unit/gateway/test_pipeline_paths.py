@@ -17,6 +17,7 @@ from citewire_gateway.domain import (
     Operator,
     Packed,
     RewriteKind,
+    Rewritten,
     Scope,
     ScopeCounts,
     Started,
@@ -273,3 +274,13 @@ async def test_a_given_filter_is_not_narrowed_further(world: World) -> None:
     await world.events(LIBRARY, question="What is new in #rust?", scope=Scope(filter=given))
     assert world.retriever.query is not None
     assert world.retriever.query.scope.filter == given
+
+
+async def test_a_follow_up_that_could_not_be_rewritten_is_searched_for_as_it_came(world: World) -> None:
+    world.generator.rewritten = Rewritten("What?", fallback=True, usage=TokenUsage(5, 3))
+    messages = (Message("user", "Who?"), Message("assistant", "Ada."), Message("user", "What?"))
+    events = await world.events(replace(GROUNDED, hyde=True), messages=messages)
+    assert world.embedder.questions == ["What?"]
+    assert "question_condensed" not in [event.name for event in events if isinstance(event, Step)]
+    usage = next(event for event in events if isinstance(event, Usage))
+    assert (usage.prompt_tokens, usage.completion_tokens) == (1 + 5 + 5, 2 + 3 + 3)

@@ -170,7 +170,7 @@ class GrpcGenerator(Generator):
             request.provider.CopyFrom(ref_message(own.chat))
             if query.model:  # one of the provider's models, whatever the operator offers under that name
                 request.provider.model = query.model
-        request.fallbacks.extend(fallback_message(one) for one in own.fallbacks)
+        request.fallbacks.extend(_fallbacks(own))
         stream = client.stream(self._streams.Generate, request, timeout=self._timeouts.chat)
         completed = False
         async with aclosing(stream) as messages:
@@ -204,7 +204,9 @@ class GrpcGenerator(Generator):
 
     async def decide(self, question: str, model: str, own: Chosen) -> Decision:
         """See `Generator.decide`."""
-        request = generator_pb2.DecideRequest(question=question, model=model, provider=_ref(own))
+        request = generator_pb2.DecideRequest(
+            question=question, model=model, provider=_ref(own), fallbacks=_fallbacks(own)
+        )
         response = await client.unary(self._stub.Decide, request, timeout=self._timeouts.judge)
         usage = converters.usage_of(response.usage)
         return Decision(response.needs_retrieval, response.reason, response.fallback, usage)
@@ -217,6 +219,7 @@ class GrpcGenerator(Generator):
             passages=converters.passage_messages(passages),
             model=model,
             provider=_ref(own),
+            fallbacks=_fallbacks(own),
         )
         response = await client.unary(self._stub.Assess, request, timeout=self._timeouts.judge)
         usage = converters.usage_of(response.usage)
@@ -232,11 +235,17 @@ class GrpcGenerator(Generator):
             history=converters.history_messages(history),
             model=model,
             provider=_ref(own),
+            fallbacks=_fallbacks(own),
         )
         response = await client.unary(self._stub.Rewrite, request, timeout=self._timeouts.judge)
-        return Rewritten(response.text, converters.usage_of(response.usage))
+        return Rewritten(response.text, response.fallback, converters.usage_of(response.usage))
 
 
 def _ref(own: Chosen) -> common_pb2.ProviderRef | None:
     """The tenant's own chat provider; None is the operator's."""
     return None if own.chat is None else ref_message(own.chat)
+
+
+def _fallbacks(own: Chosen) -> list[generator_pb2.Fallback]:
+    """Who takes over from it."""
+    return [fallback_message(one) for one in own.fallbacks]
