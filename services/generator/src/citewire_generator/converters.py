@@ -33,7 +33,7 @@ from citewire_remote.kinds import ProviderType
 from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 
 MAX_QUESTION_BYTES = 32 * 1024
-MAX_PASSAGES = 1000
+MAX_PASSAGES = 10_000
 MAX_HISTORY = 1000
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
 MAX_SENTENCE = 500
