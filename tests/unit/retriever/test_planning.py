@@ -9,8 +9,8 @@ from citewire_retriever.model import ContextPath, ScopeCounts
 from citewire_retriever.service.planning import context_budget, decide
 
 
-def counts(items: int, *, kept: int | None = None, without: int = 0) -> ScopeCounts:
-    return ScopeCounts(items, items if kept is None else kept, without, 0, items)
+def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool = False) -> ScopeCounts:
+    return ScopeCounts(items, items if kept is None else kept, without, 0, items, cut)
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,13 @@ def counts(items: int, *, kept: int | None = None, without: int = 0) -> ScopeCou
         # D1: attached items are exactly what is read, whatever else holds
         ("free", True, counts(1), "focused"),
         ("pro", True, counts(500, without=500), "focused"),
+        ("free", True, counts(500, kept=20), "focused"),
         # D2: up to 200 items, all of them if they fit
         ("pro", False, counts(0), "long_context"),
         ("pro", False, counts(200), "long_context"),
         ("free", False, counts(200), "long_context"),
         ("pro", False, counts(200, kept=199), "long_context_trim"),
+        ("pro", False, counts(1, cut=True), "long_context_trim"),
         ("pro", False, counts(200, without=200), "long_context"),
         # D3: more, and no semantic search in the plan
         ("free", False, counts(201), "long_context_trim"),
@@ -31,6 +33,8 @@ def counts(items: int, *, kept: int | None = None, without: int = 0) -> ScopeCou
         # D4: more than 20 % without vectors; exactly 20 % is not more
         ("pro", False, counts(205, without=42), "long_context_fallback"),
         ("pro", False, counts(205, without=41), "semantic"),
+        ("pro", False, counts(5000, without=1000), "semantic"),
+        ("pro", False, counts(5000, without=1001), "long_context_fallback"),
         ("pro", False, counts(1000, without=201, kept=3), "long_context_fallback"),
         # D5
         ("pro", False, counts(201), "semantic"),
@@ -48,15 +52,27 @@ def test_the_semantic_strategy_always_searches() -> None:
 
 def test_budgets_are_the_plans_unless_one_is_given() -> None:
     assert [context_budget(plan, None) for plan in ("free", "basic", "pro")] == [28_500, 28_500, 148_500]
-    assert context_budget("pro", 5000) == 3500
-    assert context_budget("pro", 100) == 0
+    assert context_budget("pro", 5000) == 5000
+    assert context_budget("free", 148_500) == 148_500
 
 
 @pytest.mark.parametrize(
     ("plan", "attached", "found", "reason"),
     [
         ("pro", True, counts(1), "1 item is attached: exactly these are read, without a search."),
+        (
+            "free",
+            True,
+            counts(9, kept=4),
+            "The 4 most recent of 9 attached items are read, 5 are left out: the budget holds no more.",
+        ),
         ("pro", False, counts(3), "3 items fit the budget: all are read."),
+        (
+            "pro",
+            False,
+            counts(2, kept=1, cut=True),
+            "Of 2 items only the beginning of the most recent is read, 1 is left out: the budget holds no more.",
+        ),
         (
             "pro",
             False,

@@ -192,6 +192,8 @@ class Chunk:
     type: str
     created_at: datetime
     live: bool
+    metadata: JsonObject
+    """The document's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,8 @@ class ScopeCounts:
     without_embedding: int
     not_ready: int
     chunks: int
+    cut: bool = False
+    """Whether the most recent item alone is over the budget: only its beginning is kept."""
 
     @property
     def trimmed(self) -> int:
@@ -251,7 +255,15 @@ class ScopeCounts:
 
     def untrimmed(self) -> "ScopeCounts":
         """The same where no budget applies."""
-        return replace(self, kept=self.items)
+        return replace(self, kept=self.items, cut=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A document's live version, as it was when the scope was counted."""
+
+    document_id: int
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,12 @@ class RetrieverServicer(RetrieverServiceServicer):
     async def GetContext(
         self, request: retriever_pb2.GetContextRequest, context: Context
     ) -> AsyncGenerator[retriever_pb2.GetContextResponse]:
-        _not_yet("long context")
-        yield retriever_pb2.GetContextResponse()  # never reached: it makes this a stream
+        scope, max_tokens = convert_search.to_context_request(request)
+        context_items = self._service.context(current_tenant(), scope, max_tokens)
+        async with aclosing(context_items):
+            async for part in context_items:
+                for message in convert_search.from_context(part):
+                    yield message
 
     async def GetChunks(
         self, request: retriever_pb2.GetChunksRequest, context: Context

@@ -1,11 +1,12 @@
 """Messages of RetrieverService: proto ↔ domain."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
+from google.protobuf.struct_pb2 import Struct
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Unimplemented, Violations
 from citewire_retriever.converters.checks import (
@@ -13,6 +14,7 @@ from citewire_retriever.converters.checks import (
     check_id,
     check_space,
     check_type,
+    to_struct,
     to_timestamp,
 )
 from citewire_retriever.converters.filters import to_filter
@@ -22,6 +24,7 @@ from citewire_retriever.model import (
     Hit,
     Plan,
     Scope,
+    ScopeCounts,
     SearchOutcome,
     SearchQuery,
     Space,
@@ -33,6 +36,10 @@ MAX_TOP_K: Final = 200
 MAX_RECENT: Final = 50
 MAX_CHUNK_IDS: Final = 200
 _DEFAULT_TOP_K: Final = 10
+_METADATA_BYTES: Final = 4 * 1024 * 1024
+"""Of documents' metadata in one message; gRPC's messages hold 16 MiB."""
+_CHUNKS_A_MESSAGE: Final = 500
+"""Of one item in long context."""
 
 _STRATEGIES: Final[dict[int, Strategy]] = {
     pb.STRATEGY_UNSPECIFIED: "semantic",
@@ -85,6 +92,14 @@ def to_plan_request(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | Non
     violations.require(max_tokens != 0, "max_tokens", "must be at least 1")
     violations.raise_if_any()
     return to_scope(message.scope), _STRATEGIES[message.strategy], max_tokens
+
+
+def to_context_request(message: pb.GetContextRequest) -> tuple[Scope, int]:
+    """Reads scope and budget."""
+    violations = Violations()
+    violations.require(message.max_tokens > 0, "max_tokens", "is required: at least 1")
+    violations.raise_if_any()
+    return to_scope(message.scope), message.max_tokens
 
 
 def to_search_query(message: pb.SearchRequest) -> SearchQuery:
@@ -143,36 +158,65 @@ def to_chunk_ids(message: pb.GetChunksRequest) -> list[int]:
 
 def from_plan(plan: Plan) -> pb.PlanResponse:
     """Writes a plan."""
-    counts = plan.counts
     return pb.PlanResponse(
         path=_PATHS[plan.path],
         reason=plan.reason,
-        counts=pb.ScopeCounts(
-            items=counts.items,
-            kept=counts.kept,
-            trimmed=counts.trimmed,
-            without_embedding=counts.without_embedding,
-            not_ready=counts.not_ready,
-            chunks=counts.chunks,
-        ),
+        counts=_counts(plan.counts),
         space=None if plan.space is None else from_space(plan.space),
     )
 
 
+def from_context(part: Sequence[Chunk] | ScopeCounts) -> Iterator[pb.GetContextResponse]:
+    """Writes an item, a very large one in several messages, or the counts that end the stream."""
+    if isinstance(part, ScopeCounts):
+        yield pb.GetContextResponse(counts=_counts(part))
+        return
+    for start in range(0, len(part), _CHUNKS_A_MESSAGE):
+        yield pb.GetContextResponse(chunks=from_chunks(part[start : start + _CHUNKS_A_MESSAGE]).chunks)
+
+
 def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
     """Writes what a search found."""
-    return pb.SearchResponse(
-        results=[_result(hit) for hit in outcome.hits], exact=outcome.exact, space=from_space(outcome.space)
-    )
+    chunks = _written([hit.chunk for hit in outcome.hits])
+    results = [_result(hit, chunk) for hit, chunk in zip(outcome.hits, chunks, strict=True)]
+    return pb.SearchResponse(results=results, exact=outcome.exact, space=from_space(outcome.space))
 
 
 def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
     """Writes chunks."""
-    return pb.GetChunksResponse(chunks=[from_chunk(chunk) for chunk in chunks])
+    return pb.GetChunksResponse(chunks=_written(chunks))
 
 
-def from_chunk(chunk: Chunk) -> pb.Chunk:
-    """Writes a chunk."""
+def _written(chunks: Sequence[Chunk]) -> list[pb.Chunk]:
+    """Writes chunks; metadata goes along as long as all of it together leaves room in the message."""
+    written: list[pb.Chunk] = []
+    structs: dict[int, Struct] = {}
+    room = _METADATA_BYTES
+    for chunk in chunks:
+        message = _chunk(chunk)
+        if chunk.metadata:
+            struct = structs.get(chunk.document_id)
+            if struct is None:
+                struct = structs[chunk.document_id] = to_struct(chunk.metadata)
+            room -= struct.ByteSize()
+            if room >= 0:
+                message.metadata.CopyFrom(struct)
+        written.append(message)
+    return written
+
+
+def _counts(counts: ScopeCounts) -> pb.ScopeCounts:
+    return pb.ScopeCounts(
+        items=counts.items,
+        kept=counts.kept,
+        trimmed=counts.trimmed,
+        without_embedding=counts.without_embedding,
+        not_ready=counts.not_ready,
+        chunks=counts.chunks,
+    )
+
+
+def _chunk(chunk: Chunk) -> pb.Chunk:
     return pb.Chunk(
         chunk_id=chunk.chunk_id,
         document_id=chunk.document_id,
@@ -202,10 +246,8 @@ def from_space(space: Space) -> common_pb2.EmbeddingSpace:
     return common_pb2.EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
 
 
-def _result(hit: Hit) -> pb.SearchResult:
-    return pb.SearchResult(
-        chunk=from_chunk(hit.chunk), score=hit.similarity or 0.0, similarity=hit.similarity, recent=hit.recent
-    )
+def _result(hit: Hit, chunk: pb.Chunk) -> pb.SearchResult:
+    return pb.SearchResult(chunk=chunk, score=hit.similarity or 0.0, similarity=hit.similarity, recent=hit.recent)
 
 
 def _check_vector(raw: bytes, dimensions: int) -> None:

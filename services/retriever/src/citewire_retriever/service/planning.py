@@ -16,8 +16,8 @@ _TOLERATED_SHARE: Final = 0.2
 
 
 def context_budget(plan: TenantPlan, max_tokens: int | None) -> int:
-    """Returns how many tokens of items fit: the given input budget or the plan's, less what is reserved."""
-    return max(0, (_BUDGETS[plan] if max_tokens is None else max_tokens) - RESERVED_TOKENS)
+    """Returns how many tokens of items fit: as many as given, or else the plan's budget less what is reserved."""
+    return _BUDGETS[plan] - RESERVED_TOKENS if max_tokens is None else max_tokens
 
 
 def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: ScopeCounts) -> tuple[ContextPath, str]:
@@ -35,9 +35,11 @@ def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: Scop
     if strategy == "semantic":
         return "semantic", _items(counts, "are searched")
     if attached:
+        if _over(counts):
+            return "focused", _trimmed(counts, "the budget holds no more", what="attached items")
         return "focused", _items(counts, "are attached: exactly these are read, without a search")
     if counts.items <= _MANY_ITEMS:
-        if counts.trimmed == 0:
+        if not _over(counts):
             return "long_context", _items(counts, "fit the budget: all are read")
         return "long_context_trim", _trimmed(counts, "the budget holds no more")
     if plan != "pro":
@@ -56,6 +58,12 @@ def _items(counts: ScopeCounts, what: str) -> str:
     return f"{counts.items} {noun} {verb}."
 
 
-def _trimmed(counts: ScopeCounts, why: str) -> str:
+def _over(counts: ScopeCounts) -> bool:
+    return counts.cut or counts.trimmed > 0
+
+
+def _trimmed(counts: ScopeCounts, why: str, *, what: str = "items") -> str:
     left_out = "1 is" if counts.trimmed == 1 else f"{counts.trimmed} are"
-    return f"The {counts.kept} most recent of {counts.items} items are read, {left_out} left out: {why}."
+    if counts.cut:
+        return f"Of {counts.items} {what} only the beginning of the most recent is read, {left_out} left out: {why}."
+    return f"The {counts.kept} most recent of {counts.items} {what} are read, {left_out} left out: {why}."

@@ -1,15 +1,21 @@
-"""The reading side: plans, searches, chunks by id."""
+"""The reading side: plans, searches, long context, chunks by id."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Final
 
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
-from citewire_retriever.model import Chunk, Hit, Plan, Scope, SearchOutcome, SearchQuery, Strategy
+from citewire_retriever.model import Chunk, Hit, Plan, Scope, ScopeCounts, SearchOutcome, SearchQuery, Strategy
 from citewire_retriever.service.planning import context_budget, decide
 from citewire_retriever.store.base import SearchStore
 
 log = get_logger(__name__)
+
+_ITEMS_AT_ONCE: Final = 100
+"""Items of long context that one transaction reads."""
 
 
 class RetrievalService:
@@ -32,9 +38,41 @@ class RetrievalService:
         if path == "long_context_fallback":
             log.warning("plan_fell_back", org_id=tenant.org_id, reason=reason)
         counts = counted.counts
-        if path in ("focused", "semantic"):
+        if path == "semantic":
             counts = counts.untrimmed()
         return Plan(path, reason, counts, counted.served[0] if counted.served else None)
+
+    async def context(
+        self, tenant: Tenant, scope: Scope, max_tokens: int
+    ) -> AsyncGenerator[list[Chunk] | ScopeCounts, None]:
+        """Yields the scope's items, each as its chunks in order, most recent first, and last what was kept.
+
+        As many items as fit are taken whole; the first that would pass the budget ends the taking. If it is the very
+        first, its first chunks are taken, as many as fit. No connection is held while the caller is busy.
+
+        Args:
+            tenant: Who asks.
+            scope: What is read.
+            max_tokens: Tokens of all chunks together, as the embedding model counts.
+
+        Raises:
+            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
+        """
+        counted = await self._store.count(tenant, scope, max_tokens, list_items=True)
+        if counted.unknown_ids:
+            raise documents_not_found(counted.unknown_ids)
+        counts = counted.counts
+        items = counted.items[: counts.kept]
+        for start in range(0, len(items), _ITEMS_AT_ONCE):
+            part = items[start : start + _ITEMS_AT_ONCE]
+            read = await self._store.read_items(tenant, part)
+            for item in part:
+                chunks = read.get(item.document_id)
+                if chunks is None:  # deleted since the counting
+                    counts = replace(counts, items=counts.items - 1, kept=counts.kept - 1)
+                    continue
+                yield _beginning(chunks, max_tokens) if counts.cut else chunks
+        yield counts
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> SearchOutcome:
         """Searches. An organisation for which nothing was ingested yet gets nothing, whatever the space.
@@ -68,6 +106,12 @@ class RetrievalService:
     async def ping(self) -> None:
         """Raises a `CitewireError` if nothing can be served."""
         await self._store.ping()
+
+
+def _beginning(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
+    """Returns the first chunks, as many as fit."""
+    total = list(accumulate(chunk.token_count for chunk in chunks))
+    return [chunk for chunk, running in zip(chunks, total, strict=True) if running <= max_tokens]
 
 
 def _reaches(hit: Hit, min_score: float | None) -> bool:

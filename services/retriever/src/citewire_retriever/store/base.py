@@ -15,6 +15,7 @@ from citewire_retriever.model import (
     DocumentCursor,
     DocumentQuery,
     Hit,
+    Item,
     NewContent,
     Original,
     Scope,
@@ -144,6 +145,8 @@ class Counted:
     served: tuple[Space, ...]
     unknown_ids: tuple[int, ...]
     counts: ScopeCounts
+    items: tuple[Item, ...] = ()
+    """If asked for: those that fit the budget, most recent first; the very first also if it doesn't."""
 
 
 class SearchStore(ABC):
@@ -154,8 +157,12 @@ class SearchStore(ABC):
         """Searches; the query's vector has been checked."""
 
     @abstractmethod
-    async def count(self, tenant: Tenant, scope: Scope, budget: int) -> Counted:
+    async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> Counted:
         """Counts what the scope holds, and how many of its most recent items fit a budget in tokens."""
+
+    @abstractmethod
+    async def read_items(self, tenant: Tenant, items: Sequence[Item]) -> dict[int, list[Chunk]]:
+        """Returns the items' chunks in order, by document; a document that was deleted meanwhile has none."""
 
     @abstractmethod
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:

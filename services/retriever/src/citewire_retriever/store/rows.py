@@ -68,10 +68,11 @@ def chunk(row: tuple[Any, ...]) -> Chunk:
         type=row[17],
         created_at=utc(row[18]),
         live=row[19],
+        metadata=row[20],
     )
 
 
-CHUNK_COLUMNS = 20
+CHUNK_COLUMNS = 21
 """How many columns `chunk_columns` has; what a query adds comes after them."""
 
 

@@ -14,7 +14,7 @@ from citewire_kit.postgres import Connection, Pool, tenant_transaction, transact
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
-from citewire_retriever.model import Chunk, Hit, Scope, ScopeCounts, SearchQuery, Space
+from citewire_retriever.model import Chunk, Hit, Item, Scope, ScopeCounts, SearchQuery, Space
 from citewire_retriever.store import rows
 from citewire_retriever.store.base import Counted, Found, SearchStore
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
@@ -74,7 +74,9 @@ class PostgresSearch(SearchStore):
                 exact=way is None,
             )
 
-    async def count(self, tenant: Tenant, scope: Scope, budget: int) -> Counted:  # noqa: D102 - see the base
+    async def count(  # noqa: D102 - see the base
+        self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False
+    ) -> Counted:
         parameters = Parameters()
         condition = scope_condition(scope, tenant.user_id, parameters)
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -89,17 +91,43 @@ class PostgresSearch(SearchStore):
             row = (
                 await _fetch(
                     connection,
-                    sql.SQL(_SQL["scope_counts"]).format(scope=condition, lacks_vectors=lacks_vectors),
+                    sql.SQL(_SQL["scope_counts"]).format(
+                        scope=condition,
+                        lacks_vectors=lacks_vectors,
+                        kept_items=sql.SQL(_SQL["kept_items"] if list_items else ""),
+                    ),
                     {"org_id": tenant.org_id, "budget": budget, **parameters.values},
                 )
             )[0]
+            cut: bool = row[5]
             return Counted(
                 served=served,
                 unknown_ids=await _ids(unknown),
                 counts=ScopeCounts(
-                    items=row[0], kept=row[1], without_embedding=row[2], not_ready=row[3], chunks=int(row[4])
+                    items=row[0],
+                    kept=row[1] + cut,
+                    without_embedding=row[2],
+                    not_ready=row[3],
+                    chunks=int(row[4]),
+                    cut=cut,
                 ),
+                items=tuple(map(Item, row[6] or (), row[7] or ())) if list_items else (),
             )
+
+    async def read_items(  # noqa: D102 - see the base
+        self, tenant: Tenant, items: Sequence[Item]
+    ) -> dict[int, list[Chunk]]:
+        statement = sql.SQL(_SQL["item_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
+        values = {
+            "org_id": tenant.org_id,
+            "document_ids": [item.document_id for item in items],
+            "versions": [item.version for item in items],
+        }
+        read: dict[int, list[Chunk]] = {}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            for row in await _fetch(connection, statement, values):
+                read.setdefault(row[1], []).append(rows.chunk(row))
+        return read
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102 - see the base
         statement = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)

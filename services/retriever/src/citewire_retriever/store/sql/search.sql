@@ -4,7 +4,7 @@
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.page_number,
 c.row_number, c.start_line, c.end_line, c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
-c.version IS NOT DISTINCT FROM d.live_version
+c.version IS NOT DISTINCT FROM d.live_version, d.metadata
 
 -- name: nearest_chunks
 WITH nearest AS MATERIALIZED (
@@ -71,10 +71,11 @@ LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
 ORDER BY d.created_at DESC, d.document_id DESC
 
 -- name: served_spaces
--- The organisation's live space, then the previous one if it has one.
+-- The organisation's live space, then the previous one if it has one, and the further ones.
 SELECT s.space_id, s.model, s.revision, s.dimensions
 FROM corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
+    OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
@@ -93,6 +94,7 @@ SELECT s.space_id, s.model, s.revision, s.dimensions
 FROM settings
 CROSS JOIN corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
+    OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
@@ -134,20 +136,42 @@ JOIN corpus.versions v ON v.org_id = c.org_id AND v.document_id = c.document_id 
 WHERE c.org_id = %(org_id)s AND c.chunk_id = ANY(%(chunk_ids)s::bigint[]) AND v.status = 'ready'
 
 -- name: scope_counts
--- What a scope holds, for the plan. Items are taken most recent first until the budget is reached: the first that would
--- pass it ends the taking.
+-- What a scope holds, for plans and long context. Items are taken most recent first until the budget is reached: the
+-- first that would pass it ends the taking. If that is the very first, its beginning is taken, if a chunk of it fits.
 SELECT count(*) FILTER (WHERE s.live_version IS NOT NULL),
        count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.running <= %(budget)s::bigint),
        count(*) FILTER (WHERE s.live_version IS NOT NULL AND {lacks_vectors}),
        count(*) FILTER (WHERE s.live_version IS NULL),
-       coalesce(sum(s.live_chunks) FILTER (WHERE s.live_version IS NOT NULL), 0)
+       coalesce(sum(s.live_chunks) FILTER (WHERE s.live_version IS NOT NULL), 0),
+       count(*) FILTER (WHERE s.live_version IS NOT NULL AND s.place = 1 AND s.running > %(budget)s::bigint AND EXISTS (
+           SELECT FROM corpus.chunks c
+           WHERE c.org_id = %(org_id)s AND c.document_id = s.document_id AND c.version = s.live_version
+             AND c.chunk_index = 0 AND c.token_count <= %(budget)s::bigint
+       )) > 0
+       {kept_items}
 FROM (
     SELECT d.document_id, d.live_version, d.live_chunks,
-           sum(d.live_tokens) FILTER (WHERE d.live_version IS NOT NULL)
-               OVER (ORDER BY d.created_at DESC, d.document_id DESC ROWS UNBOUNDED PRECEDING) AS running
+           sum(d.live_tokens) FILTER (WHERE d.live_version IS NOT NULL) OVER recent_first AS running,
+           count(*) FILTER (WHERE d.live_version IS NOT NULL) OVER recent_first AS place
     FROM corpus.documents d
     WHERE d.org_id = %(org_id)s AND {scope}
+    WINDOW recent_first AS (ORDER BY d.created_at DESC, d.document_id DESC ROWS UNBOUNDED PRECEDING)
 ) s
+
+-- name: kept_items
+-- What else long context asks: which items these are, and their versions.
+, array_agg(s.document_id ORDER BY s.place)
+      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1)),
+  array_agg(s.live_version ORDER BY s.place)
+      FILTER (WHERE s.live_version IS NOT NULL AND (s.running <= %(budget)s::bigint OR s.place = 1))
+
+-- name: item_chunks
+-- All chunks of some items, in the items' order. A version that was superseded meanwhile is still read, whole.
+SELECT {chunk_columns}
+FROM unnest(%(document_ids)s::bigint[], %(versions)s::integer[]) WITH ORDINALITY AS item (document_id, version, place)
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = item.document_id
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.document_id = item.document_id AND c.version = item.version
+ORDER BY item.place, c.chunk_index
 
 -- name: lacks_vectors
 NOT EXISTS (

@@ -1,0 +1,219 @@
+"""Long context over a real gRPC server and a real Postgres: what is read, in which order, and what is left out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from citewire.retriever.v1 import retriever_pb2 as pb
+
+from citewire_kit.errors import CitewireError, Code
+from citewire_kit.tenant import Plan, Tenant
+from corpus_rows import CorpusRows, NewDocument, Vectors
+from retriever_process import Caller, running_retriever
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+MINE = Tenant("acme", "ada", "pro")
+START = datetime(2024, 1, 1, tzinfo=UTC)
+PATHS = {
+    "long": pb.CONTEXT_PATH_LONG_CONTEXT,
+    "trim": pb.CONTEXT_PATH_LONG_CONTEXT_TRIM,
+    "fallback": pb.CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
+    "semantic": pb.CONTEXT_PATH_SEMANTIC,
+}
+
+
+def chunks(count: int) -> Vectors:
+    return np.eye(4, dtype=np.float32)[np.arange(count) % 4]
+
+
+@pytest.fixture
+def corpus(database: Database) -> Iterator[CorpusRows]:
+    with CorpusRows(database.owner_dsn, dimensions=4) as rows:
+        yield rows
+
+
+@pytest.fixture
+async def me(database: Database) -> AsyncIterator[Caller]:
+    async with running_retriever(database) as running:
+        yield Caller(running, MINE)
+
+
+async def read(
+    caller: Caller, max_tokens: int, scope: pb.Scope | None = None
+) -> tuple[list[list[pb.Chunk]], pb.ScopeCounts]:
+    """The items, each as its chunks, and the counts, which only the last response may carry."""
+    request = pb.GetContextRequest(scope=scope, max_tokens=max_tokens)
+    responses = await caller.stream(caller.running.retriever.GetContext, request)
+    assert [response.HasField("counts") for response in responses] == [False] * (len(responses) - 1) + [True]
+    assert all(response.chunks for response in responses[:-1])
+    return [list(response.chunks) for response in responses[:-1]], responses[-1].counts
+
+
+def titles(items: Sequence[Sequence[pb.Chunk]]) -> list[str]:
+    return [item[0].title for item in items]
+
+
+async def test_items_are_read_whole_and_most_recent_first(me: Caller, corpus: CorpusRows) -> None:
+    for day, name in enumerate("abc"):
+        created_at = START + timedelta(days=day)
+        corpus.add(NewDocument("acme", chunks(3), title=name, url=f"https://x.test/{name}", created_at=created_at))
+    corpus.add(NewDocument("acme", chunks(1), title="pending", live=False))
+    corpus.add(NewDocument("other", chunks(1), title="theirs"))
+    items, counts = await read(me, 1000)
+    assert titles(items) == ["c", "b", "a"]
+    assert [[chunk.chunk_index for chunk in item] for item in items] == [[0, 1, 2]] * 3
+    assert items[0][0].url == "https://x.test/c"
+    assert counts == pb.ScopeCounts(items=3, kept=3, not_ready=1, chunks=9)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "kept"),
+    [(60, ["d", "c", "b", "a"]), (59, ["d", "c", "b"]), (10, ["d"]), (9, []), (39, ["d", "c"])],
+)
+async def test_the_first_item_over_the_budget_ends_it(
+    me: Caller, corpus: CorpusRows, max_tokens: int, kept: list[str]
+) -> None:
+    # From the most recent: 10, 20, 10 and 20 tokens; a smaller one behind one that is too big isn't tried.
+    for day, (name, tokens) in enumerate((("a", 20), ("b", 10), ("c", 20), ("d", 10))):
+        created_at = START + timedelta(days=day)
+        corpus.add(NewDocument("acme", chunks(1), title=name, tokens=tokens, created_at=created_at))
+    items, counts = await read(me, max_tokens)
+    assert titles(items) == kept
+    assert (counts.items, counts.kept, counts.trimmed) == (4, len(kept), 4 - len(kept))
+
+
+async def test_of_an_item_that_alone_is_too_big_the_beginning_is_read(me: Caller, corpus: CorpusRows) -> None:
+    corpus.add(NewDocument("acme", chunks(1), title="old", tokens=1, created_at=START))
+    corpus.add(NewDocument("acme", chunks(9), title="big", tokens=10))
+    items, counts = await read(me, 45)
+    assert [chunk.chunk_index for chunk in items[0]] == [0, 1, 2, 3]
+    assert (len(items), counts.kept, counts.trimmed) == (1, 1, 1)
+    library = pb.PlanRequest(strategy=pb.STRATEGY_LIBRARY, max_tokens=45)
+    plan = await me.unary(me.running.retriever.Plan, library)
+    assert (plan.path, plan.counts) == (pb.CONTEXT_PATH_LONG_CONTEXT_TRIM, counts)
+    assert plan.reason.startswith("Of 2 items only the beginning of the most recent is read, 1 is left out")
+
+
+async def test_a_large_item_takes_several_messages(me: Caller, corpus: CorpusRows) -> None:
+    corpus.add(NewDocument("acme", chunks(1100), tokens=1, metadata={"notes": "n" * 60_000}))
+    items, counts = await read(me, 5000)
+    assert [len(item) for item in items] == [500, 500, 100]
+    assert [chunk.chunk_index for item in items for chunk in item] == list(range(1100))
+    assert (counts.items, counts.kept) == (1, 1)
+    # Metadata goes along as long as there is room: 4 MiB of it in a message.
+    assert [sum(chunk.HasField("metadata") for chunk in item) for item in items] == [69, 69, 69]
+
+
+async def test_attached_items_are_exactly_what_is_read(me: Caller, corpus: CorpusRows) -> None:
+    ids = [
+        corpus.add(NewDocument("acme", chunks(1), title=str(day), created_at=START + timedelta(days=day)))[0]
+        for day in range(5)
+    ]
+    scope = pb.Scope(selection=pb.DocumentSelection(document_ids=[ids[0], ids[3]]))
+    items, counts = await read(me, 1000, scope)
+    assert (titles(items), counts.items) == (["3", "0"], 2)
+    # Under the budget here too, which the plan says.
+    plan = await me.unary(
+        me.running.retriever.Plan, pb.PlanRequest(scope=scope, strategy=pb.STRATEGY_LIBRARY, max_tokens=10)
+    )
+    items, counts = await read(me, 10, scope)
+    assert (plan.path, plan.counts, titles(items)) == (pb.CONTEXT_PATH_FOCUSED, counts, ["3"])
+    assert plan.reason == ("The 1 most recent of 2 attached items are read, 1 is left out: the budget holds no more.")
+
+
+async def test_the_users_own_library_holds_only_their_documents(me: Caller, corpus: CorpusRows) -> None:
+    mine, _ = corpus.add(NewDocument("acme", chunks(1), title="mine", owner="ada"))
+    others, _ = corpus.add(NewDocument("acme", chunks(1), title="bob's", owner="bob"))
+    foreign, _ = corpus.add(NewDocument("other", chunks(1), title="eve's", owner="ada"))
+    own = pb.Scope(level=pb.SCOPE_LEVEL_USER)
+    items, counts = await read(me, 1000, own)
+    assert (titles(items), counts.items) == (["mine"], 1)
+    plan = await me.unary(me.running.retriever.Plan, pb.PlanRequest(scope=own))
+    assert plan.counts.items == 1
+    wanted = pb.Scope(
+        level=pb.SCOPE_LEVEL_USER, selection=pb.DocumentSelection(document_ids=[mine, others, foreign, 999])
+    )
+    with pytest.raises(CitewireError) as refused:
+        await read(me, 1000, wanted)
+    assert (refused.value.code, refused.value.reason) == (Code.NOT_FOUND, "DOCUMENT_NOT_FOUND")
+    assert refused.value.metadata["document_ids"] == ",".join(map(str, sorted([others, foreign, 999])))
+
+
+async def test_an_empty_library_and_a_missing_budget(me: Caller) -> None:
+    assert await read(me, 1) == ([], pb.ScopeCounts())
+    with pytest.raises(CitewireError) as refused:
+        await read(me, 0)
+    assert [violation.field for violation in refused.value.violations] == ["max_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("items", "missing", "paths"),
+    [
+        (12, 0, {"free": "long", "basic": "long", "pro": "long"}),
+        (12, 3, {"free": "long", "basic": "long", "pro": "long"}),
+        (200, 0, {"free": "trim", "basic": "trim", "pro": "long"}),
+        (200, 42, {"free": "trim", "basic": "trim", "pro": "long"}),
+        (201, 0, {"free": "trim", "basic": "trim", "pro": "semantic"}),
+        (201, 40, {"free": "trim", "basic": "trim", "pro": "semantic"}),
+        (201, 41, {"free": "trim", "basic": "trim", "pro": "fallback"}),
+        (5000, 1000, {"free": "trim", "basic": "trim", "pro": "semantic"}),
+        (5000, 1001, {"free": "trim", "basic": "trim", "pro": "fallback"}),
+        (5000, 1050, {"free": "trim", "basic": "trim", "pro": "fallback"}),
+    ],
+)
+async def test_the_librarys_table(
+    database: Database, corpus: CorpusRows, items: int, missing: int, paths: dict[Plan, str]
+) -> None:
+    sizes = _library(corpus, items, missing)
+    async with running_retriever(database) as running:
+        for plan_name, path in paths.items():
+            caller = Caller(running, Tenant("acme", "ada", plan_name))
+            plan = await caller.unary(running.retriever.Plan, pb.PlanRequest(strategy=pb.STRATEGY_LIBRARY))
+            budget = {"free": 28_500, "basic": 28_500, "pro": 148_500}[plan_name]
+            fitting = sum(total <= budget for total in np.cumsum(sizes[::-1]))
+            kept = items if path == "semantic" else fitting
+            assert (plan.path, plan.counts.items, plan.counts.kept) == (PATHS[path], items, kept)
+            assert (plan.counts.trimmed, plan.counts.without_embedding) == (items - kept, missing)
+            if path != "semantic":
+                found, counts = await read(caller, budget)
+                assert (len(found), counts) == (kept, plan.counts)
+                assert sum(chunk.token_count for item in found for chunk in item) <= budget
+                assert titles(found) == [str(number) for number in range(items - 1, items - 1 - kept, -1)]
+
+
+def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
+    """Items of 150–400 tokens, a day apart; the oldest lack vectors. Returns their tokens, oldest first."""
+    sizes = [int(size) for size in np.random.default_rng(items).integers(150, 401, items)]
+    corpus.point("acme")
+    corpus.run("SET session_replication_role = replica")  # thousands of rows: without the triggers that tell watchers
+    corpus.run(
+        "INSERT INTO corpus.documents (org_id, document_id, owner, type, title, title_given, created_at, live_version,"
+        " live_chunks, live_tokens) SELECT 'acme', n, 'ada', 'capture', (n - 1)::text, true,"
+        " timestamptz '2024-01-01' + make_interval(days => n::integer), 1, 1, size"
+        " FROM unnest(%s::integer[]) WITH ORDINALITY AS item (size, n)",
+        (sizes,),
+    )
+    corpus.run(
+        "INSERT INTO corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count,"
+        " content_hash, char_start, char_end) SELECT 'acme', document_id, document_id, 1, 0, 'text', live_tokens,"
+        " sha256('text'), 0, 4 FROM corpus.documents WHERE org_id = 'acme'"
+    )
+    corpus.run(
+        "INSERT INTO corpus.versions (org_id, document_id, version, status, size_bytes, sha256, chunks, tokens)"
+        " SELECT 'acme', document_id, 1, 'ready', 1, sha256('text'), 1, live_tokens"
+        " FROM corpus.documents WHERE org_id = 'acme'"
+    )
+    corpus.run(
+        f"INSERT INTO corpus.vectors_{corpus.space_id} (org_id, chunk_id, document_id, version, embedding)"  # noqa: S608 # a number
+        " SELECT 'acme', document_id, document_id, 1, '[1,0,0,0]' FROM corpus.documents"
+        " WHERE org_id = 'acme' AND document_id > %s",
+        (missing,),
+    )
+    corpus.run("SET session_replication_role = origin")
+    return sizes
