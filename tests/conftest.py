@@ -30,6 +30,7 @@ TEMPLATE = "citewire_template"
 _OWNERS = {
     "citewire_retriever": "CITEWIRE_RETRIEVER_MIGRATE_DSN",
     "citewire_gateway": "CITEWIRE_GATEWAY_MIGRATE_DSN",
+    "citewire_ledger": "CITEWIRE_LEDGER_MIGRATE_DSN",
 }
 _FORBID_SKIPS = pytest.StashKey[bool]()
 _TOLD_FORBID_SKIPS, _TOLD_LEFT_OUT, _TOLD_TABLES = "citewire_forbid_skips", "citewire_left_out", "citewire_tables"

@@ -1,11 +1,11 @@
 """Ledgers without a database: one that remembers, for tests, and one that doesn't."""
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from citewire_kit.errors import CitewireError
+from citewire_ledger import metrics
 from citewire_ledger.ledger import Ledger, LedgerCall
 from citewire_ledger.model import NewCall, Outcome, Spent
 
@@ -39,26 +39,38 @@ class MemoryLedger(Ledger):
             raise self.refuse
         row, call = Row(new), LedgerCall()
         self.rows.append(row)
+        error: BaseException | None = None
         try:
             yield call
-        except (asyncio.CancelledError, GeneratorExit):
-            row.outcome, row.reason = Outcome.CANCELLED, "cancelled"
-            raise
         except BaseException as exc:
-            row.outcome = Outcome.FAILED
-            row.reason = exc.reason if isinstance(exc, CitewireError) else type(exc).__name__
+            error = exc
             raise
-        else:
-            row.outcome, row.reason = (Outcome.FAILED, call.reason) if call.reason else (Outcome.DONE, "")
         finally:
-            row.spent = call.usage or Spent(new.input_tokens, output_tokens=call.output_tokens, estimated=True)
+            settlement = call.settlement(new, error)
+            row.outcome, row.reason, row.spent = settlement.outcome, settlement.reason, settlement.spent
+            metrics.count(new, settlement)
 
 
 class NoLedger(Ledger):
-    """Keeps nothing."""
+    """Keeps nothing; the metrics count all the same.
+
+    Args:
+        counted: False for models in this process, whose tokens nobody pays.
+    """
+
+    def __init__(self, *, counted: bool = True) -> None:
+        self._counted = counted
 
     @asynccontextmanager
     async def call(self, new: NewCall) -> AsyncGenerator[LedgerCall]:
         """See `Ledger.call`."""
-        del new
-        yield LedgerCall()
+        call = LedgerCall()
+        error: BaseException | None = None
+        try:
+            yield call
+        except BaseException as exc:
+            error = exc
+            raise
+        finally:
+            if self._counted:
+                metrics.count(new, call.settlement(new, error))

@@ -1,8 +1,18 @@
 """What the ledger speaks of."""
 
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
 from enum import StrEnum
+from typing import Final
+
+NANO: Final = 1_000_000_000
+"""Nano-USD in a USD: money is whole nano-USD, so that sums are exact."""
+
+PRICED_TOKENS: Final = 1_000_000
+"""Tokens that a price is for."""
+
+INPUT_MARGIN: Final = Decimal("1.5")
+"""How far an estimate of the input may be too low: what is reserved must be at least what is spent."""
 
 
 class Purpose(StrEnum):
@@ -29,12 +39,57 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What a call spent in the end.
+
+    Attributes:
+        input_tokens: Those that came from the provider's cache, and those written to it, included.
+        estimated: Whether the provider didn't say.
+        finish: Why it ended, as the provider said.
+        cache_write_input_tokens: Those that the provider wrote to its cache, where it charges for that.
+    """
+
+    input_tokens: int
+    cached_input_tokens: int = 0
+    output_tokens: int = 0
+    estimated: bool = False
+    finish: str = ""
+    cache_write_input_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens."""
+    """USD per million tokens.
+
+    Attributes:
+        cached_input: Of tokens that the provider read from its cache.
+        cached_write: Of tokens that it wrote to its cache; None: as any input.
+    """
 
     input: Decimal
     cached_input: Decimal
     output: Decimal
+    cached_write: Decimal | None = None
+
+    def nano(self) -> tuple[int, int, int, int]:
+        """Returns nano-USD per million tokens of input, cached input, cache writes and output."""
+        written = self.input if self.cached_write is None else self.cached_write
+        prices = (self.input, self.cached_input, written, self.output)
+        input_, cached, write, output = (int((price * NANO).to_integral_value(ROUND_HALF_UP)) for price in prices)
+        return input_, cached, write, output
+
+    def cost(self, spent: Spent) -> int:
+        """Returns nano-USD, rounded up, as the function `ledger.cost` does."""
+        cached, written = spent.cached_input_tokens, spent.cache_write_input_tokens
+        counts = (spent.input_tokens - cached - written, cached, written, spent.output_tokens)
+        total = sum(count * price for count, price in zip(counts, self.nano(), strict=True))
+        return -(-total // PRICED_TOKENS)
+
+    def most(self, input_tokens: int, output_tokens: int) -> int:
+        """Returns nano-USD that a call may cost: its input estimated and dearest, its output as long as it may be."""
+        input_, cached, written, output = self.nano()
+        tokens = int((input_tokens * INPUT_MARGIN).to_integral_value(ROUND_CEILING))
+        return -(-(tokens * max(input_, cached, written) + output_tokens * output) // PRICED_TOKENS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +111,6 @@ class NewCall:
     max_output_tokens: int = 0
     own: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What a call spent in the end.
-
-    Attributes:
-        input_tokens: Those that came from the provider's cache included.
-        estimated: Whether the provider didn't say.
-        finish: Why it ended, as the provider said.
-    """
-
-    input_tokens: int
-    cached_input_tokens: int = 0
-    output_tokens: int = 0
-    estimated: bool = False
-    finish: str = ""
+    def reserved(self) -> int:
+        """Returns nano-USD to reserve; 0 if the price isn't known."""
+        return 0 if self.price is None else self.price.most(self.input_tokens, self.max_output_tokens)

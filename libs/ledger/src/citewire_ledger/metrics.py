@@ -1,0 +1,57 @@
+"""The series of tokens and their cost. The ledger's call counts them, once, wherever its row is kept."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge
+
+from citewire_kit.metrics import LabelGuard, TokenType, record_tokens
+from citewire_ledger.ledger import Settlement
+from citewire_ledger.model import NANO, NewCall, Purpose
+
+_LABELS: Final = ["provider", "model", "purpose"]
+_providers, _models = LabelGuard(16), LabelGuard(64)
+
+TOKENS = Counter(
+    "citewire_provider_tokens_total",
+    "Tokens of calls to providers; cached_input and cache_write are parts of input.",
+    [*_LABELS, "type"],
+)
+COST = Counter(
+    "citewire_provider_cost_usd_total",
+    "Cost of calls to providers by the catalogue's prices, in USD; payer tenant: with the tenant's own key.",
+    [*_LABELS, "payer"],
+)
+REFUSED = Counter("citewire_budget_refusals_total", "Calls that a budget had too little left for.", ["scope"])
+ORPHANS = Counter("citewire_ledger_orphans_total", "Calls of processes that died, settled by this one by estimate.")
+UNSETTLED = Gauge("citewire_ledger_unsettled", "Calls that have ended and whose settlement isn't written yet.")
+
+_OPERATIONS = {
+    Purpose.QUESTION_EMBEDDING: "embeddings",
+    Purpose.INGEST: "embeddings",
+    Purpose.RERANK: "rerank",
+}
+
+for _scope in ("org", "key"):
+    REFUSED.labels(_scope)
+
+
+def count(new: NewCall, settlement: Settlement) -> None:
+    """Counts what a call spent."""
+    spent, labels = settlement.spent, (_providers(new.provider), _models(new.model), new.purpose.value)
+    operation = _OPERATIONS.get(new.purpose, "chat")
+    counts: tuple[tuple[TokenType, int], ...] = (("input", spent.input_tokens), ("output", spent.output_tokens))
+    for token_type, tokens in counts:
+        if tokens:
+            record_tokens(
+                provider=new.provider, model=new.model, operation=operation, token_type=token_type, count=tokens
+            )
+    by_type = {
+        "input": spent.input_tokens,
+        "cached_input": spent.cached_input_tokens,
+        "cache_write": spent.cache_write_input_tokens,
+        "output": spent.output_tokens,
+    }
+    for kind, tokens in by_type.items():
+        TOKENS.labels(*labels, kind).inc(tokens)
+    if new.price is not None:
+        COST.labels(*labels, "tenant" if new.own else "operator").inc(new.price.cost(spent) / NANO)

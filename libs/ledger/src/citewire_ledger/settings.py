@@ -1,0 +1,56 @@
+"""Settings that the processes which call providers share, and those of the migrations."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings
+
+from citewire_kit.settings import settings_config
+from citewire_ledger.ledger import Ledger
+from citewire_ledger.memory import NoLedger
+from citewire_ledger.postgres import LEASE_SECONDS, open_ledger
+
+
+class LedgerSettings(BaseSettings):
+    """Mixed into a process's settings."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    ledger_dsn: SecretStr | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_LEDGER_DSN"))
+    """Connection string of the role `citewire_ledger`. With it, no provider is called whose call can't be written down.
+    Unset, calls are counted in the metrics only, and budgets bind nobody."""
+
+    ledger_lease_seconds: float = Field(
+        default=LEASE_SECONDS, ge=3, le=40, validation_alias=AliasChoices("CITEWIRE_LEDGER_LEASE_SECONDS")
+    )
+    """After which a call counts as lost that its process hasn't prolonged; it does so, and looks for lost ones, three
+    times in that. At most 40, so that all are settled in a minute."""
+
+    @asynccontextmanager
+    async def ledger(self, process: str) -> AsyncGenerator[Ledger]:
+        """Opens the ledger that the settings name. Raises StartupError if the connection string is malformed."""
+        if self.ledger_dsn is None:
+            yield NoLedger()
+            return
+        dsn = self.ledger_dsn.get_secret_value()
+        async with open_ledger(dsn, process=process, lease_seconds=self.ledger_lease_seconds) as ledger:
+            yield ledger
+
+
+class MigrateSettings(BaseSettings):
+    """What `migrate` can be told."""
+
+    model_config = settings_config("CITEWIRE_LEDGER_")
+
+    migrate_dsn: SecretStr
+    """Connection string of the owner's role."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
+    )
+    """Least level that is logged."""
+
+    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
+    """As in the processes."""

@@ -1,0 +1,164 @@
+"""The statements behind the ledger."""
+
+import datetime
+import uuid
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from psycopg import errors
+
+from citewire_kit.errors import ResourceExhausted, Unavailable
+from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.tenant import CallContext, Tenant
+from citewire_ledger.ids import exchange_uuid
+from citewire_ledger.ledger import Settlement
+from citewire_ledger.model import NANO, NewCall
+
+_QUERIES = load_queries("citewire_ledger", "queries.sql")
+_SWEPT_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Whose call it is, and what it is a part of."""
+
+    call_id: uuid.UUID
+    tenant: Tenant
+    context: CallContext
+    request_id: str
+    new: NewCall
+
+
+class LedgerStore:
+    """Reads and writes rows.
+
+    Args:
+        pool: Connections of the role `citewire_ledger`.
+        process: Name of the service that makes the calls.
+        lease_seconds: After which a call that nobody prolongs counts as lost.
+    """
+
+    def __init__(self, pool: Pool, *, process: str, lease_seconds: float) -> None:
+        self._pool = pool
+        self._process = process
+        self._lease = timedelta(seconds=lease_seconds)
+
+    async def open(self, entry: Entry) -> None:
+        """Opens a row and reserves.
+
+        Raises:
+            ResourceExhausted: A budget has too little left (`BUDGET_EXCEEDED`).
+            Unavailable, DeadlineExceeded: As `tenant_transaction`.
+        """
+        new = entry.new
+        prices = (None,) * 4 if new.price is None else new.price.nano()
+        names = ("input_price", "cached_input_price", "cache_write_price", "output_price")
+        values = {
+            "call": entry.call_id,
+            "user": entry.tenant.user_id,
+            "key": entry.tenant.key_id,
+            "profile": entry.context.profile,
+            "exchange": exchange_uuid(entry.context.exchange_id),
+            "request": entry.request_id,
+            "process": self._process,
+            "purpose": new.purpose.value,
+            "provider": new.provider,
+            "model": new.model,
+            "own": new.own,
+            "input_tokens": new.input_tokens,
+            **dict(zip(names, prices, strict=True)),
+            "reserved": new.reserved(),
+            "lease": self._lease,
+        }
+        with _migrated():
+            async with tenant_transaction(self._pool, entry.tenant) as connection:
+                cursor = await connection.execute(_QUERIES["open_call"], values)
+                refusal = await cursor.fetchone()
+        if refusal is not None:
+            raise _budget_exceeded(refusal)
+
+    async def settle(self, entry: Entry, settlement: Settlement) -> bool:
+        """Settles a row; False if there is none, or it was settled before. May be repeated. Raises as `open`."""
+        spent = settlement.spent
+        values = {
+            "call": entry.call_id,
+            "state": settlement.outcome.value,
+            "reason": settlement.reason,
+            "finish": spent.finish,
+            "input_tokens": max(spent.input_tokens, spent.cached_input_tokens + spent.cache_write_input_tokens),
+            "cached_input_tokens": spent.cached_input_tokens,
+            "cache_write_tokens": spent.cache_write_input_tokens,
+            "output_tokens": spent.output_tokens,
+            "estimated": spent.estimated,
+        }
+        with _migrated():
+            async with tenant_transaction(self._pool, entry.tenant) as connection:
+                cursor = await connection.execute(_QUERIES["settle_call"], values)
+                row = await cursor.fetchone()
+        return row is not None and bool(row[0])
+
+    async def beat(self, running: Sequence[tuple[Entry, int]]) -> None:
+        """Prolongs the leases of running calls, and notes how many tokens have come. Raises as `transaction`."""
+        values = {
+            "orgs": [entry.tenant.org_id for entry, _ in running],
+            "calls": [entry.call_id for entry, _ in running],
+            "tokens": [tokens for _, tokens in running],
+            "lease": self._lease,
+        }
+        with _migrated():
+            async with transaction(self._pool) as connection:
+                await connection.execute(_QUERIES["beat"], values)
+
+    async def sweep(self) -> int:
+        """Settles calls whose process died; returns how many. Raises as `transaction`."""
+        swept, batch = 0, _SWEPT_AT_ONCE
+        while batch == _SWEPT_AT_ONCE:
+            with _migrated():
+                async with transaction(self._pool) as connection:
+                    cursor = await connection.execute(_QUERIES["sweep"], {"most": _SWEPT_AT_ONCE})
+                    row = await cursor.fetchone()
+            batch = int(row[0]) if row else 0
+            swept += batch
+        return swept
+
+
+@contextmanager
+def _migrated() -> Generator[None]:
+    """A database whose migrations are still to come is one that isn't there yet."""
+    try:
+        yield
+    except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as exc:
+        raise Unavailable(
+            "the ledger's database isn't set up yet", reason="DATABASE_UNAVAILABLE", retry_after=1.0
+        ) from exc
+
+
+def _budget_exceeded(row: tuple[Any, ...]) -> ResourceExhausted:
+    scope: str
+    limit: int
+    left: int
+    resets_at: datetime.datetime
+    scope, limit, left, resets_at = row
+    utc = resets_at.astimezone(datetime.UTC)
+    wait = (utc - datetime.datetime.now(datetime.UTC)).total_seconds()
+    whose = "organisation's" if scope == "org" else "API key's"
+    return ResourceExhausted(
+        f"the {whose} budget has too little left for this call; it resets at {utc:%Y-%m-%d %H:%M} UTC",
+        reason="BUDGET_EXCEEDED",
+        metadata={
+            "budget": scope,
+            "limit_usd": usd(limit),
+            "left_usd": usd(max(left, 0)),
+            "resets_at": f"{utc:%Y-%m-%dT%H:%M:%SZ}",
+        },
+        retry_after=max(1.0, wait),
+    )
+
+
+def usd(nano: int) -> str:
+    """Writes nano-USD as USD, without needless zeros: 1_500_000_000 is `1.5`."""
+    whole, part = divmod(nano, NANO)
+    return f"{whole}.{part:09d}".rstrip("0").rstrip(".")

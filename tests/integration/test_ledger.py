@@ -1,0 +1,292 @@
+"""The ledger in Postgres: rows, money, budgets, and what is left of processes that died. Asked as its role."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, LiteralString
+
+import psycopg
+import pytest
+from prometheus_client import REGISTRY
+from psycopg.rows import dict_row
+
+from citewire_kit.errors import CitewireError, ResourceExhausted, Unavailable
+from citewire_kit.postgres import open_pool
+from citewire_kit.tenant import CallContext, Tenant, use_call_context, use_request_id, use_tenant
+from citewire_ledger import NewCall, PostgresLedger, Price, Purpose, Spent, open_ledger
+from citewire_ledger.model import NANO
+from citewire_ledger.store import LedgerStore
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+ACME = Tenant("acme", "ann", "pro", (), "key-1")
+OTHER = Tenant("other", "bob", "pro")
+EXCHANGE = "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"
+PRICE = Price(Decimal(2), Decimal("0.5"), Decimal(10), Decimal("2.5"))
+NEW = NewCall(Purpose.GENERATION, "p", "m", PRICE, input_tokens=1000, max_output_tokens=500)
+MOST = 1500 * 2500 + 500 * 10_000
+"""Nano-USD that it reserves: half as much input again, at the dearest input price, and all of the output."""
+
+
+@asynccontextmanager
+async def ledger_of(database: Database, lease_seconds: float = 30) -> AsyncGenerator[PostgresLedger]:
+    dsn = database.dsn("citewire_ledger")
+    async with open_ledger(dsn, process="generator", lease_seconds=lease_seconds) as ledger:
+        yield ledger
+
+
+def rows(database: Database, query: LiteralString = "SELECT * FROM ledger.calls ORDER BY call_id") -> list[Any]:
+    with psycopg.connect(database.owner_dsn, row_factory=dict_row) as connection:
+        return connection.execute(query).fetchall()
+
+
+def budget(database: Database, usd: Decimal | float, *, key: str = "", period: str = "day", org: str = "acme") -> None:
+    with psycopg.connect(database.dsn("citewire_chat")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+        connection.execute("SELECT ledger.put_budget(%s, %s, %s, 'ann')", (key, period, int(usd * NANO)))
+
+
+def budgets(database: Database) -> list[Any]:
+    return rows(database, "SELECT * FROM ledger.budgets_now ORDER BY org_id, key_id, period")
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - a row has no event to wait for
+            await asyncio.sleep(0.02)
+
+
+async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
+    context = CallContext("documents", EXCHANGE)
+    with use_tenant(ACME), use_call_context(context), use_request_id("request-7"):
+        async with ledger_of(database) as ledger:
+            async with ledger.call(NEW) as call:
+                (open_row,) = rows(database)
+                call.spent(Spent(1000, 400, 20, finish="stop", cache_write_input_tokens=100))
+            (row,) = rows(database)
+    assert (open_row["state"], open_row["reserved_nano"], open_row["ended_at"]) == ("open", MOST, None)
+    said = {name: row[name] for name in ("org_id", "user_id", "key_id", "profile", "request_id", "process", "purpose")}
+    assert said == {
+        "org_id": "acme",
+        "user_id": "ann",
+        "key_id": "key-1",
+        "profile": "documents",
+        "request_id": "request-7",
+        "process": "generator",
+        "purpose": "generation",
+    }
+    assert str(row["exchange_id"]) == EXCHANGE
+    assert (row["state"], row["reason"], row["finish"], row["estimated"]) == ("done", "", "stop", False)
+    counts = ("input_tokens", "cached_input_tokens", "cache_write_tokens", "output_tokens")
+    assert [row[name] for name in counts] == [1000, 400, 100, 20]
+    assert row["cost_nano"] == 500 * 2000 + 400 * 500 + 100 * 2500 + 20 * 10_000
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (Unavailable("x", reason="PROVIDER_UNAVAILABLE"), "failed", "PROVIDER_UNAVAILABLE"),
+        (asyncio.CancelledError(), "cancelled", "cancelled"),
+        (GeneratorExit(), "cancelled", "cancelled"),
+    ],
+)
+async def test_whatever_happens_it_is_settled_by_estimate(
+    database: Database, error: BaseException, state: str, reason: str
+) -> None:
+    async def make_call(ledger: PostgresLedger) -> None:
+        async with ledger.call(NEW) as call:
+            call.progress(7)
+            raise error
+
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger:
+            with pytest.raises(type(error)):
+                await make_call(ledger)
+    (row,) = rows(database)
+    assert (row["state"], row["reason"], row["estimated"]) == (state, reason, True)
+    assert (row["input_tokens"], row["output_tokens"]) == (1000, 7)
+    assert row["cost_nano"] == 1000 * 2000 + 7 * 10_000
+
+
+async def test_a_price_that_is_not_known_costs_nothing(database: Database) -> None:
+    budget(database, 0)
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger, ledger.call(NewCall(Purpose.INGEST, "p", "m", None, 10)):
+            pass
+    (row,) = rows(database)
+    assert (row["reserved_nano"], row["cost_nano"], row["input_price"]) == (0, 0, None)
+
+
+async def test_a_call_that_may_cost_more_than_is_left_is_not_made(database: Database) -> None:
+    budget(database, Decimal(2 * MOST) / NANO)
+    refusals = {"scope": "org"}
+    before = REGISTRY.get_sample_value("citewire_budget_refusals_total", refusals) or 0
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger:
+            async with ledger.call(NEW) as one, ledger.call(NEW):
+                (running,) = budgets(database)
+                assert (running["spent_nano"], running["reserved_nano"], running["left_nano"]) == (0, 2 * MOST, 0)
+                with pytest.raises(ResourceExhausted) as caught:
+                    async with ledger.call(NEW):
+                        pytest.fail("the call was made")
+                one.spent(Spent(10, output_tokens=10))
+            # What a call didn't use is there for the next one.
+            async with ledger.call(NEW) as call:
+                call.spent(Spent(0))
+    assert caught.value.reason == "BUDGET_EXCEEDED"
+    said = caught.value.metadata
+    assert (said["budget"], said["limit_usd"], said["left_usd"]) == ("org", "0.0175", "0")
+    assert said["resets_at"].endswith("T00:00:00Z")
+    assert caught.value.retry_after is not None
+    assert 0 < caught.value.retry_after <= 24 * 3600
+    assert REGISTRY.get_sample_value("citewire_budget_refusals_total", refusals) == before + 1
+    (left,) = budgets(database)
+    assert left["reserved_nano"] == 0
+    assert left["spent_nano"] == sum(row["cost_nano"] for row in rows(database)) == 20_000 + 100_000 + 2_000_000
+    assert len(rows(database)) == 3
+
+
+async def test_a_keys_budget_binds_that_key_and_the_organisations_binds_all(database: Database) -> None:
+    budget(database, 1)
+    budget(database, 0, key="key-1")
+    budget(database, 0, org="other", period="month")
+    async with ledger_of(database) as ledger:
+        with use_tenant(ACME), pytest.raises(ResourceExhausted) as caught:
+            async with ledger.call(NEW):
+                pass
+        assert caught.value.metadata["budget"] == "key"
+        with use_tenant(Tenant("acme", "ann", "pro", (), "key-2")):
+            async with ledger.call(NEW):
+                pass
+        with use_tenant(OTHER), pytest.raises(ResourceExhausted) as caught:
+            async with ledger.call(NEW):
+                pass
+        assert caught.value.metadata["resets_at"].endswith("-01T00:00:00Z")
+    spent = {(one["org_id"], one["key_id"]): one["spent_nano"] for one in budgets(database)}
+    assert spent == {("acme", ""): 2_000_000, ("acme", "key-1"): 0, ("other", ""): 0}
+
+
+async def test_a_new_budget_counts_what_was_and_what_runs(database: Database) -> None:
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger:
+            async with ledger.call(NEW):
+                pass
+            async with ledger.call(NEW):
+                budget(database, 5)
+                budget(database, 3)
+                (running,) = budgets(database)
+    assert (running["limit_nano"], running["spent_nano"], running["reserved_nano"]) == (3 * NANO, 2_000_000, MOST)
+    (ended,) = budgets(database)
+    assert (ended["spent_nano"], ended["reserved_nano"]) == (4_000_000, 0)
+
+
+async def test_a_period_that_is_over_frees_what_it_spent_and_keeps_what_runs(database: Database) -> None:
+    budget(database, Decimal(MOST + 2_000_000) / NANO)
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger, ledger.call(NEW):
+            with psycopg.connect(database.owner_dsn) as connection:
+                connection.execute(
+                    "UPDATE ledger.budgets SET spent_nano = limit_nano, period_start = period_start - interval '1 day'"
+                )
+            (over,) = budgets(database)
+            assert (over["spent_nano"], over["reserved_nano"]) == (0, MOST)
+    (ended,) = budgets(database)
+    assert (ended["spent_nano"], ended["reserved_nano"]) == (2_000_000, 0)
+
+
+async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_said(database: Database) -> None:
+    budget(database, 1)
+    dying = await open_pool(database.dsn("citewire_ledger"), name="dying")
+    with use_tenant(ACME):
+        dead = PostgresLedger(LedgerStore(dying, process="generator", lease_seconds=1))
+        keeping = asyncio.create_task(dead.keep(0.1))
+        gone = dead.call(NEW)
+        call = await gone.__aenter__()
+        call.progress(42)
+        await until(lambda: rows(database)[0]["output_tokens"] == 42)
+        keeping.cancel()
+        async with ledger_of(database, lease_seconds=3):
+            await until(lambda: rows(database)[0]["state"] != "open")
+            (row,) = rows(database)
+            assert (row["state"], row["reason"], row["estimated"]) == ("failed", "ORPHANED", True)
+            assert (row["input_tokens"], row["output_tokens"]) == (1000, 42)
+            (charged,) = budgets(database)
+            assert (charged["spent_nano"], charged["reserved_nano"]) == (row["cost_nano"], 0)
+        # It wasn't dead, only cut off: what it knows is truer.
+        call.spent(Spent(900, output_tokens=50, finish="stop"))
+        await gone.__aexit__(None, None, None)
+    (row,) = rows(database)
+    assert (row["state"], row["reason"], row["estimated"]) == ("done", "", False)
+    assert row["cost_nano"] == 900 * 2000 + 50 * 10_000
+    (charged,) = budgets(database)
+    assert (charged["spent_nano"], charged["reserved_nano"]) == (row["cost_nano"], 0)
+    await dying.close()
+
+
+async def test_a_running_calls_lease_is_prolonged(database: Database) -> None:
+    with use_tenant(ACME):
+        async with ledger_of(database, lease_seconds=0.6) as ledger, ledger.call(NEW) as call:
+            await asyncio.sleep(1.5)
+            call.spent(Spent(1, finish="stop"))
+            assert rows(database)[0]["state"] == "open"
+    assert rows(database)[0]["finish"] == "stop"
+
+
+async def test_a_caller_that_leaves_while_the_row_is_opened_leaves_none_open(database: Database) -> None:
+    budget(database, 1)
+
+    async def make_call(ledger: PostgresLedger) -> None:
+        async with ledger.call(NEW):
+            pytest.fail("the call was made")
+
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger:
+            with psycopg.connect(database.owner_dsn) as connection:
+                connection.execute("SELECT 1 FROM ledger.budgets FOR UPDATE")
+                making = asyncio.create_task(make_call(ledger))
+                await asyncio.sleep(0.2)
+                making.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await making
+            await until(lambda: bool(rows(database)) and rows(database)[0]["state"] != "open")
+    (row,) = rows(database)
+    assert (row["state"], row["input_tokens"], row["cost_nano"]) == ("cancelled", 0, 0)
+    assert (budgets(database)[0]["spent_nano"], budgets(database)[0]["reserved_nano"]) == (0, 0)
+
+
+async def test_without_its_database_no_call_is_made(tmp_path: object) -> None:
+    with use_tenant(ACME):
+        async with open_ledger(f"postgresql://x@/x?host={tmp_path}", process="generator") as ledger:
+            with pytest.raises(CitewireError) as caught:
+                async with ledger.call(NEW):
+                    pytest.fail("the call was made")
+    assert caught.value.reason == "DATABASE_UNAVAILABLE"
+
+
+async def test_a_database_without_the_schema_is_one_that_is_not_there(empty_database: Database) -> None:
+    with use_tenant(ACME):
+        async with open_ledger(empty_database.owner_dsn, process="generator") as ledger:
+            with pytest.raises(CitewireError) as caught:
+                async with ledger.call(NEW):
+                    pytest.fail("the call was made")
+    assert caught.value.reason == "DATABASE_UNAVAILABLE"
+
+
+async def test_no_organisation_sees_anothers_calls_or_budgets(database: Database) -> None:
+    budget(database, 1)
+    with use_tenant(ACME):
+        async with ledger_of(database) as ledger, ledger.call(NEW):
+            pass
+    for role in ("citewire_ledger", "citewire_chat"):
+        with psycopg.connect(database.dsn(role)) as connection:
+            for org, seen in (("acme", 1), ("other", 0), ("", 0)):
+                connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+                for query in ("SELECT 1 FROM ledger.calls", "SELECT 1 FROM ledger.budgets_now"):
+                    found = connection.execute(query).fetchall()  # pyright: ignore[reportArgumentType] # both literals
+                    assert len(found) == seen
+    with psycopg.connect(database.dsn("citewire_chat")) as connection, pytest.raises(psycopg.errors.RaiseException):
+        connection.execute("SELECT ledger.put_budget('', 'day', 1, 'eve')")
