@@ -18,7 +18,7 @@ from citewire_embedder.servicer import SERVICE_NAME, EmbedderServicer
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
-from citewire_ledger import Ledger, NoLedger
+from citewire_ledger import Ledger
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.egress import guarded_client
@@ -50,7 +50,8 @@ async def start(
     stack.callback(metrics_server.close)
     if model is None:
         model = await asyncio.to_thread(open_model, settings)
-    ledger = ledger or NoLedger()
+    if ledger is None:
+        ledger = await stack.enter_async_context(settings.ledger("embedder"))
     models = RemoteModels(settings, ledger)
     own = OwnProviders(Vault(settings.key_source(), settings.egress_policy()), build_own or models.own)
     stack.push_async_callback(own.close)

@@ -10,6 +10,7 @@ from citewire_embedder.providers.remote import RemoteLimits, RemoteSpec
 from citewire_embedder.scheduler import BatchLimits
 from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
 from citewire_remote.retry import RetryPolicy
@@ -18,7 +19,7 @@ from citewire_remote.settings import TenantProviderSettings
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
 
 
-class EmbedderSettings(TenantProviderSettings, ProcessSettings):
+class EmbedderSettings(TenantProviderSettings, LedgerSettings, ProcessSettings):
     """Settings of the embedder process."""
 
     model_config = settings_config("CITEWIRE_EMBEDDER_")
