@@ -97,14 +97,15 @@ DISTILBERT_NAMES = LayerNames(
 
 
 def build_encoder(
-    config: EncoderConfig, weights: Weights, pooling: Pooling, *, quantise: bool = False
+    config: EncoderConfig, weights: Weights, pooling: Pooling | None, *, quantise: bool = False
 ) -> onnx.ModelProto:
     """Builds the graph of an encoder.
 
     Args:
         config: Its shape.
         weights: Its tensors by name, without the architecture's prefix.
-        pooling: How token vectors become one vector.
+        pooling: How token vectors become one vector; None returns them as they are, each of length 1: shape (texts,
+            tokens, width).
         quantise: Store the layers' matrices as int8.
 
     Raises:
@@ -119,17 +120,18 @@ class _EncoderGraph:
         self._weights = weights
         self._graph = GraphBuilder(quantise=quantise)
 
-    def build(self, pooling: Pooling) -> onnx.ModelProto:
+    def build(self, pooling: Pooling | None) -> onnx.ModelProto:
         g = self._graph
         mask = g.op("Cast", "attention_mask", to=TensorProto.FLOAT)
         bias = g.op("Mul", g.op("Sub", g.op("Unsqueeze", mask, g.ints(1, 2)), g.scalar(1.0)), g.scalar(_MASKED))
         x = self._embeddings()
         for index in range(self._config.layers):
             x = self._layer(x, bias, self._config.names.layer.format(index))
-        pooled = self._pool(x, mask, pooling)
-        length = g.op("Max", g.op("ReduceL2", pooled, g.ints(1), keepdims=1), g.scalar(1e-12))
-        output = g.op("Div", pooled, length)
-        return g.build(["input_ids", "attention_mask"], output, self._config.width)
+        vectors = x if pooling is None else self._pool(x, mask, pooling)
+        length = g.op("Max", g.op("ReduceL2", vectors, g.ints(-1), keepdims=1), g.scalar(1e-12))
+        output = g.op("Div", vectors, length)
+        shape = ["batch", "tokens"] if pooling is None else ["batch"]
+        return g.build(["input_ids", "attention_mask"], output, [*shape, self._config.width])
 
     def _embeddings(self) -> str:
         g, config = self._graph, self._config

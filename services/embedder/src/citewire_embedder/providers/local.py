@@ -53,7 +53,7 @@ class LocalModel(EmbeddingModel):
         """
         if precision is Precision.INT8 and directory.encoder is None:
             raise StartupError(f"{directory.weights} is served as it is: precision int8 needs safetensors weights")
-        self._directory = directory
+        self.directory = directory
         self._precision = precision
         self._threads = threads
         self._tokeniser = Tokeniser(
@@ -74,7 +74,7 @@ class LocalModel(EmbeddingModel):
         """What the model is; an ONNX export's dimensions are known after `load`."""
         return ModelInfo(
             space=EmbeddingSpace(self._name, self._revision, self._dimensions),
-            max_input_tokens=self._directory.max_tokens,
+            max_input_tokens=self.directory.max_tokens,
             extra_tokens=self._tokeniser.extra_tokens,
             precision=self._precision.value,
             provider="local",
@@ -110,13 +110,13 @@ class LocalModel(EmbeddingModel):
         """Computes one batch in the calling thread, which must be the only one."""
         if self._session is None:
             raise RuntimeError("the model isn't loaded")
-        ids, mask = pad([text.ids for text in texts], self._directory.max_tokens)
+        ids, mask = pad([text.ids for text in texts], self.directory.max_tokens)
         feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         output = self._session.run(feeds)
-        return output if self._directory.encoder else pool(output, mask, self._directory.pooling)
+        return output if self.directory.encoder else pool(output, mask, self.directory.pooling)
 
     def _load(self) -> None:
-        directory = self._directory
+        directory = self.directory
         model = directory.weights if directory.encoder is None else self._graph()
         self._session = compile_session(model, self._precision, self._threads)
         # The runtime prepares its kernels at a shape's first use: for a query that would double its time.
@@ -126,7 +126,7 @@ class LocalModel(EmbeddingModel):
             self._dimensions = self.compute([TokenisedText(ids, len(ids))]).shape[1]
 
     def _graph(self) -> bytes:
-        directory = self._directory
+        directory = self.directory
         if directory.encoder is None:
             raise RuntimeError("there is no encoder to build")
         if directory.weights.stat().st_size > _PROTOBUF_LIMIT:

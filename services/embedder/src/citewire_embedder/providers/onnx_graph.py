@@ -63,19 +63,19 @@ class GraphBuilder:
         scale, shift = self.constant(f"{name}.weight", weight), self.constant(f"{name}.bias", bias)
         return self.op("LayerNormalization", x, scale, shift, axis=-1, epsilon=epsilon)
 
-    def build(self, inputs: Sequence[str], output: str, width: int) -> onnx.ModelProto:
+    def build(self, inputs: Sequence[str], output: str, shape: Sequence[str | int]) -> onnx.ModelProto:
         """Closes the graph.
 
         Args:
             inputs: Names of its int64 inputs, each of shape (batch, tokens).
-            output: Name of the value that it returns, float32 of shape (batch, width).
-            width: Length of a row of the output.
+            output: Name of the value that it returns, float32.
+            shape: Of the output; names stand for what isn't known.
         """
         graph = helper.make_graph(
             self._nodes,
             "encoder",
             [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in inputs],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["batch", width])],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
             list(self._constants.values()),
         )
         opset = helper.make_opsetid("", _OPSET)

@@ -1,0 +1,144 @@
+"""The local reranker: token vectors as a plain numpy encoder has them, MaxSim, batches, limits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+from citewire_embedder.providers.base import Precision
+from citewire_embedder.providers.late_interaction import LateInteraction, batches, max_sim
+from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
+from citewire_kit.errors import CitewireError, StartupError
+from tiny_models import TinyModel, Weights, hidden_states, write_model
+
+QUERY = "the cat sat"
+DOCUMENTS = [
+    "a dog ran far",
+    "the cat sat on a mat",
+    "mat",
+    "the dogs sat on the cat",
+    "far far far far far far far far",
+]
+
+
+@pytest.fixture(scope="module")
+def weights_at(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Weights]:
+    path = tmp_path_factory.mktemp("model") / "tiny"
+    return path, write_model(path, TinyModel())
+
+
+@asynccontextmanager
+async def reranker(path: Path, *, most_tokens: int = 65_536) -> AsyncGenerator[LateInteraction]:
+    model = LateInteraction("tiny", read_directory(path), precision=Precision.FP32, threads=1, most_tokens=most_tokens)
+    try:
+        yield model
+    finally:
+        await model.close()
+
+
+def reference(path: Path, weights: Weights, query: str, document: str) -> float:
+    """MaxSim in plain numpy."""
+    tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    sides: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]] = []
+    for text in (query, document):
+        encoding = tokenizer.encode(text, add_special_tokens=False)
+        encoding.truncate(10)
+        hidden = hidden_states(TinyModel(), weights, tokenizer.post_process(encoding).ids)[1:-1]
+        sides.append(hidden / np.linalg.norm(hidden, axis=1, keepdims=True))
+    return float(np.mean([max(float(one @ other) for other in sides[1]) for one in sides[0]]))
+
+
+async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tuple[Path, Weights]) -> None:
+    path, weights = weights_at
+    expected = [reference(path, weights, QUERY, document) for document in DOCUMENTS]
+    async with reranker(path) as model:
+        ranking = await model.rerank(QUERY, DOCUMENTS)
+        assert [one.index for one in ranking.ranked] == sorted(range(len(DOCUMENTS)), key=lambda i: -expected[i])
+        for one in ranking.ranked:
+            assert one.score == pytest.approx(expected[one.index], abs=1e-4)
+        best = await model.rerank(QUERY, DOCUMENTS, 2)
+        assert best.ranked == ranking.ranked[:2]
+        assert (model.info.name, model.info.provider) == ("tiny-late-interaction", "local")
+        assert model.info.revision == read_directory(path).revision()
+
+
+async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0]) as model:
+        # Two special tokens each; a window of 12.
+        assert (await model.rerank("the cat", ["a mat", "far " * 50])).input_tokens == 4 + 4 + 12
+
+
+async def test_a_text_without_a_known_word_has_a_score(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0]) as model:
+        ranking = await model.rerank("?", [" ", "日本", "the cat"])
+        assert sorted(one.index for one in ranking.ranked) == [0, 1, 2]
+        assert all(-1.001 <= one.score <= 1.001 for one in ranking.ranked)
+
+
+async def test_many_documents_keep_their_places(weights_at: tuple[Path, Weights]) -> None:
+    documents = [" ".join(["cat", "mat", "dog", "far"][: 1 + number % 4]) for number in range(200)]
+    async with reranker(weights_at[0]) as model:
+        together = {one.index: one.score for one in (await model.rerank(QUERY, documents)).ranked}
+        for index in (0, 1, 2, 3, 199):
+            (alone,) = (await model.rerank(QUERY, [documents[index]])).ranked
+            assert together[index] == pytest.approx(alone.score, abs=1e-4)
+
+
+async def test_too_much_work_is_refused_unless_it_is_alone(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0], most_tokens=10) as model:
+        answers = await asyncio.gather(*(model.rerank(QUERY, DOCUMENTS) for _ in range(3)), return_exceptions=True)
+        refused = [one for one in answers if isinstance(one, CitewireError)]
+        assert [(one.reason, one.retry_after) for one in refused] == [("OVERLOADED", 1.0)] * 2
+        assert (await model.rerank(QUERY, DOCUMENTS)).ranked, "what was admitted is given back"
+
+
+async def test_a_closed_model_says_so(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0]) as model:
+        await model.close()
+        with pytest.raises(CitewireError) as raised:
+            await model.rerank(QUERY, DOCUMENTS)
+        assert raised.value.reason == "SHUTTING_DOWN"
+
+
+async def test_a_model_that_cannot_be_loaded_is_the_callers_error(
+    weights_at: tuple[Path, Weights], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(_self: ModelDirectory) -> Weights:
+        raise StartupError("the weights are damaged")
+
+    monkeypatch.setattr(ModelDirectory, "load_weights", damaged)
+    async with reranker(weights_at[0]) as model:
+        with pytest.raises(CitewireError) as raised:
+            await model.rerank(QUERY, DOCUMENTS)
+        assert raised.value.reason == "SERVICE_UNAVAILABLE"
+
+
+def test_a_finished_graph_has_no_token_vectors(weights_at: tuple[Path, Weights]) -> None:
+    directory = replace(read_directory(weights_at[0]), encoder=None)
+    with pytest.raises(StartupError, match="safetensors"):
+        LateInteraction("tiny", directory, precision=Precision.FP32, threads=1)
+
+
+def test_max_sim_by_hand() -> None:
+    query = np.array([[1, 0], [0, 1]], np.float32)
+    document = np.array([[0.6, 0.8], [1, 0], [-1, 0]], np.float32)
+    assert max_sim(query, document) == pytest.approx((1 + 0.8) / 2)
+
+
+def test_batches_hold_all_texts_once_within_their_limits() -> None:
+    lengths = [5, 250, 1, 100, 99, 98, 256, 256, 256, 256, *[3] * 40]
+    found = batches(lengths)
+    assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
+    for batch in found:
+        assert len(batch) <= 16
+        assert len(batch) * max(lengths[index] for index in batch) <= 768
+    assert batches([]) == []
