@@ -22,7 +22,7 @@ from citewire_kit.errors import NotFound, StartupError
 from citewire_kit.metrics import init_model, init_streams
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
-from citewire_ledger import Ledger, NoLedger
+from citewire_ledger import Ledger
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue, load_catalogue
 from citewire_remote.egress import guarded_connector
@@ -56,7 +56,11 @@ async def start(
     init_streams([DIALECT])
     for model in registry.models():
         init_model(provider=model.provider, model=model.name, operation=OPERATION)
-    engine = Engine(ledger or NoLedger(), Breakers(settings.breaker_policy()), settings.call_limits())
+    if ledger is None:
+        ledger = await stack.enter_async_context(settings.ledger("generator"))
+        if settings.ledger_dsn is None and any(model.remote for model in registry.models()):
+            log.warning("calls_unrecorded", advice="with CITEWIRE_LEDGER_DSN, accounts are kept and budgets bind")
+    engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
     own = _own_providers(settings, catalogue, ledger)
     stack.push_async_callback(own.close)
     generator = Generator(registry, settings.limits(), engine=engine, own=own)
@@ -101,7 +105,7 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
     return providers
 
 
-def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Ledger | None) -> TenantProviders:
+def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Ledger) -> TenantProviders:
     """Builds what opens tenants' providers: their connections go only where tenants' may."""
     policy, limits = settings.egress_policy(), settings.time_limits()
 
@@ -119,5 +123,5 @@ def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Le
         return describe_model(catalogue, provider, model)
 
     # A test call isn't repeated: who saves a provider wants to hear what it says, and soon.
-    trials = Engine(ledger or NoLedger(), limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
+    trials = Engine(ledger, limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
     return TenantProviders(Vault(settings.key_source(), policy), build, describe, trials)

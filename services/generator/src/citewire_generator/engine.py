@@ -115,7 +115,7 @@ class Engine:
         self, ledger: Ledger | None = None, breakers: Breakers | None = None, limits: CallLimits | None = None
     ) -> None:
         self._ledger = ledger or NoLedger()
-        self._local = NoLedger()
+        self._local = NoLedger(counted=False)
         self._breakers = breakers or Breakers()
         self._limits = limits or CallLimits()
 

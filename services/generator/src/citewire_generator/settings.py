@@ -9,6 +9,7 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator, model_vali
 from citewire_generator.engine import CallLimits
 from citewire_generator.planning import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
 from citewire_remote.retry import RetryPolicy
@@ -38,7 +39,7 @@ class ConfiguredProvider:
     context_window: int | None = None
 
 
-class GeneratorSettings(TenantProviderSettings, ProcessSettings):
+class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings):
     """Settings of the generator process."""
 
     model_config = settings_config("CITEWIRE_GENERATOR_")
