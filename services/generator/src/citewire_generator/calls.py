@@ -1,4 +1,4 @@
-"""What is measured and accounted of one call to a model: tokens, times, a span. Whatever its end."""
+"""What is measured and accounted of one call to a model: times, a span, what it spent. Whatever its end."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from citewire_generator.model import Usage
 from citewire_generator.registry import Chosen
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
-from citewire_kit.metrics import TokenType, record_operation, record_tokens, record_ttft
+from citewire_kit.metrics import record_operation, record_ttft
 from citewire_kit.tracing import get_tracer
 from citewire_ledger import LedgerCall, Spent
 
@@ -52,7 +52,6 @@ class Call:
         self._started = time.monotonic()
         self._last = 0.0
         self._received = 0
-        self._settled = False
 
     def received(self, texts: tuple[str, ...]) -> None:
         """Notes text; the first is the first token."""
@@ -66,7 +65,7 @@ class Call:
         self._entry.progress(self._received)
 
     def settle(self, reported: Usage | None, finish: str = "") -> Usage:
-        """Counts the tokens, once: those that the provider reported, or else our estimate.
+        """Notes the tokens for the ledger: those that the provider reported, or else our estimate.
 
         A model in this process spends none.
         """
@@ -74,7 +73,6 @@ class Call:
         if usage is None:
             prompt = self._prompt_tokens if self._remote else 0
             usage = Usage(prompt, completion_tokens=self._received if self._remote else 0, estimated=self._remote)
-        self._settled = True
         if finish:
             self._entry.spent(
                 Spent(
@@ -85,19 +83,11 @@ class Call:
                     finish=finish,
                 )
             )
-        if self._remote:
-            self._record("input", usage.prompt_tokens)
-            self._record("output", usage.completion_tokens)
         return usage
-
-    def _record(self, token_type: TokenType, count: int) -> None:
-        record_tokens(
-            provider=self._provider, model=self._model, operation=OPERATION, token_type=token_type, count=count
-        )
 
     @contextmanager
     def measured(self) -> Generator[None, None, None]:
-        """Measures the block. A call that was left or failed after its first token is settled by estimate."""
+        """Measures the block. What a call spent that was left or failed, the ledger estimates."""
         # The span isn't made current: a generator may be closed in another context than it was opened in.
         span = _tracer.start_span(
             f"{OPERATION} {self._model}",
@@ -123,9 +113,6 @@ class Call:
             error = type(exc).__name__
             raise
         finally:
-            # The ledger settles its row by itself: these are the metrics only.
-            if error and self._received and not self._settled:
-                self.settle(None)
             seconds = time.monotonic() - self._started
             record_operation(
                 provider=self._provider, model=self._model, operation=OPERATION, seconds=seconds, error_type=error
