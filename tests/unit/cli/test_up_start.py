@@ -81,7 +81,7 @@ class StandIns:
         self.folder = folder
         self.mark = uuid.uuid4().hex
         self.ends_file = folder / "ends"
-        for name in ("embedder", "retriever", "generator", "gateway"):
+        for name in ("embedder", "retriever", "generator", "gateway", "ledger"):
             package = folder / "packages" / f"citewire_{name}"
             package.mkdir(parents=True)
             (package / "__init__.py").touch()
@@ -151,7 +151,8 @@ def test_start_and_end_in_order(stand_ins: StandIns) -> None:
         stack.wait(lambda: stack.events("welcome") or None, "no welcome")
         assert stack.base_url.startswith("http://127.0.0.1:")
         assert (stack.logs / "retriever.log").read_text() == "retriever says hello\n"
-        assert (stack.logs / "migrate.log").read_text() == "migrate_retriever says hello\nmigrate_gateway says hello\n"
+        migrated = "".join(f"migrate_{name} says hello\n" for name in ("retriever", "gateway", "ledger"))
+        assert (stack.logs / "migrate.log").read_text() == migrated
         postgres = psutil.Process(stack.pid("postgres"))
         assert stack.stop(signal.SIGINT) == 0
     ends = stand_ins.ends()

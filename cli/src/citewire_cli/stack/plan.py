@@ -112,6 +112,8 @@ class Plan:
             "CITEWIRE_WORKER_DSN": self.postgres.dsn("citewire_worker"),
             "CITEWIRE_GATEWAY_DSN": self.postgres.dsn("citewire_chat"),
             "CITEWIRE_GATEWAY_MIGRATE_DSN": self.postgres.dsn(OWNER),
+            "CITEWIRE_LEDGER_DSN": self.postgres.dsn("citewire_ledger"),
+            "CITEWIRE_LEDGER_MIGRATE_DSN": self.postgres.dsn(OWNER),
         }
         for name in ("embedder", "retriever", "generator"):
             target = f"{HOST}:{self.ports[f'CITEWIRE_{name.upper()}_PORT']}"

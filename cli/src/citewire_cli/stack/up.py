@@ -28,7 +28,7 @@ from citewire_cli.stack.welcome import welcome
 
 EARLY = ("embedder", "generator")
 LATE = ("retriever", "worker", "gateway")
-OWNERS = ("citewire_retriever", "citewire_gateway")
+OWNERS = ("citewire_retriever", "citewire_gateway", "citewire_ledger")
 READY_SECONDS = 180.0
 SAME_KEYSTROKE_SECONDS = 0.5
 """Ctrl-C can arrive twice at once, from the terminal and from a parent that passes it on."""
