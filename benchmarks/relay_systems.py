@@ -16,9 +16,9 @@ from pathlib import Path
 import aiohttp
 import psutil
 
+from benchmarks import litellm_environment
+
 ROOT = Path(__file__).resolve().parent.parent
-LITELLM_VERSION = "1.106.2"
-LITELLM_HOME = ROOT / ".citewire-bench" / f"litellm-{LITELLM_VERSION}"
 START_SECONDS = 120
 STOP_SECONDS = 20
 
@@ -117,7 +117,7 @@ async def upstream(*, core: int, rate: float, logs: Path) -> AsyncGenerator[str]
 @contextlib.asynccontextmanager
 async def litellm(*, core: int, upstream_url: str, logs: Path) -> AsyncGenerator[tuple[int, Process]]:
     """LiteLLM's proxy as its documentation runs it in production, one worker; gives its port."""
-    await _install_litellm()
+    program = await asyncio.to_thread(litellm_environment.install)
     port = free_port()
     settings = {
         "model_list": [
@@ -131,15 +131,11 @@ async def litellm(*, core: int, upstream_url: str, logs: Path) -> AsyncGenerator
     config = logs / "litellm.json"
     config.write_text(json.dumps(settings))  # JSON is YAML
     environment = {
-        "LITELLM_MODE": "PRODUCTION",
-        "LITELLM_LOG": "ERROR",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "LITELLM_DONT_SHOW_FEEDBACK_BOX": "True",
-        "NO_DOCS": "True",
+        **litellm_environment.environment(),
         # No authentication, as in our own process with auth off.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
-    command = [LITELLM_HOME / "bin" / "litellm", "--config", config, "--host", "127.0.0.1", "--port", str(port)]
+    command = [program, "--config", config, "--host", "127.0.0.1", "--port", str(port)]
     async with start(command, core=core, log=logs / "litellm.log", environment=environment) as process:
         await wait_for_http(f"http://127.0.0.1:{port}/health/liveliness", process)
         yield port, process
@@ -175,23 +171,6 @@ def log_folder() -> Generator[Path]:
         print(f"the logs are in {folder}", file=sys.stderr)
         raise
     shutil.rmtree(folder)
-
-
-async def _install_litellm() -> None:
-    """Once, into an environment of its own: its dependencies never meet ours."""
-    if (LITELLM_HOME / "bin" / "litellm").exists():
-        return
-    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
-    print(f"installing LiteLLM {LITELLM_VERSION} into {LITELLM_HOME.relative_to(ROOT)} …", flush=True)
-    python = LITELLM_HOME / "bin" / "python"
-    for arguments in (
-        ["venv", "--quiet", "--clear", "--python", sys.executable, LITELLM_HOME],
-        ["pip", "install", "--quiet", "--python", python, f"litellm[proxy]=={LITELLM_VERSION}"],
-    ):
-        installer = await asyncio.create_subprocess_exec(uv, *map(str, arguments), env=os.environ)
-        if await installer.wait() != 0:
-            msg = "LiteLLM could not be installed"
-            raise RuntimeError(msg)
 
 
 def _plain_environment() -> dict[str, str]:
