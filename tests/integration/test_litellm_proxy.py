@@ -1,0 +1,175 @@
+"""Adapters against LiteLLM's proxy, in which nothing is ours: what they make of its answers is what the proxy sent.
+
+What that is, the official SDKs say: they send the adapter's own request again, as it was tapped on its way.
+All tests are in this file, so that one process of pytest-xdist runs them, and one proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import anthropic
+import openai
+import pytest
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+
+from citewire_generator.app import start
+from citewire_generator.settings import GeneratorSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError, Code
+from citewire_ledger import MemoryLedger, Outcome
+from litellm_proxy import KEY, RELAYED, LiteLlmProxy, litellm_proxy
+from tap import Asked, Tap, tapped
+
+TEXTS = {
+    "plain": "Refunds take five days, counted from the day on which the parcel came back.",
+    "cited": "Refunds take five days [1]. Ask support first [1].",
+    "unicode": "Größe: 5 € — 日本語の返金 🙂👩‍👩‍👧 naïve, and a \N{ZERO WIDTH SPACE}space of no width.",
+    "escapes": 'A "quote", a back\\slash, <b>tags</b>, {"json": [true, null]}\n\n\tdata: [DONE]\nevent: message_stop\n',
+    "long": " ".join(f"Sentence {number} of many says nothing new." for number in range(60)),
+}
+ERRORS = {
+    "limited": "litellm.RateLimitError",
+    "overflowing": "litellm.ContextWindowExceededError",
+    "failing": "litellm.InternalServerError",
+}
+KINDS = ("anthropic", "openai", "openai-compatible")
+PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "openai-compatible": "/v1/chat/completions"}
+FINISH = {
+    "stop": pb.FINISH_REASON_STOP,
+    "end_turn": pb.FINISH_REASON_STOP,
+    "length": pb.FINISH_REASON_LENGTH,
+    "max_tokens": pb.FINISH_REASON_LENGTH,
+}
+Answered: TypeAlias = tuple[str, int, int, "pb.FinishReason"]
+"""Text, prompt tokens, completion tokens, finish reason."""
+
+by_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteLlmProxy]:
+    with litellm_proxy(tmp_path_factory.mktemp("litellm"), {**TEXTS, **ERRORS}) as running:
+        yield running
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A generator whose provider is the proxy, behind a tap."""
+
+    stub: GeneratorServiceStub
+    tap: Tap
+    ledger: MemoryLedger
+    kind: str
+
+    async def answer(self, model: str) -> tuple[Answered, list[str]]:
+        """Asks a model; returns what was answered, and its deltas."""
+        passage = pb.Passage(chunk_id=1, document_id=1, text="Refunds take five days.")
+        request = pb.GenerateRequest(question="How long do refunds take?", passages=[passage], model=model)
+        texts: list[str] = []
+        completed: list[pb.Completed] = []
+        async with aclosing(client.stream(self.stub.Generate, request, timeout=60)) as events:
+            async for event in events:
+                texts += event.delta.texts
+                completed += [event.completed] if event.WhichOneof("event") == "completed" else []
+        [end] = completed
+        assert not end.usage.estimated
+        return ("".join(texts), end.usage.prompt_tokens, end.usage.completion_tokens, end.finish_reason), texts
+
+
+@asynccontextmanager
+async def asking(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -> AsyncGenerator[Asking]:
+    """Runs a generator with the models that are asked for."""
+    values: dict[str, object] = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "attempts": 1}
+    prefix = "" if kind == "openai-compatible" else f"{kind}_"
+    async with tapped(proxy.port) as tap, AsyncExitStack() as stack:
+        values |= {"provider": kind, f"{prefix}api_base": tap.root, f"{prefix}api_key": key}
+        values |= {f"{prefix}model": models[0], f"{prefix}more_models": ",".join(models[1:])}
+        ledger = MemoryLedger()
+        server = await start(stack, GeneratorSettings.model_validate(values), ledger=ledger)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        stack.push_async_callback(channel.close)
+        yield Asking(GeneratorServiceStub(channel), tap, ledger, kind)
+
+
+async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: Asked) -> Answered:
+    """What the official SDK reads when it sends the same request."""
+    if kind == "anthropic":
+        return await _by_anthropic(proxy, asked.body)
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
+        texts: list[str] = []
+        reasons: list[str] = []
+        usages: list[tuple[int, int]] = []
+        create: Any = sdk.chat.completions.create
+        async for chunk in await create(**asked.body):
+            for choice in chunk.choices:
+                texts.append(choice.delta.content or "")
+                reasons += [choice.finish_reason] if choice.finish_reason else []
+            usages += [(chunk.usage.prompt_tokens, chunk.usage.completion_tokens)] if chunk.usage else []
+    [reason], [usage] = reasons, usages
+    return ("".join(texts), *usage, FINISH[reason])
+
+
+async def _by_anthropic(proxy: LiteLlmProxy, body: Mapping[str, Any]) -> Answered:
+    fields: dict[str, Any] = {name: value for name, value in body.items() if name != "stream"}
+    async with (
+        anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk,
+        sdk.messages.stream(**fields) as stream,
+    ):
+        message = await stream.get_final_message()
+    text = "".join(block.text for block in message.content if block.type == "text")
+    assert message.stop_reason is not None
+    return text, message.usage.input_tokens, message.usage.output_tokens, FINISH[message.stop_reason]
+
+
+@by_kind
+@pytest.mark.parametrize("name", TEXTS)
+async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+    model = f"{RELAYED}{name}" if kind == "anthropic" else name
+    async with asking(proxy, kind, model) as ours:
+        answered, texts = await ours.answer(model)
+        [asked] = ours.tap.asked
+        assert (asked.path, asked.body["stream"]) == (PATHS[kind], True)
+        assert asked.headers["authorization"] == f"Bearer {KEY}"
+        assert answered == await by_sdk(proxy, kind, asked)
+        assert answered[0] == TEXTS[name]
+        assert len(texts) > 1  # it was streamed
+        [row] = ours.ledger.rows
+        assert (row.outcome, row.spent.estimated if row.spent else None) == (Outcome.DONE, False)
+        assert row.spent is not None
+        assert (row.spent.input_tokens, row.spent.output_tokens) == answered[1:3]
+
+
+async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> None:
+    """Its Messages API answers so where a model is a mock, although a stream was asked for."""
+    async with asking(proxy, "anthropic", "plain") as ours:
+        answered, _ = await ours.answer("plain")
+        [asked] = ours.tap.asked
+        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
+            create: Any = sdk.messages.create
+            message = await create(**{**asked.body, "stream": False})
+        usage = message.usage
+        assert answered == (TEXTS["plain"], usage.input_tokens, usage.output_tokens, FINISH[message.stop_reason])
+
+
+@by_kind
+@pytest.mark.parametrize(
+    ("name", "code", "reason"),
+    [
+        ("limited", Code.RESOURCE_EXHAUSTED, "PROVIDER_RATE_LIMITED"),
+        ("overflowing", Code.INVALID_ARGUMENT, "CONTEXT_TOO_LONG"),
+        ("failing", Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE"),
+        ("unheard-of", Code.FAILED_PRECONDITION, "PROVIDER_REJECTED"),
+    ],
+)
+async def test_the_proxys_errors_are_known(proxy: LiteLlmProxy, kind: str, name: str, code: Code, reason: str) -> None:
+    async with asking(proxy, kind, name) as ours:
+        with pytest.raises(CitewireError) as raised:
+            await ours.answer(name)
+        assert (raised.value.code, raised.value.reason) == (code, reason)

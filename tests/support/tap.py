@@ -1,0 +1,97 @@
+"""A tap between a client and a server on loopback: passes bytes on as they are, and notes what was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request.
+
+    Attributes:
+        path: Its path.
+        headers: Its headers, names in lower case.
+        body: Its JSON.
+    """
+
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Tap:
+    """Where a client connects instead of to the server itself."""
+
+    port: int = 0
+    _sent: list[bytearray] = field(default_factory=list[bytearray])
+
+    @property
+    def root(self) -> str:
+        """Its address without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def asked(self) -> list[Asked]:
+        """The requests so far, connection by connection."""
+        return [request for sent in self._sent for request in _requests(bytes(sent))]
+
+    async def join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: int) -> None:
+        """Passes one connection on."""
+        sent = bytearray()
+        self._sent.append(sent)
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server)
+        try:
+            await asyncio.gather(_pump(reader, inner_writer, sent), _pump(inner_reader, writer, bytearray()))
+        finally:
+            inner_writer.close()
+            writer.close()
+
+
+@asynccontextmanager
+async def tapped(server: int) -> AsyncGenerator[Tap]:
+    """Opens a tap before the server at that port, until the block ends."""
+    tap = Tap()
+    tasks: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.add(asyncio.create_task(tap.join(reader, writer, server)))
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        tap.port = int(listener.sockets[0].getsockname()[1])
+        yield tap
+    finally:
+        listener.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)  # what was broken off by the test's end, and nothing else
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copy: bytearray) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65_536):
+            copy += data
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+def _requests(sent: bytes) -> list[Asked]:
+    found: list[Asked] = []
+    while sent:
+        head, _, rest = sent.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        pairs = [line.partition(":") for line in lines]
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        length = int(headers.get("content-length", "0"))
+        found.append(Asked(first.split()[1], headers, json.loads(rest[:length] or b"{}")))
+        sent = rest[length:]
+    return found
