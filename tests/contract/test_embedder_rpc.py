@@ -281,7 +281,7 @@ async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> No
         assert model.texts_computed == 2
 
 
-async def test_rerank_says_that_it_is_not_available(running: Running) -> None:
+async def test_rerank_says_where_there_is_no_model_for_it(running: Running) -> None:
     with pytest.raises(CitewireError) as caught:
         await client.unary(running.stub.Rerank, pb.RerankRequest(query="q", documents=["d"]), timeout=5)
     assert (caught.value.code, caught.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")

@@ -13,6 +13,8 @@ from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import read_directory
 from citewire_embedder.providers.openvino_session import available_cpus
 from citewire_embedder.providers.remote import RemoteModel, RemoteSpec, open_http
+from citewire_embedder.rerankers import Rerankers
+from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import Embedder
 from citewire_embedder.servicer import SERVICE_NAME, EmbedderServicer
 from citewire_embedder.settings import EmbedderSettings
@@ -53,11 +55,14 @@ async def start(
     if ledger is None:
         ledger = await stack.enter_async_context(settings.ledger("embedder"))
     models = RemoteModels(settings, ledger)
-    own = OwnProviders(Vault(settings.key_source(), settings.egress_policy()), build_own or models.own)
+    vault, rerankers = Vault(settings.key_source(), settings.egress_policy()), Rerankers(settings, ledger)
+    reranker = Reranker(rerankers.operators(model), vault, rerankers.own)
+    stack.push_async_callback(reranker.close)
+    own = OwnProviders(vault, build_own or models.own, reranker.try_out)
     stack.push_async_callback(own.close)
     embedder = Embedder(model, settings.limits(), own, models.operators(), settings.default_model())
     server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
-    server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder, own), SERVICE_NAME)
+    server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder, own, reranker), SERVICE_NAME)
     await server.start()
     try:
         await stack.enter_async_context(embedder.running())

@@ -7,6 +7,8 @@ from citewire.common.v1.common_pb2 import EmbeddingSpace as EmbeddingSpaceMessag
 from citewire.embedder.v1 import embedder_pb2 as pb
 
 from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
+from citewire_embedder.providers.reranking import Ranking, RerankInfo
+from citewire_embedder.reranking import RerankTask
 from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
@@ -15,6 +17,8 @@ from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 
 MAX_INPUTS = 256
 MAX_INPUT_BYTES = 1 << 20
+MAX_QUERY_BYTES = 32 << 10
+MAX_DOCUMENTS = 1000
 
 _TYPES = (ProviderType.EMBEDDING, ProviderType.RERANK)
 _PURPOSES = {
@@ -74,6 +78,42 @@ def to_texts(request: pb.CountTokensRequest) -> tuple[tuple[str, ...], SealedPro
     return inputs, provider
 
 
+def to_rerank(request: pb.RerankRequest) -> RerankTask:
+    """Reads a Rerank request.
+
+    Raises:
+        InvalidArgument: Fields are out of range; all of them are named.
+    """
+    violations = Violations()
+    documents = tuple(request.documents)
+    size = len(request.query.encode())
+    violations.require(0 < size <= MAX_QUERY_BYTES, "query", f"must be 1 to {MAX_QUERY_BYTES} bytes of UTF-8")
+    violations.require(1 <= len(documents) <= MAX_DOCUMENTS, "documents", f"must be 1 to {MAX_DOCUMENTS} texts")
+    for index, text in enumerate(documents[:MAX_DOCUMENTS]):
+        violations.require(bool(text), f"documents[{index}]", "must not be empty")
+    violations.require(not request.HasField("top_n") or request.top_n >= 1, "top_n", "must be at least 1")
+    provider = None
+    if request.HasField("provider"):
+        provider = to_sealed(violations, request.provider, "provider", (ProviderType.RERANK,))
+    violations.raise_if_any()
+    return RerankTask(
+        query=request.query,
+        documents=documents,
+        model=request.model,
+        top_n=request.top_n if request.HasField("top_n") else None,
+        provider=provider,
+    )
+
+
+def from_ranking(ranking: Ranking, model: RerankInfo) -> pb.RerankResponse:
+    """Writes an order of documents."""
+    return pb.RerankResponse(
+        results=[pb.RerankResult(index=one.index, score=one.score) for one in ranking.ranked],
+        model=model.name,
+        usage=pb.EmbeddingUsage(input_tokens=ranking.input_tokens),
+    )
+
+
 def from_result(result: EmbedResult) -> pb.EmbedResponse:
     """Writes a result: vectors as little-endian float32, row after row."""
     return pb.EmbedResponse(
@@ -95,8 +135,8 @@ def from_counts(counts: TokenCounts) -> pb.CountTokensResponse:
     )
 
 
-def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
-    """Writes the models; the first one is the default."""
+def from_models(models: Sequence[ModelInfo], rerankers: Sequence[RerankInfo] = ()) -> pb.ListModelsResponse:
+    """Writes the models; the first one of each capability is the default."""
     return pb.ListModelsResponse(
         models=[
             pb.Model(
@@ -108,6 +148,17 @@ def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
                 precision=model.precision,
             )
             for index, model in enumerate(models)
+        ]
+        + [
+            pb.Model(
+                space=EmbeddingSpaceMessage(model=model.name, revision=model.revision),
+                max_input_tokens=model.max_input_tokens,
+                is_default=index == 0,
+                provider=model.provider,
+                capability=pb.CAPABILITY_RERANK,
+                precision=model.precision,
+            )
+            for index, model in enumerate(rerankers)
         ]
     )
 

@@ -13,17 +13,19 @@ from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 from citewire_embedder.converters import (
     from_counts,
     from_models,
+    from_ranking,
     from_result,
     from_rewrap,
     from_seal,
     to_batch,
     to_provider,
     to_provider_spec,
+    to_rerank,
     to_texts,
 )
 from citewire_embedder.own_providers import OwnProviders
+from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import EmbedBatch, Embedder
-from citewire_kit.errors import Unimplemented
 from citewire_kit.tenant import current_tenant
 
 SERVICE_NAME = "citewire.embedder.v1.EmbedderService"
@@ -34,9 +36,10 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
     """Serves `citewire.embedder.v1.EmbedderService`; the RPCs are described in its proto."""
 
-    def __init__(self, embedder: Embedder, own: OwnProviders) -> None:
+    def __init__(self, embedder: Embedder, own: OwnProviders, reranker: Reranker) -> None:
         self._embedder = embedder
         self._own = own
+        self._reranker = reranker
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:
         batch = to_batch(request, current_tenant().org_id)
@@ -59,14 +62,14 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
                 yield pb.EmbedStreamResponse(batch_id=ids.popleft(), batch=from_result(result))
 
     async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:
-        raise Unimplemented("reranking is not available yet", reason="NOT_IMPLEMENTED")
+        return from_ranking(*await self._reranker.rerank(to_rerank(request)))
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
         texts, provider = to_texts(request)
         return from_counts(await self._embedder.count_tokens(texts, request.model, provider))
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
-        return from_models(self._embedder.models())
+        return from_models(self._embedder.models(), self._reranker.models())
 
     async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
         return from_seal(*await self._own.seal(to_provider_spec(request), test=not request.spec.skip_test))

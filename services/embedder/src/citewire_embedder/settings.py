@@ -7,6 +7,7 @@ from pydantic import AliasChoices, Field, SecretStr, field_validator, model_vali
 
 from citewire_embedder.providers.base import Precision
 from citewire_embedder.providers.remote import RemoteLimits, RemoteSpec
+from citewire_embedder.rerank_settings import RerankSettings
 from citewire_embedder.scheduler import BatchLimits
 from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
@@ -19,7 +20,7 @@ from citewire_remote.settings import TenantProviderSettings
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
 
 
-class EmbedderSettings(TenantProviderSettings, LedgerSettings, ProcessSettings):
+class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, ProcessSettings):
     """Settings of the embedder process."""
 
     model_config = settings_config("CITEWIRE_EMBEDDER_")

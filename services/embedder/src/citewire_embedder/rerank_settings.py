@@ -1,0 +1,83 @@
+"""Which rerank model the operator offers, as environment variables `CITEWIRE_EMBEDDER_RERANK_*`."""
+
+from enum import StrEnum
+from typing import Self
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings
+
+from citewire_embedder.providers.remote_rerank import RerankLimits, RerankSpec
+from citewire_kit.settings import settings_config
+from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.retry import RetryPolicy
+
+
+class RerankProvider(StrEnum):
+    """Who reranks."""
+
+    LOCAL = "local"
+    NONE = "none"
+    COHERE = "cohere"
+    JINA = "jina"
+    COMPATIBLE = "openai-compatible"
+
+
+class RerankSettings(BaseSettings):
+    """Mixed into the process's settings."""
+
+    model_config = settings_config("CITEWIRE_EMBEDDER_")
+
+    rerank_provider: RerankProvider = RerankProvider.LOCAL
+    """Whose rerank model serves requests that bring no provider of their own: `local` is late interaction over the
+    embedding model's token vectors, whose worth is in docs/adr/0011-rerank.md; `none` refuses them."""
+
+    rerank_api_base: str = ""
+    """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
+
+    rerank_api_key: SecretStr | None = None
+    """Its key; required for `cohere` and `jina`."""
+
+    rerank_model: str = Field(default="", max_length=200)
+    """The provider's name for the model; required for `openai-compatible`."""
+
+    rerank_seconds: float = Field(default=10.0, gt=0)
+    """Longest wait for one answer of a rerank provider."""
+
+    rerank_attempts: int = Field(default=2, ge=1, le=10)
+    """Calls for one request to a rerank provider, the first included: who waits for an order waits for seconds."""
+
+    rerank_tokens: int = Field(default=65_536, ge=1)
+    """Tokens that may wait for the local model or be computed at once. More are refused at once."""
+
+    @field_validator("rerank_api_base")
+    @classmethod
+    def _is_a_base(cls, value: str) -> str:
+        return normalise_base(value) if value.strip() else ""
+
+    @model_validator(mode="after")
+    def _rerank_is_complete(self) -> Self:
+        kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
+        if kind is not None:
+            prefix, provider = "CITEWIRE_EMBEDDER_RERANK", self.rerank_provider
+            if kind.needs_key and not self._key():
+                raise ValueError(f"{prefix}_API_KEY is required when {prefix}_PROVIDER is {provider}")
+            if kind.needs_base and not self.rerank_api_base:
+                raise ValueError(f"{prefix}_API_BASE is required when {prefix}_PROVIDER is {provider}")
+            if not (self.rerank_model.strip() or kind.model):
+                raise ValueError(f"{prefix}_MODEL is required when {prefix}_PROVIDER is {provider}")
+        return self
+
+    def rerank_spec(self) -> RerankSpec | None:
+        """Returns the operator's remote rerank model; None if there is none."""
+        kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
+        if kind is None:
+            return None
+        name = self.rerank_model.strip() or kind.model
+        return RerankSpec(self.rerank_provider, name, self.rerank_api_base, self._key())
+
+    def rerank_limits(self) -> RerankLimits:
+        """Returns how rerank providers are called."""
+        return RerankLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
+
+    def _key(self) -> str:
+        return "" if self.rerank_api_key is None else self.rerank_api_key.get_secret_value().strip()
