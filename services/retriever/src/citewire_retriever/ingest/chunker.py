@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from citewire_retriever.ingest.chunks import SEPARATOR, Chunk, ChunkRules, TokenCounter
+from citewire_retriever.ingest.chunks import Chunk, ChunkRules, TokenCounter, header_of
 from citewire_retriever.ingest.cutting import Piece, divide
 from citewire_retriever.ingest.document import LineIndex, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -146,9 +146,7 @@ class _Chunker:
             each.room = max(_LEAST_ROOM, self.rules.max_tokens - each.header_tokens - join)
 
     def _header(self, section: str) -> str:
-        # A document's first heading usually is its title: once is enough.
-        names = [part for part in section.split(SEPARATOR) if part and part != self.title]
-        return "\n".join(part for part in (self.title, SEPARATOR.join(names)) if part)
+        return header_of(self.title, section)
 
     async def _pack(self, groups: list[Group]) -> list[_Cut]:
         """Puts pieces together, and checks the whole: joined texts can have more tokens than their parts."""

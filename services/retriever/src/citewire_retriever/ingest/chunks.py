@@ -70,6 +70,13 @@ class Chunk:
     header: str
 
 
+def header_of(title: str, section: str) -> str:
+    """What stands above a chunk's text: its document's title and its section."""
+    # A document's first heading usually is its title: once is enough.
+    names = [part for part in section.split(SEPARATOR) if part and part != title]
+    return "\n".join(part for part in (title, SEPARATOR.join(names)) if part)
+
+
 def embedding_input(header: str, text: str) -> str:
     """What is embedded for a chunk: the document's title and section above the text."""
     return f"{header}\n{text}" if header else text

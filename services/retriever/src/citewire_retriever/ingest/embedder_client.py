@@ -50,11 +50,13 @@ class GrpcEmbedder(Embedder):
         return counts
 
     async def embed(  # noqa: D102 - see the base
-        self, window: ModelWindow, batches: Sequence[Sequence[str]]
+        self, window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool = False
     ) -> AsyncGenerator[Vectors]:
         space = window.space
         calling = client.bidi(
-            self._stub.EmbedStream, _requests(window, batches), timeout=self._batch_seconds * len(batches)
+            self._stub.EmbedStream,
+            _requests(window, batches, truncate=truncate),
+            timeout=self._batch_seconds * len(batches),
         )
         answered = 0
         async with aclosing(calling) as responses:
@@ -81,10 +83,13 @@ def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> 
     return groups
 
 
-async def _requests(window: ModelWindow, batches: Sequence[Sequence[str]]) -> AsyncGenerator[pb.EmbedStreamRequest]:
+async def _requests(
+    window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool
+) -> AsyncGenerator[pb.EmbedStreamRequest]:
     model, provider = _model(window), _ref(window.own)
     for number, texts in enumerate(batches):
         batch = pb.EmbedRequest(inputs=texts, purpose=pb.PURPOSE_DOCUMENT, model=model, provider=provider)
+        batch.overflow = pb.OVERFLOW_TRUNCATE if truncate else pb.OVERFLOW_REJECT
         yield pb.EmbedStreamRequest(batch_id=number, batch=batch)
 
 

@@ -24,7 +24,7 @@ STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 def init(codes: tuple[str, ...]) -> None:
     """Makes the series exist."""
-    for kind in ("ingest", "sweep"):
+    for kind in ("ingest", "embed", "sweep"):
         RUNNING.labels(kind)
         for outcome in OUTCOMES:
             JOBS.labels(kind, outcome)

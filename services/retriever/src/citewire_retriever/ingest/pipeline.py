@@ -12,7 +12,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tracing import get_tracer
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import chunk
-from citewire_retriever.ingest.chunks import Chunk, embedding_input
+from citewire_retriever.ingest.chunks import Chunk, embedding_input, header_of
 from citewire_retriever.ingest.document import ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.ports import (
@@ -93,11 +93,41 @@ class Pipeline:
                     tokens=sum(each.token_count for each in chunks),
                     table=table,
                     keep_seconds=self._settings.keep_seconds,
+                    further=bool(self._settings.further_models()),
                 ),
             )
         if published is Published.OTHER_SPACE:
             raise FailedPrecondition("the organisation's space became another one", reason="SPACE_MISMATCH")
         return Outcome(published, len(chunks), resumed)
+
+    async def embed_further(self, job: Job) -> None:
+        """Embeds a live version's chunks in the further spaces; what an earlier attempt stored isn't done again.
+
+        An organisation that lets only its own providers see its documents has no further spaces.
+
+        Raises:
+            LeaseLostError: The job isn't ours any more, or the version isn't live.
+            CitewireError: A model can't be had now.
+        """
+        version = await self._store.live(job)
+        tables: list[VectorTable] = []
+        if version is not None and not version.only_own:
+            for model in self._settings.further_models():
+                window = await self._embedder.window(model)
+                if window.space != version.space:
+                    tables.append(await self._store.ensure_space(window.space))
+                    await self._embed_stored(job, version.title, window, tables[-1])
+        await self._store.end_embedding(job, tables)
+
+    async def _embed_stored(self, job: Job, title: str, window: ModelWindow, table: VectorTable) -> None:
+        while chunks := await self._store.unembedded(job, table, self._settings.batch_chunks):
+            texts = [embedding_input(header_of(title, each.section), each.text) for each in chunks]
+            done = 0
+            async with aclosing(self._embedder.embed(window, _grouped(texts), truncate=True)) as answers:
+                async for vectors in answers:
+                    group = chunks[done : done + len(vectors)]
+                    await self._store.add_vectors(job, table, [each.chunk_id for each in group], vectors)
+                    done += len(group)
 
     async def _parse(self, job: Job, version: VersionToIngest) -> ParsedDocument:
         with _stage("read"):
@@ -181,6 +211,20 @@ def _batches(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:
             groups.append([])
             size = 0
         groups[-1].append(each)
+        size += length
+    return groups
+
+
+def _grouped(texts: Sequence[str]) -> list[list[str]]:
+    """Texts in groups that fit one request of the embedder."""
+    groups: list[list[str]] = []
+    size = 0
+    for text in texts:
+        length = len(text.encode("utf-8"))
+        if not groups or size + length > _MAX_BATCH_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(text)
         size += length
     return groups
 

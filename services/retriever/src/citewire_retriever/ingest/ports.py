@@ -14,7 +14,7 @@ from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.model import Space, Stage
 
-JobKind = Literal["ingest", "sweep"]
+JobKind = Literal["ingest", "embed", "sweep"]
 Vectors = NDArray[np.float32]
 """One row per text."""
 
@@ -124,6 +124,7 @@ class Publication:
         tokens: Tokens of all chunks.
         table: Where the vectors are.
         keep_seconds: How long superseded versions keep their text, chunks and bytes.
+        further: Whether it is to be embedded in further spaces afterwards.
     """
 
     title: str | None
@@ -133,6 +134,31 @@ class Publication:
     tokens: int
     table: VectorTable
     keep_seconds: float
+    further: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A chunk of a live version, as far as it is embedded."""
+
+    chunk_id: int
+    section: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveVersion:
+    """A version that is searched.
+
+    Attributes:
+        title: Its document's.
+        space: The organisation's live space.
+        only_own: Whether the organisation lets nobody but its own providers see its documents.
+    """
+
+    title: str
+    space: Space | None
+    only_own: bool
 
 
 class Published(StrEnum):
@@ -250,6 +276,22 @@ class JobStore(ABC):
         """
 
     @abstractmethod
+    async def live(self, job: Job) -> LiveVersion | None:
+        """Reads the job's version; None if it isn't the live one any more."""
+
+    @abstractmethod
+    async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
+        """Reads chunks of the version, in order, that have no vector in a further space."""
+
+    @abstractmethod
+    async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
+        """Stores vectors of a live version in a further space."""
+
+    @abstractmethod
+    async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:
+        """Ends a job of the kind embed; from now on the organisation's searches may use these spaces."""
+
+    @abstractmethod
     async def sweep(self, job: Job) -> None:
         """Forgets a superseded version: bytes, text, chunks. Does nothing to one that is live or may become so."""
 
@@ -274,8 +316,15 @@ class Embedder(ABC):
         """Counts tokens, special ones excluded. Any number of texts."""
 
     @abstractmethod
-    def embed(self, window: ModelWindow, batches: Sequence[Sequence[str]]) -> AsyncGenerator[Vectors]:
+    def embed(
+        self, window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool = False
+    ) -> AsyncGenerator[Vectors]:
         """Embeds batches of documents; yields the vectors of each, in order.
+
+        Args:
+            window: The model.
+            batches: The texts.
+            truncate: Leave out the tail of a text that is longer than the model takes, instead of failing.
 
         Raises:
             CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).

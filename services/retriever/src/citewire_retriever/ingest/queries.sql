@@ -230,3 +230,28 @@ WHERE v.org_id = %(org_id)s AND v.document_id = %(document_id)s AND v.version = 
 SELECT count(*), coalesce(extract(epoch FROM now() - min(next_run_at)), 0)::float8
 FROM corpus.ingest_jobs
 WHERE state = 'queued' AND kind = 'ingest' AND next_run_at <= now()
+
+-- name: queue_embed
+-- A version that went live is embedded in the further spaces too.
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan, trace_context)
+SELECT org_id, document_id, version, 'embed', user_id, plan, trace_context
+FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND job_id = %(job_id)s
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+
+-- name: lock_live
+-- No row: the version isn't live any more. With one, no other goes live before this transaction ends.
+SELECT title FROM corpus.documents
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
+FOR SHARE
+
+-- name: unembedded
+SELECT c.chunk_id, c.section, c.text
+FROM corpus.chunks c
+WHERE c.org_id = %(org_id)s AND c.document_id = %(document_id)s AND c.version = %(version)s
+  AND NOT EXISTS (SELECT FROM {vectors} v WHERE v.org_id = c.org_id AND v.chunk_id = c.chunk_id)
+ORDER BY c.chunk_index
+LIMIT %(most)s
+
+-- name: add_further_space
+INSERT INTO corpus.further_spaces (org_id, space_id) VALUES (%(org_id)s, %(space_id)s)
+ON CONFLICT (org_id, space_id) DO NOTHING

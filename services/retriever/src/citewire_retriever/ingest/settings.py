@@ -29,6 +29,10 @@ class WorkerSettings(ProcessSettings):
     embedder_target: str = Field(default="127.0.0.1:50051", min_length=1)
     """Where the embedder is: `host:port`, or a gRPC target."""
 
+    more_models: str = ""
+    """Models of the embedder, divided by commas, in whose spaces every document is embedded too, after it went live in
+    its organisation's space: for systems that search with a model of their own."""
+
     concurrency: int = Field(default=2, ge=1, le=64)
     """Documents at once, each with a parsing process when it needs one. Two: while one is embedded, the next is
     parsed."""
@@ -97,6 +101,10 @@ class WorkerSettings(ProcessSettings):
 
     embed_seconds: float = Field(default=120.0, gt=0)
     """Longest that one batch may take, waiting for other documents included."""
+
+    def further_models(self) -> tuple[str, ...]:
+        """Returns the names of the further models."""
+        return tuple(dict.fromkeys(name.strip() for name in self.more_models.split(",") if name.strip()))
 
     def parse_limits(self) -> ParseLimits:
         """Bounds on one file."""

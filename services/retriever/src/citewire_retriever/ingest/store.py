@@ -19,11 +19,13 @@ from citewire_retriever.ingest.ports import (
     JobKind,
     JobStore,
     LeaseLostError,
+    LiveVersion,
     OwnEmbedding,
     Publication,
     Published,
     QueueState,
     StagedChunk,
+    StoredChunk,
     Vectors,
     VectorTable,
     VersionToIngest,
@@ -184,8 +186,44 @@ class PostgresJobStore(JobStore):
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:  # noqa: D102 - see the base
-        async with self._holding(job, "version_pending", {}) as connection:
+        first = "version_pending" if job.kind == "ingest" else "lock_version"
+        async with self._holding(job, first, {}) as connection:
             await connection.execute(_SQL["requeue"], {**_key(job), "delay_seconds": delay_seconds, "uncount": uncount})
+
+    async def live(self, job: Job) -> LiveVersion | None:  # noqa: D102 - see the base
+        async with _tenants(self._pool, job) as connection:
+            found = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
+            row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
+            _, only_own = await self._own_embedding(connection, job)
+        if found is None or row is None:
+            return None
+        return LiveVersion(found[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
+
+    async def unembedded(  # noqa: D102 - see the base
+        self, job: Job, table: VectorTable, most: int
+    ) -> list[StoredChunk]:
+        async with _tenants(self._pool, job) as connection:
+            values = {**_key(job), "most": most}
+            cursor = await connection.execute(_with_table(_SQL["unembedded"], table), values, binary=True)
+            return [StoredChunk(*row) for row in await cursor.fetchall()]
+
+    async def add_vectors(  # noqa: D102 - see the base
+        self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors
+    ) -> None:
+        async with self._holding(job, "lock_live", {}) as connection:
+            rows = [
+                {**_key(job), "chunk_id": chunk_id, "embedding": HalfVector(vector)}
+                for chunk_id, vector in zip(chunk_ids, vectors, strict=True)
+            ]
+            await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
+
+    async def end_embedding(  # noqa: D102 - see the base
+        self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False
+    ) -> None:
+        async with self._holding(job, "lock_version", {}) as connection:
+            for table in tables:
+                await connection.execute(_SQL["add_further_space"], {**_key(job), "space_id": table.space_id})
+            await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed" if failed else "done"})
 
     async def sweep(self, job: Job) -> None:  # noqa: D102 - see the base
         async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
@@ -283,6 +321,8 @@ async def _publish(connection: Connection, job: Job, publication: Publication) -
     else:
         await connection.execute(_SQL["document_live"], values)
         await _supersede(connection, job, publication.keep_seconds)
+        if publication.further:
+            await connection.execute(_SQL["queue_embed"], values)
     await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
     return Published.OVERTAKEN if overtaken else Published.LIVE
 

@@ -40,7 +40,7 @@ _PASSING: Final = frozenset(
         Code.UNAUTHENTICATED,
     }
 )
-_KINDS: Final[tuple[JobKind, ...]] = ("ingest", "sweep")
+_KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep")
 _SERVED: Final = 1000
 _RELEASE_SECONDS: Final = 5.0
 _GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
@@ -164,6 +164,9 @@ class Worker:
         if job.kind == "sweep":
             await self._store.sweep(job)
             return
+        if job.kind == "embed":
+            await self._pipeline.embed_further(job)
+            return
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
         with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
@@ -196,6 +199,10 @@ class Worker:
         given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
             await self._fail(job, _final(error))
+            return
+        if given_up and job.kind == "embed":
+            await self._store.end_embedding(job, (), failed=True)
+            log.warning("embedding_given_up", error=str(error), **_names(job))
             return
         doublings = min(job.attempt - 1, 30)
         delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)
