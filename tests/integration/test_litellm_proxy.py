@@ -12,17 +12,26 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import anthropic
+import numpy as np
 import openai
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 
+from citewire_embedder.providers.base import Purpose as TextPurpose
+from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec, open_http
 from citewire_generator.app import start
+from citewire_generator.model import FinishReason, Message, ModelInfo, Role
+from citewire_generator.providers.base import ChatTask
+from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code
 from citewire_ledger import MemoryLedger, Outcome
+from citewire_remote.catalogue import load_catalogue
+from citewire_remote.retry import RetryPolicy
+from citewire_remote.silence import TimeLimits
 from litellm_proxy import KEY, RELAYED, LiteLlmProxy, litellm_proxy
 from tap import Asked, Tap, tapped
 
@@ -38,6 +47,10 @@ ERRORS = {
     "overflowing": "litellm.ContextWindowExceededError",
     "failing": "litellm.InternalServerError",
 }
+CUT = {"text": "Refunds take", "reason": "length", "prompt": 17, "completion": 3}
+"""An answer that was cut off. LiteLLM streams no mock but a text, so this one is answered in one piece only."""
+VECTORS = {"text-embedding-3-small": 1536, "some-embedding-model": 24}
+"""Lengths."""
 KINDS = ("anthropic", "openai", "openai-compatible")
 PATHS = {"anthropic": "/v1/messages", "openai": "/v1/chat/completions", "openai-compatible": "/v1/chat/completions"}
 FINISH = {
@@ -54,7 +67,12 @@ by_kind = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteLlmProxy]:
-    with litellm_proxy(tmp_path_factory.mktemp("litellm"), {**TEXTS, **ERRORS}) as running:
+    choice = {"index": 0, "finish_reason": CUT["reason"], "message": {"role": "assistant", "content": CUT["text"]}}
+    usage = {"prompt_tokens": CUT["prompt"], "completion_tokens": CUT["completion"], "total_tokens": 20}
+    cut = {"id": "cut", "model": "cut", "choices": [choice], "usage": usage}
+    vectors = {name: [(-1) ** at / (at + 3) for at in range(length)] for name, length in VECTORS.items()}
+    models = {**TEXTS, **ERRORS, **vectors, "cut": cut}
+    with litellm_proxy(tmp_path_factory.mktemp("litellm"), models) as running:
         yield running
 
 
@@ -173,3 +191,86 @@ async def test_the_proxys_errors_are_known(proxy: LiteLlmProxy, kind: str, name:
         with pytest.raises(CitewireError) as raised:
             await ours.answer(name)
         assert (raised.value.code, raised.value.reason) == (code, reason)
+
+
+@by_kind
+@pytest.mark.parametrize("name", ["plain", "unicode", "cut"])
+async def test_an_answer_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+    model = f"{RELAYED}{name}" if kind == "anthropic" else name
+    described = ModelInfo(kind, model, 32_768, remote=True)
+    task = ChatTask(model=model, messages=(Message(Role.USER, "How long?"),), max_completion_tokens=50)
+    async with tapped(proxy.port) as tap:
+        base, limits = f"{tap.root}/v1", TimeLimits()
+        provider = build_chat_provider(kind, api_base=base, api_key=KEY, models=(described,), limits=limits)
+        try:
+            completion = await provider.complete(task)
+        finally:
+            await provider.close()
+        [asked] = tap.asked
+    assert not asked.body.get("stream")
+    usage = completion.usage
+    text, prompt, written, reason = await _whole_by_sdk(proxy, kind, asked.body)
+    assert (completion.text, usage.prompt_tokens, usage.completion_tokens) == (text, prompt, written)
+    assert not usage.estimated
+    if name == "cut":
+        assert reason == ("max_tokens" if kind == "anthropic" else "length")
+        assert completion.finish_reason is FinishReason.LENGTH
+        assert (text, prompt, written) == (CUT["text"], CUT["prompt"], CUT["completion"])
+    else:
+        assert (completion.finish_reason, text) == (FinishReason.STOP, TEXTS[name])
+
+
+async def _whole_by_sdk(proxy: LiteLlmProxy, kind: str, body: Mapping[str, Any]) -> tuple[str, int, int, str]:
+    if kind == "anthropic":
+        async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
+            create: Any = sdk.messages.create
+            message = await create(**body)
+        return message.content[0].text, message.usage.input_tokens, message.usage.output_tokens, message.stop_reason
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
+        create = sdk.chat.completions.create
+        answer = await create(**body)
+    [choice] = answer.choices
+    return choice.message.content, answer.usage.prompt_tokens, answer.usage.completion_tokens, choice.finish_reason
+
+
+@asynccontextmanager
+async def embedding(proxy: LiteLlmProxy, kind: str, name: str) -> AsyncGenerator[tuple[RemoteModel, Tap, MemoryLedger]]:
+    """An embedding model whose provider is the proxy, behind a tap."""
+    limits, ledger = RemoteLimits(retry=RetryPolicy(attempts=1)), MemoryLedger()
+    async with tapped(proxy.port) as tap:
+        spec = RemoteSpec(kind, name, f"{tap.root}/v1", KEY)
+        model = RemoteModel(spec, load_catalogue(), open_http(limits), ledger=ledger, limits=limits)
+        try:
+            yield model, tap, ledger
+        finally:
+            await model.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("openai", "text-embedding-3-small"), ("openai-compatible", "some-embedding-model")]
+)
+async def test_a_vector_and_its_tokens_are_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
+    async with embedding(proxy, kind, name) as (model, tap, ledger):
+        texts = await model.tokenise(["How long do refunds take?"], TextPurpose.QUERY)
+        vectors, tokens = await model.embed_counted(texts)
+        [asked] = tap.asked
+        assert (asked.path, asked.headers["authorization"]) == ("/v1/embeddings", f"Bearer {KEY}")
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
+        create: Any = sdk.embeddings.create
+        answer = await create(**asked.body)
+    theirs = np.asarray(answer.data[0].embedding, dtype=np.float64)
+    assert vectors.shape == (1, VECTORS[name])
+    np.testing.assert_allclose(vectors[0], theirs / np.linalg.norm(theirs), atol=1e-6)
+    [row] = ledger.rows
+    assert row.spent is not None
+    assert (tokens, row.spent.input_tokens, row.spent.estimated) == (answer.usage.prompt_tokens,) * 2 + (False,)
+
+
+async def test_fewer_vectors_than_texts_are_an_error(proxy: LiteLlmProxy) -> None:
+    """The proxy answers with one, however many texts a mock is given."""
+    async with embedding(proxy, "openai-compatible", "some-embedding-model") as (model, _, ledger):
+        texts = await model.tokenise(["one", "two"], TextPurpose.DOCUMENT)
+        with pytest.raises(CitewireError) as raised:
+            await model.embed_counted(texts)
+    assert raised.value.reason.startswith("PROVIDER_")
+    assert ledger.rows[0].outcome is Outcome.FAILED
