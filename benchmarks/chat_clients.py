@@ -1,4 +1,7 @@
-"""What reading streamed answers costs per token: the SDK's events, the SDK's raw bytes, and the raw body by aiohttp.
+"""What reading streamed answers costs per token: an SDK's events, its raw bytes, our adapter, a raw body by aiohttp.
+
+The adapter is the generator's own, time limits and all: the SDK makes its request, and aiohttp moves the bytes. The raw
+body by aiohttp is the least that can be had in Python with the same parser.
 
 All read the same streams of the same upstream (a process of its own), in turns, round after round; what is counted is
 the CPU time of this process. Medians, and ratios to aiohttp.
@@ -13,14 +16,18 @@ import resource
 import statistics
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from typing import Any
 
 import aiohttp
 import openai
 
 from benchmarks.tables import describe_machine, format_table
+from citewire_generator.model import Message, ModelInfo, Role
+from citewire_generator.providers.base import ChatTask, Delta
+from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.providers.openai_stream import OpenAiStream
+from citewire_remote.silence import TimeLimits
 
 Client = Callable[[], Awaitable[int]]
 MESSAGES: list[Any] = [{"role": "user", "content": "q"}]
@@ -60,7 +67,19 @@ async def clients(base: str) -> AsyncGenerator[Mapping[str, Client]]:
                 count += len(reader.feed(chunk))
         return count
 
-    async with aiohttp.ClientSession() as session, sdk:
+    adapter = build_chat_provider(
+        "openai", api_base=base, api_key="x", models=(ModelInfo("openai", "paced"),), limits=TimeLimits()
+    )
+    task = ChatTask(model="paced", messages=(Message(Role.USER, "q"),))
+
+    async def by_adapter() -> int:
+        async with aclosing(adapter.stream(task)) as events:
+            return sum([len(event.texts) async for event in events if isinstance(event, Delta)])
+
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        await stack.enter_async_context(sdk)
+        stack.push_async_callback(adapter.close)
 
         async def by_aiohttp() -> int:
             count, reader = 0, OpenAiStream("openai")
@@ -70,7 +89,12 @@ async def clients(base: str) -> AsyncGenerator[Mapping[str, Client]]:
                     count += len(reader.feed(chunk))
             return count
 
-        yield {"SDK's events": by_events, "SDK's raw bytes": by_sdk_bytes, _AIOHTTP: by_aiohttp}
+        yield {
+            "SDK's events": by_events,
+            "SDK's raw bytes": by_sdk_bytes,
+            "our adapter": by_adapter,
+            _AIOHTTP: by_aiohttp,
+        }
 
 
 async def cost(client: Client, streams: int) -> float:
