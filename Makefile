@@ -5,8 +5,9 @@ UV_VERSION := 0.13.8
 UV := .uv/bin/uv
 BIN := .venv/bin
 SYNCED := .venv/.citewire-synced
+LITELLM := .citewire-bench/litellm.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml)
-BENCHMARKS ?= $(filter-out upstream relay_services,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
+BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
 # The first Python that runs and is of a supported version (a version manager's shim may exist and not run). Its real
 # path, outside any virtual environment: uv makes .venv anew when it is given another name of the same interpreter.
@@ -33,7 +34,7 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 
 ##@ Check
 .PHONY: test
-test: $(SYNCED) ## Run all tests (ARGS="tests/unit -k name" for some)
+test: $(SYNCED) $(LITELLM) ## Run all tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
@@ -104,6 +105,10 @@ $(SYNCED): $(UV) uv.lock pyproject.toml $(MEMBERS)
 	@echo "Installing the workspace into .venv/ ..."
 	@env -u VIRTUAL_ENV $(UV) sync --frozen --quiet
 	@touch $@
+
+# LiteLLM's proxy, which some tests talk to, in an environment of its own. Without it, those tests fail and say why.
+$(LITELLM): benchmarks/litellm-requirements.txt | $(SYNCED)
+	@$(BIN)/python -m benchmarks.litellm_environment && touch $@ || true
 
 $(UV): Makefile
 	@if [ -z "$(PYTHON)" ]; then \

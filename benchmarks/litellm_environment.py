@@ -71,3 +71,10 @@ def _uv(*arguments: str) -> None:
         said = (done.stderr + done.stdout)[-2000:]
         msg = f"LiteLLM's proxy could not be installed (is a package registry reachable?):\n{said}"
         raise RuntimeError(msg)
+
+
+if __name__ == "__main__":
+    try:
+        install()
+    except RuntimeError as exc:
+        sys.exit(str(exc))
