@@ -1,10 +1,6 @@
-"""OpenAI's stream format: recorded streams in random pieces, cuts after each event, what servers get wrong."""
+"""OpenAI's stream format: what servers leave out, add and get wrong. Recorded streams are in test_transcripts.py."""
 
 import json
-import random
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,110 +8,11 @@ from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_kit.errors import CitewireError, Unavailable
 
-PROVIDERS = ("openai-chat", "openai-compatible", "azure-openai", "groq", "openrouter", "huggingface-router")
-REASONS = {
-    "stop": FinishReason.STOP,
-    "tool_calls": FinishReason.STOP,
-    "length": FinishReason.LENGTH,
-    "content_filter": FinishReason.CONTENT_FILTER,
-}
-
-
-def transcripts(shared_data: Path) -> Iterator[tuple[str, list[bytes]]]:
-    """Each recorded stream as its events' bytes."""
-    folder = shared_data / "provider-transcripts"
-    for line in (folder / "index.jsonl").read_text("utf-8").splitlines():
-        entry = json.loads(line)
-        name = entry["file"]
-        if entry["provider"] not in PROVIDERS or entry["status"] != 200:
-            continue
-        raw = (folder / name).read_bytes()
-        if name.endswith(".sse"):
-            yield name, [event + b"\n\n" for event in raw.replace(b"\r\n", b"\n").strip().split(b"\n\n")]
-        elif name.endswith(".chunks.jsonl"):
-            yield name, [b"data: " + row + b"\n\n" for row in raw.splitlines() if row.strip()]
-
-
-def recorded(events: list[bytes]) -> tuple[str, FinishReason, dict[str, Any]]:
-    """What a recording says, read the plain way."""
-    text, reason, refused = "", "", False
-    usage: dict[str, Any] = {}
-    for event in events:
-        data = event.strip().removeprefix(b"data:").strip()
-        if data == b"[DONE]":
-            continue
-        parsed: dict[str, Any] = json.loads(data)
-        usage = parsed.get("usage") or parsed.get("x_groq", {}).get("usage") or usage
-        for choice in parsed["choices"][:1]:
-            delta = choice.get("delta", {})
-            refused = refused or bool(delta.get("refusal"))
-            text += (delta.get("content") or "") + (delta.get("refusal") or "")
-            reason = choice.get("finish_reason") or reason
-    return text, FinishReason.REFUSAL if refused else REASONS[reason], usage
-
 
 def read(pieces: list[bytes]) -> tuple[str, OpenAiStream]:
     reader = OpenAiStream("test")
     texts = [text for piece in pieces for text in reader.feed(piece)]
     return "".join(texts + reader.finish()), reader
-
-
-def rechunk(raw: bytes, chance: random.Random) -> list[bytes]:
-    pieces: list[bytes] = []
-    while raw:
-        size = chance.choice((1, 2, 3, 7, 40, 500))
-        pieces.append(raw[:size])
-        raw = raw[size:]
-    return pieces
-
-
-def test_recorded_streams_in_random_pieces(shared_data: Path) -> None:
-    chance = random.Random(1)
-    count = 0
-    for name, events in transcripts(shared_data):
-        text, reason, usage = recorded(events)
-        raw = b"".join(events)
-        for body in (raw, raw.replace(b"\n\n", b"\r\n\r\n"), raw.replace(b"data: ", b"data:")):
-            shown, reader = read(rechunk(body, chance))
-            assert shown == text, name
-            assert reader.finish_reason is reason, name
-            if usage:
-                assert reader.usage is not None, name
-                assert reader.usage.prompt_tokens == usage["prompt_tokens"], name
-                assert reader.usage.completion_tokens == usage["completion_tokens"], name
-                details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
-                cached = details.get("cached_tokens") or 0
-                assert reader.usage.cached_prompt_tokens == cached, name
-            else:
-                assert reader.usage is None, name
-        count += 1
-    assert count >= 20
-
-
-def test_recorded_streams_split_at_every_byte(shared_data: Path) -> None:
-    short = [(name, events) for name, events in transcripts(shared_data) if sum(map(len, events)) < 6_000]
-    for name, events in short:
-        text, _, _ = recorded(events)
-        raw = b"".join(events)
-        for offset in range(0, len(raw), 7):
-            assert read([raw[:offset], raw[offset:]])[0] == text, (name, offset)
-    assert len(short) >= 5
-
-
-def test_recorded_streams_cut_after_each_event_are_errors(shared_data: Path) -> None:
-    for name, events in transcripts(shared_data):
-        last = next(
-            index
-            for index, event in enumerate(events)
-            if b"data: [DONE]" not in event
-            and json.loads(event[6:])["choices"]
-            and json.loads(event[6:])["choices"][0].get("finish_reason")
-        )
-        for cut in range(0, last + 1, max(1, last // 25)):
-            with pytest.raises(Unavailable) as caught:
-                read(events[:cut])
-            assert caught.value.reason == "PROVIDER_STREAM_BROKEN", (name, cut)
-        assert read(events[: last + 1])[1].finished
 
 
 def event(**fields: object) -> bytes:

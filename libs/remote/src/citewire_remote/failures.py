@@ -31,7 +31,9 @@ _OVERFLOW_TEXTS = (
     "too many tokens",
     "prompt is too long",
 )
-_RATE_CODES = frozenset({"rate_limit_exceeded", "insufficient_quota", "rate_limit_error", "requests", "tokens"})
+_RATE_CODES = frozenset(
+    {"rate_limit_exceeded", "insufficient_quota", "rate_limit_error", "throttling_error", "requests", "tokens"}
+)
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_error"})
 _AUTH_CODES = frozenset({"invalid_api_key", "authentication_error", "permission_error", "invalid_authentication"})
 _SERVER_CODES = frozenset(

@@ -11,6 +11,8 @@ import aiohttp
 import httpx2
 from yarl import URL
 
+from citewire_remote.sdk_logs import quiet_sdks
+
 MAX_ERROR_BODY: Final = 64 * 1024
 ERROR_BODY_SECONDS: Final = 5.0
 """Time to read the body of an error, which an SDK reads whole."""
@@ -33,6 +35,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     """
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
+        quiet_sdks()
         self._session = session
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -1,17 +1,21 @@
-"""Anthropic's Messages API."""
+"""Anthropic's Messages API, in the version that the SDK asks for (2026-10-21 with 2.x).
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Final, cast
+A temperature isn't sent: from that version on the API refuses a request that has one, whatever the model.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import aiohttp
 import anthropic
+import httpx2
+from anthropic import RequestOptions
 
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.anthropic_stream import AnthropicStream
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RawAnswer, RemoteChat, http_client, sdk_headers
+from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
 from citewire_generator.tokens import estimate_tokens
 from citewire_remote.redaction import Redaction
 from citewire_remote.silence import TimeLimits
@@ -52,42 +56,35 @@ class AnthropicMessages(RemoteChat):
         super().__init__(
             session, models=models, limits=limits or TimeLimits(), name=name, redact=Redaction(key, api_base)
         )
-        # Said outright, the header is ours whatever the environment says.
-        self._headers = {"Authorization": f"Bearer {key}" if key else anthropic.omit}
-        sdk = anthropic.AsyncAnthropic(
+        self._authorization = f"Bearer {key}" if key else anthropic.omit
+        self._sdk = anthropic.AsyncAnthropic(
             api_key=key,
             # The SDK's paths begin with /v1.
             base_url=api_base.removesuffix("/v1"),
             max_retries=0,
             timeout=None,
-            default_headers=sdk_headers(),
             open_telemetry=False,
             http_client=http_client(session),
         )
-        self._create = cast(
-            "Callable[..., AbstractAsyncContextManager[RawAnswer]]", sdk.messages.with_streaming_response.create
-        )
 
-    def request(
+    async def send(
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
-    ) -> AbstractAsyncContextManager[RawAnswer]:
-        """See `RemoteChat.request`."""
+    ) -> httpx2.Response:
+        """See `RemoteChat.send`."""
         system, messages = _prompt(task.messages)
         body: dict[str, object] = {
             "model": task.model,
             "messages": messages,
             "max_tokens": task.max_completion_tokens or MAX_TOKENS,
-            "extra_headers": self._headers,
         }
         if system:
             body["system"] = system
         if stream:
             body["stream"] = True
-        if task.temperature is not None:
-            body["temperature"] = min(task.temperature, 1.0)
         if json_schema is not None:
             body["output_config"] = {"format": {"type": "json_schema", "schema": json_schema}}
-        return self._create(**body)
+        options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
+        return await self._sdk.post("/v1/messages", cast_to=httpx2.Response, body=body, options=options)
 
     def reader(self, content_type: str) -> AnswerReader:
         """See `RemoteChat.reader`."""

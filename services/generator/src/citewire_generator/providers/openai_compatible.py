@@ -1,18 +1,19 @@
 """Any server that speaks OpenAI's chat completions: OpenAI, Ollama, vLLM, LM Studio, LiteLLM, OpenRouter."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from typing import Final, cast
+from collections.abc import Mapping
+from typing import Final
 
 import aiohttp
+import httpx2
 import openai
+from openai import RequestOptions
 
 from citewire_generator.model import ModelInfo
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.providers.ollama_stream import CONTENT_TYPE, OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
-from citewire_generator.providers.remote import RawAnswer, RemoteChat, http_client, sdk_headers
+from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
 from citewire_remote.redaction import Redaction
 from citewire_remote.silence import TimeLimits
 
@@ -46,29 +47,22 @@ class OpenAiCompatible(RemoteChat):
         super().__init__(
             session, models=models, limits=limits or TimeLimits(), name=name, redact=Redaction(key, api_base)
         )
-        # Said outright, the header is ours whatever the environment says.
-        self._headers = {"Authorization": f"Bearer {key}" if key else openai.omit}
-        sdk = openai.AsyncOpenAI(
+        self._authorization = f"Bearer {key}" if key else openai.omit
+        self._sdk = openai.AsyncOpenAI(
             api_key=key or "none",
             base_url=api_base,
             max_retries=0,
             timeout=None,
-            default_headers=sdk_headers(),
             http_client=http_client(session),
         )
-        self._create = cast(
-            "Callable[..., AbstractAsyncContextManager[RawAnswer]]",
-            sdk.chat.completions.with_streaming_response.create,
-        )
 
-    def request(
+    async def send(
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
-    ) -> AbstractAsyncContextManager[RawAnswer]:
-        """See `RemoteChat.request`."""
+    ) -> httpx2.Response:
+        """See `RemoteChat.send`."""
         body: dict[str, object] = {
             "model": task.model,
             "messages": [{"role": message.role.value, "content": message.content} for message in task.messages],
-            "extra_headers": self._headers,
         }
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -81,7 +75,8 @@ class OpenAiCompatible(RemoteChat):
         if json_schema is not None:
             schema = {"name": SCHEMA_NAME, "schema": json_schema, "strict": True}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return self._create(**body)
+        options: RequestOptions = {"headers": call_headers(self._authorization, stream=stream)}
+        return await self._sdk.post("/chat/completions", cast_to=httpx2.Response, body=body, options=options)
 
     def reader(self, content_type: str) -> AnswerReader:
         """See `RemoteChat.reader`."""

@@ -1,18 +1,18 @@
 """What all remote chat providers share: a call by the provider's SDK, its body read raw, under time limits.
 
 The SDK builds the request, authenticates and names errors; it never retries. Its transport is aiohttp's, and the body
-is read past it: an SDK's events cost four times as much per token, its bytes two and a half times (ADR 8). Each read
-takes what has arrived and no more, so that deltas gather in one message only while the client is slower than the
+is read past it: an SDK's events cost four times as much per token, and its bytes two and a half times (ADR 8). Each
+read takes what has arrived and no more, so that deltas gather in one message only while the client is slower than the
 provider.
 """
 
 import asyncio
 import contextlib
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, Awaitable, Mapping
+from contextlib import aclosing
 from importlib.metadata import version
-from typing import Final, Protocol
+from typing import Any, Final
 
 import aiohttp
 import anthropic
@@ -39,15 +39,7 @@ MAX_WHOLE_BODY: Final = 16 * 1024 * 1024
 EOF_GRACE: Final = 0.05
 """Seconds to wait for the body's end after the stream's, so that the connection can serve again."""
 _SUGGESTION_CHARS: Final = 24_000
-
-
-class RawAnswer(Protocol):
-    """What an SDK gives whose caller wants to read the body."""
-
-    @property
-    def http_response(self) -> httpx2.Response:
-        """The answer as it came."""
-        ...
+_USER_AGENT: Final = f"citewire/{version('citewire-generator')}"
 
 
 class RemoteChat(ChatProvider):
@@ -87,10 +79,10 @@ class RemoteChat(ChatProvider):
         return self._models
 
     @abstractmethod
-    def request(
+    async def send(
         self, task: ChatTask, *, stream: bool, json_schema: Mapping[str, object] | None = None
-    ) -> AbstractAsyncContextManager[RawAnswer]:
-        """Prepares the SDK's call, which is made by entering it."""
+    ) -> httpx2.Response:
+        """Makes the SDK's call. It returns when the answer's head has come, and raises the SDK's errors."""
 
     @abstractmethod
     def reader(self, content_type: str) -> AnswerReader:
@@ -103,51 +95,50 @@ class RemoteChat(ChatProvider):
             CitewireError: One of `failures`, whatever went wrong.
         """
         watch = SilenceWatch(self._limits, self._name)
-        async with AsyncExitStack() as stack:
-            response = await self._open(stack, self.request(task, stream=True), watch)
-            if isinstance(response, End):
-                yield response
-                return
-            watch.guard(response.close)
-            try:
-                reader = self.reader(response.content_type)
-                whole = response.content_type == "application/json"
-                if whole and (texts := reader.whole(await self._read_whole(response, watch))):
+        response = await self._open(self.send(task, stream=True), watch)
+        if isinstance(response, End):
+            yield response
+            return
+        watch.guard(response.close)
+        try:
+            reader = self.reader(response.content_type)
+            whole = response.content_type == "application/json"
+            if whole and (texts := reader.whole(await self._read_whole(response, watch))):
+                yield Delta(tuple(texts))
+            while not reader.done:
+                seen = reader.progress
+                chunk = await self._read(response, watch, ended=reader.finished)
+                if chunk is None:
+                    break
+                texts = reader.feed(chunk) if chunk else reader.finish()
+                if reader.progress > seen:
+                    watch.progressed(finished=reader.finished)
+                if texts:
                     yield Delta(tuple(texts))
-                while not reader.done:
-                    seen = reader.progress
-                    chunk = await self._read(response, watch, ended=reader.finished)
-                    if chunk is None:
-                        break
-                    texts = reader.feed(chunk) if chunk else reader.finish()
-                    if reader.progress > seen:
-                        watch.progressed(finished=reader.finished)
-                    if texts:
-                        yield Delta(tuple(texts))
-                    reader.check()
-                    if not chunk:
-                        break
-                if reader.done:
-                    await _read_to_end(response)
-                yield End(reader.finish_reason, reader.usage)
-            finally:
-                watch.close()
-                # Closes the socket at once unless the body was read to its end; what is left must not cost tokens.
-                response.close()
+                reader.check()
+                if not chunk:
+                    break
+            if reader.done:
+                await _read_to_end(response)
+            yield End(reader.finish_reason, reader.usage)
+        finally:
+            watch.close()
+            # Closes the socket at once unless the body was read to its end; what is left must not cost tokens.
+            response.close()
 
     async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
         """See `ChatProvider.complete`: one answer in one piece, which the provider keeps to the schema."""
         scope = asyncio.timeout(self._limits.whole)
         try:
-            async with scope, AsyncExitStack() as stack:
+            async with scope:
                 watch = SilenceWatch(self._limits, self._name)
-                request = self.request(task, stream=False, json_schema=json_schema)
-                response = await self._open(stack, request, watch, seconds=self._limits.whole)
+                sending = self.send(task, stream=False, json_schema=json_schema)
+                response = await self._open(sending, watch, seconds=self._limits.whole)
                 if isinstance(response, End):
-                    return Completion("", response.usage or Usage(), response.finish_reason)
-                stack.callback(response.close)
-                reader = self.reader(response.content_type)
-                text = "".join(reader.whole(await self._read_whole(response, watch)))
+                    return Completion("", response.usage or Usage(estimated=True), response.finish_reason)
+                with contextlib.closing(response):
+                    reader = self.reader(response.content_type)
+                    text = "".join(reader.whole(await self._read_whole(response, watch)))
         except TimeoutError as exc:
             if not scope.expired():
                 raise
@@ -176,8 +167,7 @@ class RemoteChat(ChatProvider):
 
     async def _open(
         self,
-        stack: AsyncExitStack,
-        request: AbstractAsyncContextManager[RawAnswer],
+        sending: Awaitable[httpx2.Response],
         watch: SilenceWatch,
         *,
         seconds: float | None = None,
@@ -188,7 +178,7 @@ class RemoteChat(ChatProvider):
         watch.waiting()
         try:
             async with scope:
-                return raw_body((await stack.enter_async_context(request)).http_response)
+                return raw_body(await sending)
         except (openai.APIStatusError, anthropic.APIStatusError) as exc:
             return self._refused(exc.response)
         except (openai.APIConnectionError, anthropic.APIConnectionError, TimeoutError) as exc:
@@ -262,9 +252,21 @@ def http_client(session: aiohttp.ClientSession) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(transport=AiohttpTransport(session), timeout=None, trust_env=False)  # see TimeLimits
 
 
-def sdk_headers() -> dict[str, str]:
-    """Headers in place of an SDK's own."""
-    return {"User-Agent": f"citewire/{version('citewire-generator')}", "Accept-Encoding": "identity"}
+def call_headers(authorization: str | openai.Omit | anthropic.Omit, *, stream: bool) -> dict[str, Any]:
+    """Headers of a call. Said outright, they are ours whatever the environment says.
+
+    Args:
+        authorization: The header's value, or the SDK's word for none.
+        stream: Whether a stream is wanted.
+    """
+    return {
+        "Accept": "text/event-stream" if stream else "application/json",
+        "Accept-Encoding": "identity",
+        "Authorization": authorization,
+        "User-Agent": _USER_AGENT,
+        # The SDKs' own word for: leave the body alone. It isn't sent.
+        "X-Stainless-Raw-Response": "stream",
+    }
 
 
 def estimate_usage(messages: tuple[Message, ...], answer: str) -> Usage:

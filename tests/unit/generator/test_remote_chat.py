@@ -1,0 +1,204 @@
+"""What the adapters ask by their SDKs, and what they keep from them: retries, the environment, redirects."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from citewire_generator.model import FinishReason, Message, ModelInfo, Role, Usage
+from citewire_generator.providers.anthropic_messages import CACHED_FROM
+from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, End
+from citewire_generator.providers.factory import build_chat_provider
+from citewire_kit.errors import CitewireError
+from citewire_remote.silence import TimeLimits
+from citewire_remote.transport import MAX_ERROR_BODY
+from raw_upstream import Exchange, RawUpstream
+
+KEY = "sk-canary-0123456789"
+RULES, ASKED = Message(Role.SYSTEM, "rules"), Message(Role.USER, "hello")
+TASK = ChatTask("m", (RULES, ASKED), max_completion_tokens=9, temperature=0.5)
+LONG = "word " * CACHED_FROM * 2
+KINDS = ("anthropic", "openai", "ollama", "openai-compatible")
+SCHEMA: dict[str, object] = {"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"]}
+
+
+@asynccontextmanager
+async def asking(
+    kind: str, behave: Callable[[Exchange], Awaitable[None]], key: str = KEY, limits: TimeLimits | None = None
+) -> AsyncGenerator[tuple[ChatProvider, RawUpstream]]:
+    upstream = RawUpstream(behave)
+    async with upstream.running() as base:
+        limits = limits or TimeLimits(connect=1, first_token=2, between_tokens=2, whole=4)
+        made = build_chat_provider(kind, api_base=base, api_key=key, models=(ModelInfo(kind, "m"),), limits=limits)
+        try:
+            yield made, upstream
+        finally:
+            await made.close()
+
+
+def answering(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[None]]:
+    if kind == "anthropic":
+        usage = {"input_tokens": 5, "output_tokens": 2}
+        said: dict[str, Any] = {"type": "message", "content": [{"type": "text", "text": text}], "usage": usage}
+        said["stop_reason"] = "end_turn"
+    else:
+        said = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]}
+        said["usage"] = {"prompt_tokens": 5, "completion_tokens": 2}
+
+    async def behave(exchange: Exchange) -> None:
+        await exchange.head(kind="application/json")
+        await exchange.send(json.dumps(said).encode())
+
+    return behave
+
+
+async def drain(provider: ChatProvider, task: ChatTask = TASK) -> End:
+    async for event in provider.stream(task):
+        if isinstance(event, End):
+            return event
+    raise AssertionError("no end")
+
+
+async def test_what_anthropic_is_sent() -> None:
+    async with asking("anthropic", answering("anthropic")) as (made, upstream):
+        await drain(made)
+    request = upstream.requests[0]
+    assert request.path == "/v1/messages"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers["anthropic-version"] >= "2026-10-21"
+    assert request.body == {  # no temperature: since that version the API refuses one
+        "model": "m",
+        "system": [{"type": "text", "text": "rules"}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+        "max_tokens": 9,
+        "stream": True,
+    }
+
+
+async def test_anthropics_cache_is_for_what_comes_again() -> None:
+    history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, LONG))
+    cached = {"cache_control": {"type": "ephemeral"}}
+    async with asking("anthropic", answering("anthropic")) as (made, upstream):
+        await drain(made, ChatTask("m", (RULES, *history, ASKED)))
+        await drain(made, ChatTask("m", (Message(Role.SYSTEM, LONG), ASKED)))
+        await drain(made, ChatTask("m", (RULES, Message(Role.USER, LONG))))
+    talk, rules, question = ([r.body["system"], r.body["messages"]] for r in upstream.requests)
+    said: Any = talk[1]
+    assert [cached.items() <= turn["content"][0].items() for turn in said] == [False, True, False]
+    assert "cache_control" not in str(talk[0])
+    assert "cache_control" in str(rules[0])
+    assert "cache_control" not in str(rules[1])
+    assert "cache_control" not in str(question)  # its passages hardly come again, and writing them costs more
+
+
+@pytest.mark.parametrize(("kind", "name"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")])
+async def test_openais_own_models_want_another_name_for_the_limit(kind: str, name: str) -> None:
+    async with asking(kind, answering(kind)) as (made, upstream):
+        await drain(made)
+    assert upstream.requests[0].body[name] == 9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_an_answer_in_one_piece_to_a_schema(kind: str) -> None:
+    async with asking(kind, answering(kind, '{"yes": true}')) as (made, upstream):
+        done = await made.complete(TASK, json_schema=SCHEMA)
+        await made.complete(TASK)
+    assert done == Completion('{"yes": true}', Usage(5, 0, 2), FinishReason.STOP)
+    asked, plain = (request.body for request in upstream.requests)
+    assert "stream" not in asked
+    if kind == "anthropic":
+        assert asked["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    else:
+        schema = {"name": "answer", "schema": SCHEMA, "strict": True}
+        assert asked["response_format"] == {"type": "json_schema", "json_schema": schema}
+    assert not {"output_config", "response_format"} & plain.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_no_answer_in_time(kind: str) -> None:
+    async def silent(exchange: Exchange) -> None:
+        await exchange.gone()
+
+    limits = TimeLimits(connect=1, first_token=0.2, between_tokens=0.2, whole=0.3)
+    async with asking(kind, silent, limits=limits) as (made, _):
+        with pytest.raises(CitewireError) as streamed:
+            await drain(made)
+        with pytest.raises(CitewireError) as completed:
+            await made.complete(TASK)
+    assert {streamed.value.reason, completed.value.reason} == {"PROVIDER_TIMEOUT"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nothing_of_the_environment_leaves(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "the-operators-own"
+    for name in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", secret)
+    for name in ("OPENAI_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, f"Authorization: Bearer {secret}\nX-Api-Key: {secret}\nX-More: {secret}")
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "HTTP_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for key in (KEY, ""):
+        async with asking(kind, answering(kind), key) as (made, upstream):
+            await drain(made)
+            await made.complete(TASK)
+        for request in upstream.requests:
+            assert secret not in str(request)
+            assert request.headers.get("authorization") == (f"Bearer {KEY}" if key else None)
+            assert request.headers["user-agent"].startswith("citewire/")
+            assert not [name for name in request.headers if name.startswith("x-")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [302, 401, 429, 500, 529])
+async def test_a_refusal_is_one_call(kind: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def refuse(exchange: Exchange) -> None:
+        await exchange.head(status, "application/json", Location="http://127.0.0.1:9/", Retry_After="0")
+        await exchange.send(json.dumps({"error": {"message": f"no {KEY}"}}).encode())
+
+    async with asking(kind, refuse) as (made, upstream):
+        with pytest.raises(CitewireError) as streamed:
+            await drain(made)
+        assert len(upstream.requests) == 1
+        with pytest.raises(CitewireError) as completed:
+            await made.complete(TASK)
+        assert len(upstream.requests) == 2
+    assert streamed.value.metadata == completed.value.metadata
+    assert streamed.value.metadata["status"] == str(status)
+    assert KEY not in f"{streamed.value} {completed.value} {caplog.text}"
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "openai"])
+async def test_an_errors_body_is_read_so_far_and_no_further(kind: str) -> None:
+    sent = 0
+
+    async def endless(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.head(500, "text/plain")
+        while True:
+            await exchange.send(b"x" * 65_536)
+            sent += 65_536
+
+    async with asking(kind, endless) as (made, _):
+        with pytest.raises(CitewireError) as caught:
+            await drain(made)
+    assert caught.value.reason == "PROVIDER_UNAVAILABLE"
+    assert sent < 300 * MAX_ERROR_BODY  # what the buffers of two sockets took
+
+
+async def test_a_server_of_ollamas_that_answers_in_its_own_format() -> None:
+    async def native(exchange: Exchange) -> None:
+        await exchange.head(kind="application/x-ndjson")
+        await exchange.send(b'{"message":{"content":"Hi"},"done":false}\n')
+        await exchange.send(b'{"message":{"content":""},"done":true,"done_reason":"length","prompt_eval_count":4,')
+        await exchange.send(b'"eval_count":2}\n')
+
+    async with asking("ollama", native, "") as (made, _):
+        assert await drain(made) == End(FinishReason.LENGTH, Usage(4, 0, 2))
