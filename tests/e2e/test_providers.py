@@ -36,6 +36,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[Pa
             "LLM_MODEL": MODEL,
             "CITEWIRE_GENERATOR_FALLBACKS": f"ollama/{MODEL}",
             "CITEWIRE_GENERATOR_RETRY_SECONDS": "0.01",
+            "CITEWIRE_EMBEDDER_PROVIDER": "local",
         }
 
     with paced_stack(tmp_path_factory.mktemp("chosen"), settings) as stack:

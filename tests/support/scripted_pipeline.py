@@ -64,16 +64,19 @@ class FakeEmbedder(Embedder):
         self.log = log
         self.go_on: asyncio.Event | None = None
         self.questions: list[str] = []
+        self.models: list[str] = []
         self.rerank_error: CitewireError | None = None
 
     async def embed_question(
-        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None, model: str = ""
     ) -> Vector:
         self.log.append("embed")
         self.questions.append(question)
+        self.models.append(model)
         if self.go_on is not None:
             await self.go_on.wait()
-        return Vector(b"", space or SPACE, 9, 9, False)
+        named = Space(model, "", 3) if model else SPACE
+        return Vector(b"", space or named, 9, 9, False)
 
     async def embed_texts(
         self,

@@ -115,6 +115,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         records=chats,
         aftermath=aftermath,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
+        models=settings.profile_models(),
     )
     identity, off = IdentityStore(pool), settings.auth == "off"
     authenticator = Authenticator(identity, off=off)

@@ -23,6 +23,7 @@ class Ask:
         keep: Whether the chat is to become a conversation, where the profile leaves that to the request.
         conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
         model: The chat model; "" is the default.
+        embedding_model: The operator's model that embeds the question; "" is the default.
         own: The tenant's own providers for it.
     """
 
@@ -37,6 +38,7 @@ class Ask:
     messages: tuple[Message, ...] = ()
     conversation_id: UUID | None = None
     model: str = ""
+    embedding_model: str = ""
     own: Chosen = OPERATORS
     keep: bool = False
 

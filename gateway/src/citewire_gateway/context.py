@@ -75,7 +75,9 @@ class ContextFinder:
     async def _searched(self, ask: Ask, record: ChatRecord, query: Query) -> Retrieved:
         profile = ask.profile
         budget = profile.budget.context_tokens(ask.tenant.plan) if profile.budget is not None else None
-        found = await plan_and_search(self._embedder, self._retriever, query, profile.strategy, ask.own, budget)
+        found = await plan_and_search(
+            self._embedder, self._retriever, query, profile.strategy, ask.own, budget, ask.embedding_model
+        )
         record.embedding_tokens += found.embedding_tokens
         return found
 

@@ -4,9 +4,11 @@ The profile says how; no branch here knows a system's name. Events come in the o
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
 
 from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
@@ -40,7 +42,7 @@ from citewire_gateway.events import (
     Usage,
 )
 from citewire_gateway.ports import Embedder, Generator, Retriever
-from citewire_gateway.profiles import NoMatch
+from citewire_gateway.profiles import NoMatch, ProfileModels
 from citewire_gateway.records import Records, State
 from citewire_gateway.reflection import Reflection
 from citewire_gateway.retrieval import Retrieved, both
@@ -56,6 +58,8 @@ from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_NO_MODELS: Final[Mapping[str, ProfileModels]] = MappingProxyType({})
+
 
 class ChatPipeline:
     """Runs chats over the three services and keeps their records."""
@@ -69,8 +73,13 @@ class ChatPipeline:
         records: Records,
         aftermath: Aftermath,
         lease_seconds: float,
+        models: Mapping[str, ProfileModels] = _NO_MODELS,
     ) -> None:
-        """`lease_seconds`: after which a chat that nobody closed counts as lost."""
+        """Takes what it works with; `models` are those of profiles that have their own, by the profile's name.
+
+        `lease_seconds`: after which a chat that nobody closed counts as lost.
+        """
+        self._models = models
         self._generator = generator
         self._records = records
         self._aftermath = aftermath
@@ -87,6 +96,7 @@ class ChatPipeline:
         Raises:
             CitewireError: The chat failed, before or between events.
         """
+        ask = with_models(ask, self._models.get(ask.profile.name))
         record = ChatRecord(ask, control, self._lease_seconds)
         record.opening = asyncio.create_task(self._records.open(record.exchange))
         try:
@@ -368,3 +378,11 @@ def generate_query(ask: Ask, history: tuple[Message, ...], hits: tuple[Hit, ...]
 
 def _citations(started: Started, hits: tuple[Hit, ...]) -> tuple[Citation, ...]:
     return tuple(Citation(packed.number, hits[packed.index]) for packed in started.packed)
+
+
+def with_models(ask: Ask, models: ProfileModels | None) -> Ask:
+    """Names a profile's own models, where neither the request nor a provider of the tenant's own decides."""
+    if models is None or ask.own.only_own:
+        return ask
+    chat = ask.model or ("" if ask.own.chat is not None else models.chat)
+    return replace(ask, model=chat, embedding_model=models.embedding)

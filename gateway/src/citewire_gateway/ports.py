@@ -32,9 +32,9 @@ class Embedder(ABC):
 
     @abstractmethod
     async def embed_question(
-        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None, model: str = ""
     ) -> Vector:
-        """Embeds a question in `space`, or in the default model's. What passes the model's window is left out.
+        """Embeds a question in `space`, or with `model`, or the default one. What passes its window is left out.
 
         With `provider` the tenant's own embeds it, in its own space.
         """

@@ -31,6 +31,14 @@ class EmptySelection(StrEnum):
     ABSENT = "absent"
 
 
+@dataclass(frozen=True, slots=True)
+class ProfileModels:
+    """The operator's models for one profile; "" is the default one."""
+
+    chat: str = ""
+    embedding: str = ""
+
+
 class Persist(StrEnum):
     """Whether chats become conversations that are kept."""
 

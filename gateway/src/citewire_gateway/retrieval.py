@@ -66,23 +66,29 @@ async def plan_and_search(
     strategy: Strategy,
     own: Chosen,
     max_tokens: int | None = None,
+    model: str = "",
 ) -> Retrieved:
     """Plans, then searches or gets whole items.
 
     Where a search is certain, planning and embedding run at the same time. The question is embedded with the tenant's
     own provider, or else with the default model. If the organisation's live space is another one, it is embedded once
     more, in that one.
+
+    With `model`, the question is embedded with that model of the operator's, unless the tenant has a provider of its
+    own, and searched for in that model's space; in the live one, where the organisation has nothing in that space yet.
     """
+    if own.embedding is not None or own.only_own:
+        model = ""
     if strategy is Strategy.SEMANTIC:
-        embedding = embedder.embed_question(query.text, provider=own.embedding)
+        embedding = embedder.embed_question(query.text, provider=own.embedding, model=model)
         plan, vector = await both(retriever.plan(query.scope, strategy), embedding)
     else:
         plan = await retriever.plan(query.scope, strategy, max_tokens)
         if plan.path in LONG_PATHS:
             return await _whole_items(retriever, query.scope, plan, max_tokens)
-        vector = await embedder.embed_question(query.text, provider=own.embedding)
+        vector = await embedder.embed_question(query.text, provider=own.embedding, model=model)
     tokens = vector.tokens
-    if plan.space is not None and plan.space != vector.space:
+    if plan.space is not None and not model and plan.space != vector.space:
         vector = await _embed_in(embedder, query.text, plan.space, own)
         tokens += vector.tokens
     found = await _search(embedder, retriever, query, vector, own)

@@ -4,7 +4,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 from citewire_gateway.own_providers.model import ProviderType
-from citewire_gateway.profiles import PROFILES
+from citewire_gateway.profiles import PROFILES, SIMPLE, ProfileModels
 from citewire_kit.settings import ProcessSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
@@ -39,6 +39,14 @@ class GatewaySettings(ProcessSettings):
 
     default_profile: str = "documents"
     """Profile of a request that names none."""
+
+    simple_model: str = Field(default="", max_length=200)
+    """Chat model of the profile `simple`, as the generator names it, such as `ollama/llama3.2`; empty is the default
+    one."""
+
+    simple_embedding_model: str = Field(default="", max_length=200)
+    """Embedding model of the profile `simple`, as the embedder names it; empty is the default one. The worker must
+    embed documents with it too: `CITEWIRE_WORKER_MORE_MODELS`."""
 
     max_question_bytes: int = Field(default=32 * 1024, ge=1)
     """Longest question, in bytes of UTF-8."""
@@ -106,6 +114,10 @@ class GatewaySettings(ProcessSettings):
     def _are_types(cls, value: str) -> str:
         _types_in(value)
         return value
+
+    def profile_models(self) -> dict[str, ProfileModels]:
+        """Returns the models of the profiles that have their own."""
+        return {SIMPLE.name: ProfileModels(self.simple_model.strip(), self.simple_embedding_model.strip())}
 
     def offered_types(self) -> frozenset[ProviderType]:
         """Returns the types of the operator's providers that tenants may use."""

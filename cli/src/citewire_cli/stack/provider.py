@@ -39,6 +39,8 @@ def provider_environ(environ: Mapping[str, str]) -> dict[str, str]:
                 found[f"{_GENERATOR}{name}_API_BASE"] = base
     if "OPENAI_API_KEY" in given:
         found["CITEWIRE_EMBEDDER_OPENAI_API_KEY"] = given["OPENAI_API_KEY"]
+        if base := given.get("OPENAI_BASE_URL"):
+            found["CITEWIRE_EMBEDDER_OPENAI_API_BASE"] = base
     if any(name in given for name in OLLAMA_VARIABLES):
         found |= _ollama(given)
         if "OLLAMA_BASE_URL" in given:
@@ -58,6 +60,9 @@ def _ollama(given: Mapping[str, str]) -> dict[str, str]:
         "CITEWIRE_EMBEDDER_OLLAMA_MODEL": embedding,
         f"{_SIMPLE}MODEL": f"ollama/{model}",
         f"{_SIMPLE}EMBEDDING_MODEL": embedding,
+        "CITEWIRE_WORKER_MORE_MODELS": embedding,
+        # A server that loads a model when it is first asked for it takes longer than a question's embedding may.
+        "CITEWIRE_GATEWAY_EMBED_SECONDS": "30",
     }
 
 

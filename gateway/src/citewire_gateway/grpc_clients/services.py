@@ -63,11 +63,14 @@ class GrpcEmbedder(Embedder):
         self._timeouts = timeouts
 
     async def embed_question(
-        self, question: str, space: Space | None = None, provider: ProviderRef | None = None
+        self, question: str, space: Space | None = None, provider: ProviderRef | None = None, model: str = ""
     ) -> Vector:
         """See `Embedder.embed_question`."""
         request = embedder_pb2.EmbedRequest(
-            inputs=[question], purpose=embedder_pb2.PURPOSE_QUERY, overflow=embedder_pb2.OVERFLOW_TRUNCATE
+            inputs=[question],
+            purpose=embedder_pb2.PURPOSE_QUERY,
+            overflow=embedder_pb2.OVERFLOW_TRUNCATE,
+            model=model,
         )
         if space is not None:
             request.model, request.dimensions = space.model, space.dimensions
