@@ -20,6 +20,7 @@ from citewire_retriever.model import (
     Original,
 )
 from citewire_retriever.service.spool import Memory, Spool, too_large
+from citewire_retriever.service.typed import check_typed
 from citewire_retriever.store.base import CollectionStore, ContentStore, DocumentStore, ProgressFeed
 
 log = get_logger(__name__)
@@ -69,9 +70,12 @@ class CorpusService:
             ResourceExhausted: It is larger than the limit (reason `TOO_LARGE`).
             NotFound: The document that should get a new version doesn't exist.
         """
+        document_type = content.type or "file"
         if content.document_id is not None:
             # Said before the bytes, not after 256 MiB of them; asked again when they are stored.
-            await self.get(tenant, content.document_id)
+            found = await self.get(tenant, content.document_id)
+            document_type = content.type or found.type
+        check_typed(document_type, content.metadata)
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
             async for part in data:
                 await spool.write(part)
@@ -81,6 +85,7 @@ class CorpusService:
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
         """Stores typed text. Raises as `upload`; a text of white space alone is empty."""
+        check_typed(content.type, content.metadata)
         if not text.strip():
             raise InvalidArgument("the content is empty", reason="EMPTY_UPLOAD")
         data = text.encode()
@@ -113,7 +118,9 @@ class CorpusService:
         return documents, paging.encode(bound, [last.created_at.isoformat(), last.document_id])
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document:
-        """Changes a document. Raises `NotFound`."""
+        """Changes a document. Raises `NotFound`, or `InvalidArgument` if the metadata isn't what its type asks."""
+        if changes.metadata is not None:
+            check_typed((await self.get(tenant, document_id)).type, changes.metadata)
         return _found(await self._documents.update(tenant, document_id, changes), document_id)
 
     async def delete(self, tenant: Tenant, document_id: int) -> None:

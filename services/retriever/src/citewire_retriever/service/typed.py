@@ -1,0 +1,75 @@
+"""What documents' metadata must look like: words that every type may carry, and those of repositories.
+
+Other keys are free. Filters and citations rely on these, so a wrong one is refused when it is saved, by name.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from citewire_kit.errors import Violations
+from citewire_retriever.model import JsonObject, JsonValue
+
+MAX_WORD: Final = 64
+MAX_LINE: Final = 255
+MAX_URL: Final = 2048
+MAX_DESCRIPTION: Final = 4000
+MAX_STARS: Final = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    holds: Callable[[JsonValue], bool]
+    message: str
+
+
+def _text(longest: int) -> _Rule:
+    def holds(value: JsonValue) -> bool:
+        return isinstance(value, str) and bool(value.strip()) and len(value) <= longest
+
+    return _Rule(holds, f"must be a text of 1–{longest} characters, or null")
+
+
+def _is_web_address(value: JsonValue) -> bool:
+    if not isinstance(value, str) or len(value) > MAX_URL:
+        return False
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _is_count(value: JsonValue) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_STARS
+
+
+_EVERY_TYPE: Final = {"entity_type": _text(MAX_WORD), "category": _text(MAX_WORD)}
+_BY_TYPE: Final[dict[str, dict[str, _Rule]]] = {
+    "repository": {
+        "owner_login": _text(MAX_LINE),
+        "owner_avatar_url": _Rule(_is_web_address, f"must be an http(s) URL of at most {MAX_URL} characters, or null"),
+        "stargazers_count": _Rule(_is_count, "must be a whole number from 0, or null"),
+        "language": _text(MAX_WORD),
+        "description": _Rule(
+            lambda value: isinstance(value, str) and len(value) <= MAX_DESCRIPTION,
+            f"must be a text of at most {MAX_DESCRIPTION} characters, or null",
+        ),
+    },
+}
+
+
+def check_typed(document_type: str, metadata: JsonObject | None) -> None:
+    """Checks metadata against its document's type; null is as good as absent.
+
+    Raises:
+        InvalidArgument: Some fields are wrong; each is named, such as `metadata.stargazers_count`.
+    """
+    violations = Violations()
+    rules = {**_EVERY_TYPE, **_BY_TYPE.get(document_type, {})}
+    for key, value in (metadata or {}).items():
+        rule = rules.get(key)
+        if rule is not None and value is not None:
+            violations.require(rule.holds(value), f"metadata.{key}", rule.message)
+    violations.raise_if_any()

@@ -1,0 +1,49 @@
+"""Typed documents over gRPC: their metadata is checked wherever it comes in, and wrong fields are named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+from citewire.retriever.v1 import corpus_pb2 as pb
+from google.protobuf.struct_pb2 import Struct
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.tenant import Tenant
+from retriever_process import Caller, running_retriever
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+MINE = Tenant("acme", "ada", "pro")
+
+
+def struct(**fields: object) -> Struct:
+    made = Struct()
+    made.update(cast("Any", fields))
+    return made
+
+
+async def test_metadata_is_checked_by_type_however_it_comes(database: Database) -> None:
+    stars = {"stargazers_count": 12, "owner_login": "ada", "language": "Rust", "owner_avatar_url": None}
+    async with running_retriever(database) as running:
+        me = Caller(running, MINE)
+        document = await me.put("Repo", type="repository", metadata=struct(**stars))
+        assert dict(document.metadata) == stars
+        wrong = struct(stargazers_count="many")
+        changed = pb.UpdateDocumentRequest(document=pb.Document(document_id=document.document_id, metadata=wrong))
+        changed.update_mask.paths.append("metadata")
+        header = pb.UploadHeader(file_name="r.md", document_id=document.document_id, metadata=wrong)
+        for call in (
+            me.put("Repo", type="repository", metadata=wrong),
+            me.put("Repo", type="repository", metadata=wrong, document_id=document.document_id),
+            me.unary(running.corpus.UpdateDocument, changed),
+            me.upload(header, b"# Words"),
+        ):
+            with pytest.raises(CitewireError) as refused:
+                await call
+            assert refused.value.reason == "INVALID_FIELD"
+            assert [each.field for each in refused.value.violations] == ["metadata.stargazers_count"]
+        # Nothing was stored, and what is no repository may say what it likes.
+        assert (await me.get(document.document_id)).version == 1
+        assert (await me.put("Note", type="capture", metadata=wrong)).metadata["stargazers_count"] == "many"
