@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
+from citewire_gateway.accounts.store import AccountStore
 from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.chat_store import ChatStore
 from citewire_gateway.dialects.answer import JsonAnswer
@@ -34,6 +35,7 @@ from citewire_gateway.own_providers.resolve import ProviderResolver
 from citewire_gateway.own_providers.store import ProviderStore
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.routes import (
+    budgets,
     chat,
     collections,
     conversations,
@@ -43,6 +45,7 @@ from citewire_gateway.routes import (
     providers,
     search,
     system,
+    usage,
 )
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
@@ -64,7 +67,7 @@ SERVICES = (
     "citewire.retriever.v1.CorpusService",
     "citewire.generator.v1.GeneratorService",
 )
-ROUTES = (chat, openai, search, documents, collections, conversations, profiles, providers, system)
+ROUTES = (chat, openai, search, documents, collections, conversations, profiles, providers, usage, budgets, system)
 DIALECTS = (
     NativeDialect.name,
     SimpleDialect.name,
@@ -107,7 +110,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     embedder, retriever = GrpcEmbedder(embedding, timeouts), GrpcRetriever(retrieving, timeouts)
     chats, aftermath = ChatStore(pool), Aftermath()
     stack.push_async_callback(aftermath.settled)  # before the pool goes: what has ended is still being written
-    stored = ProviderStore(pool)
+    stored, accounts = ProviderStore(pool), AccountStore(pool)
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
@@ -116,6 +119,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         aftermath=aftermath,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
         models=settings.profile_models(),
+        costs=accounts,
     )
     identity, off = IdentityStore(pool), settings.auth == "off"
     authenticator = Authenticator(identity, off=off)
@@ -125,6 +129,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         settings=settings,
         authenticator=authenticator,
         chats=chats,
+        accounts=accounts,
         idempotency=IdempotencyStore(pool, aftermath, keep_seconds=settings.idempotency_hours * 3600),
         providers=ProviderResolver(stored, settings.offered_types()),
         own_providers=OwnProviders(

@@ -41,6 +41,8 @@ class ChatRecord:
         self.provider = ""
         self.model = ""
         self.usage = TokenUsage()
+        self.attempts = 0
+        self.cost_usd: float | None = None
         self.not_found = False
         self.suggested_questions = 0
         self.closed = False
@@ -87,6 +89,7 @@ class ChatRecord:
         """Takes note of the generator's end."""
         self._completed = completed
         self.usage = self.usage.plus(completed.usage)
+        self.attempts += completed.attempts
         self.not_found = completed.not_found
         self.suggested_questions = completed.suggested_questions
         if completed.provider:
@@ -135,7 +138,9 @@ class ChatRecord:
 
     def _details(self, usage: TokenUsage) -> dict[str, Any]:
         outcome = self.outcome()
-        counts = usage_json(Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens))
+        counts = usage_json(
+            Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=self.cost_usd)
+        )
         judged: dict[str, Any] = {}
         if self._decided is not None:
             judged["decision"] = decision_json(self._decided)

@@ -356,6 +356,8 @@ class Completed:
     provider: str = ""
     """Who wrote it: another than `Started`'s if one took over."""
     model: str = ""
+    attempts: int = 0
+    """Calls made to providers; none if a model in the generator's process wrote it."""
 
 
 GenerateEvent = Started | Delta | Notice | Completed

@@ -10,6 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from citewire_gateway.accounts.model import to_usd
 from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.chat_record import ChatRecord
@@ -41,7 +42,7 @@ from citewire_gateway.events import (
     Tokens,
     Usage,
 )
-from citewire_gateway.ports import Embedder, Generator, Retriever
+from citewire_gateway.ports import Costs, Embedder, Generator, Retriever
 from citewire_gateway.profiles import NoMatch, ProfileModels
 from citewire_gateway.records import Records, State
 from citewire_gateway.reflection import Reflection
@@ -55,6 +56,7 @@ from citewire_gateway.steps import (
 )
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import CallContext, enter_call_context
 
 log = get_logger(__name__)
 
@@ -73,13 +75,15 @@ class ChatPipeline:
         records: Records,
         aftermath: Aftermath,
         lease_seconds: float,
+        costs: Costs | None = None,
         models: Mapping[str, ProfileModels] = _NO_MODELS,
     ) -> None:
         """Takes what it works with; `models` are those of profiles that have their own, by the profile's name.
 
-        `lease_seconds`: after which a chat that nobody closed counts as lost.
+        `lease_seconds`: after which a chat that nobody closed counts as lost. Without `costs` none is shown.
         """
         self._models = models
+        self._costs = costs
         self._generator = generator
         self._records = records
         self._aftermath = aftermath
@@ -99,6 +103,7 @@ class ChatPipeline:
         ask = with_models(ask, self._models.get(ask.profile.name))
         record = ChatRecord(ask, control, self._lease_seconds)
         record.opening = asyncio.create_task(self._records.open(record.exchange))
+        enter_call_context(CallContext(ask.profile.name, str(record.exchange.exchange_id)))
         try:
             async with aclosing(self._answer(ask, record)) as events:
                 async for event in events:
@@ -129,6 +134,7 @@ class ChatPipeline:
             yield Sources(record.citations)
         if ask.profile.assess and record.model:
             yield await self._assess(ask, record)
+        record.cost_usd = await self._cost(record)
         yield self._usage(ask, record)
 
     async def _decided(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
@@ -258,7 +264,21 @@ class ChatPipeline:
         usage = Usage(record.embedding_tokens, record.usage.prompt_tokens, record.usage.completion_tokens)
         if not ask.profile.full_usage:
             return usage
-        return replace(usage, path=record.plan.path if record.plan is not None else None)
+        path = record.plan.path if record.plan is not None else None
+        return replace(usage, path=path, cost_usd=record.cost_usd)
+
+    async def _cost(self, record: ChatRecord) -> float | None:
+        """What the chat has cost, in USD: its calls are settled before their answers end. None if that isn't known."""
+        if self._costs is None:
+            return None
+        try:
+            cost = await self._costs.cost_of(record.exchange.tenant, record.exchange.exchange_id)
+        except CitewireError as exc:
+            log.warning("cost_unknown", reason=exc.reason, error=exc.message)
+            return None
+        if cost.nano is None or cost.calls < record.attempts:
+            return None  # the services keep no ledger, or not of everything
+        return to_usd(cost.nano)
 
     async def _suggest(self, ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> Sequence[Event]:
         """Adds questions that the passages do answer, where the answer found none and offers too few itself."""

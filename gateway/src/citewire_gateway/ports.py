@@ -2,6 +2,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
 
 from citewire_gateway.domain import (
     Assessment,
@@ -25,6 +27,28 @@ from citewire_gateway.domain import (
     Vectors,
 )
 from citewire_gateway.own_providers.model import Chosen, ProviderRef, ProviderSpec, Sealed
+from citewire_kit.tenant import Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a chat's calls to providers have cost so far.
+
+    Attributes:
+        calls: How many have been settled.
+        nano: Nano-USD, by the catalogue; None if a call's price isn't known.
+    """
+
+    calls: int
+    nano: int | None
+
+
+class Costs(ABC):
+    """Knows what chats cost."""
+
+    @abstractmethod
+    async def cost_of(self, tenant: Tenant, exchange_id: UUID) -> Cost:
+        """Returns what a chat has cost so far. Raises `CitewireError`."""
 
 
 class Embedder(ABC):

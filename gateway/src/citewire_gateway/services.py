@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from citewire_gateway.accounts.store import AccountStore
 from citewire_gateway.chat_store import ChatStore
 from citewire_gateway.drain import Drain
 from citewire_gateway.grpc_clients.corpus import CorpusClient
@@ -25,6 +26,7 @@ class Services:
     settings: GatewaySettings
     authenticator: Authenticator
     chats: ChatStore
+    accounts: AccountStore
     idempotency: IdempotencyStore
     providers: ProviderResolver
     own_providers: OwnProviders

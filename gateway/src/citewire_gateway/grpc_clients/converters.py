@@ -299,6 +299,7 @@ def completed_of(message: generator_pb2.Completed) -> Completed:
         cited=tuple(message.cited),
         provider=message.provider,
         model=message.model,
+        attempts=message.attempts,
     )
 
 

@@ -121,7 +121,8 @@ def _wanted(body: ChatRequest) -> Wanted:
         model=body.model or "",
         conversation_id=body.conversation_id,
         keep=body.keep,
-        include=frozenset(EventType(name) for name in body.include),
+        include=frozenset(EventType(name) for name in body.include if name != "cost"),
+        cost="cost" in body.include,
     )
 
 

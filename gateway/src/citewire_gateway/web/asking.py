@@ -34,6 +34,7 @@ class Wanted:
         question_at: The field that it stood in, for errors.
         messages: The conversation that the request brought, the question last.
         include: Events to show beyond those that the profile shows.
+        cost: Whether `usage` is to say what it cost, where the profile doesn't.
         keep: Whether it is to become a conversation; None leaves it to the profile.
         instructions: What the caller tells the model beyond our own prompt.
         max_tokens: Most tokens of the answer.
@@ -51,6 +52,7 @@ class Wanted:
     conversation_id: UUID | None = None
     keep: bool | None = None
     include: Collection[EventType] = ()
+    cost: bool = False
     instructions: str = ""
     max_tokens: int | None = None
 
@@ -169,6 +171,8 @@ def _with(profile: Profile, wanted: Wanted) -> Profile:
     """The profile with what this request changes of it."""
     if EventType.ASSESSMENT in wanted.include:
         profile = replace(profile, assess=True)
+    if wanted.cost:
+        profile = replace(profile, full_usage=True)
     if wanted.instructions:
         profile = replace(profile, answer=replace(profile.answer, instructions=wanted.instructions))
     if wanted.max_tokens is not None:

@@ -48,8 +48,13 @@ def require_admin(tenant: Tenant) -> None:
     Raises:
         PermissionDenied: Reason `PERMISSION_DENIED`.
     """
-    if not {"owner", "admin"} & set(tenant.roles):
+    if not is_admin(tenant):
         raise PermissionDenied("only owners and admins of the organisation may do this", reason="PERMISSION_DENIED")
+
+
+def is_admin(tenant: Tenant) -> bool:
+    """Says whether the caller is an owner or admin of the organisation."""
+    return bool({"owner", "admin"} & set(tenant.roles))
 
 
 async def idempotency_key(request: Request) -> str | None:

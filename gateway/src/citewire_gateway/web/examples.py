@@ -16,12 +16,14 @@ TAGS = [
     {"name": "conversations", "description": "What was asked and answered, each user's own."},
     {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
+    {"name": "accounting", "description": "What was spent, and what may be."},
     {"name": "system", "description": "Health."},
 ]
 
 PROBLEM_TITLES = {
     400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
     401: "An API key is missing, unknown or revoked.",
+    402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
     403: "The caller's role doesn't allow it.",
     404: "Something that the request names doesn't exist in the caller's scope.",
     409: "It conflicts with the present state.",

@@ -11,6 +11,7 @@ from citewire_gateway.web import compatible, examples
 from citewire_gateway.web.api_schemas import SCHEMAS
 from citewire_gateway.web.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
 from citewire_gateway.web.schemas import (
+    BudgetBody,
     ChatRequest,
     CollectionBody,
     ConversationPatch,
@@ -42,6 +43,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     ProfileBody,
     ProviderBody,
     ProviderRulesBody,
+    BudgetBody,
 )
 _OPEN_PATHS = frozenset({"/livez", "/readyz"})
 _KEY_PARAMETER: Docs = {
@@ -82,6 +84,7 @@ def chat_docs() -> Docs:
         missing=True,
         conflicts=True,
         unavailable=True,
+        more=(402,),
     )
 
 
@@ -92,13 +95,21 @@ def simple_stream_docs() -> Docs:
         "SimpleFrame",
         examples.SIMPLE_STREAM,
     )
-    return _docs({"description": "A stream.", "content": stream}, body=SimpleRequest, missing=True, unavailable=True)
+    return _docs(
+        {"description": "A stream.", "content": stream}, body=SimpleRequest, missing=True, unavailable=True, more=(402,)
+    )
 
 
 def simple_query_docs() -> Docs:
     """`POST /api/chat/query`."""
     content = {"application/json": {"schema": {"$ref": f"{_REF}SimpleAnswer"}, "example": examples.SIMPLE_ANSWER}}
-    return _docs({"description": "The answer.", "content": content}, body=SimpleRequest, missing=True, unavailable=True)
+    return _docs(
+        {"description": "The answer.", "content": content},
+        body=SimpleRequest,
+        missing=True,
+        unavailable=True,
+        more=(402,),
+    )
 
 
 def self_rag_docs() -> Docs:
@@ -109,7 +120,7 @@ def self_rag_docs() -> Docs:
         "SelfRagFrame",
         examples.SELF_RAG_STREAM,
     )
-    return _docs({"description": "A stream.", "content": stream}, body=SelfRagRequest, unavailable=True)
+    return _docs({"description": "A stream.", "content": stream}, body=SelfRagRequest, unavailable=True, more=(402,))
 
 
 def completions_docs() -> Docs:
@@ -128,6 +139,7 @@ def completions_docs() -> Docs:
         missing=True,
         conflicts=True,
         unavailable=True,
+        more=(402,),
     )
 
 
@@ -141,13 +153,13 @@ def models_docs(*, one: bool = False) -> Docs:
 def embeddings_docs() -> Docs:
     """`POST /v1/embeddings`."""
     answer = {"description": "The vectors.", **_json(compatible.EMBEDDINGS)}
-    return _docs(answer, body=EmbeddingsRequest, missing=True, unavailable=True)
+    return _docs(answer, body=EmbeddingsRequest, missing=True, unavailable=True, more=(402,))
 
 
 def rerank_docs() -> Docs:
     """`POST /v1/rerank`."""
     answer = {"description": "Indices and scores, best first.", **_json(compatible.RERANKED)}
-    return _docs(answer, body=RerankBody, missing=True, unavailable=True)
+    return _docs(answer, body=RerankBody, missing=True, unavailable=True, more=(402,))
 
 
 def search_docs() -> Docs:
@@ -158,6 +170,7 @@ def search_docs() -> Docs:
         body=SearchBody,
         missing=True,
         unavailable=True,
+        more=(402,),
     )
 
 
@@ -312,9 +325,16 @@ def provider_body_docs() -> Docs:
     )
 
 
-def deleted_docs() -> Docs:
+def deleted_docs(*, more: tuple[int, ...] = ()) -> Docs:
     """An answer without a body."""
-    return _docs({"description": "It is gone."}, status=204, missing=True)
+    return _docs({"description": "It is gone."}, status=204, missing=True, more=more)
+
+
+def body_docs(
+    description: str, example: Docs, body: type[BaseModel], *, conflicts: bool = False, more: tuple[int, ...] = ()
+) -> Docs:
+    """An answer in JSON to a body in JSON."""
+    return _docs({"description": description, **_json(example)}, body=body, conflicts=conflicts, more=more)
 
 
 def json_docs(
@@ -324,10 +344,15 @@ def json_docs(
     missing: bool = False,
     conflicts: bool = False,
     unavailable: bool = False,
+    more: tuple[int, ...] = (),
 ) -> Docs:
     """An answer in JSON, shown by example."""
     return _docs(
-        {"description": description, **_json(example)}, missing=missing, conflicts=conflicts, unavailable=unavailable
+        {"description": description, **_json(example)},
+        missing=missing,
+        conflicts=conflicts,
+        unavailable=unavailable,
+        more=more,
     )
 
 

@@ -10,11 +10,13 @@ from pydantic import (
     Field,
     SecretStr,
     StrictBool,
+    StrictFloat,
     StrictInt,
     StrictStr,
     model_validator,
 )
 
+from citewire_gateway.accounts.model import MAX_LIMIT_USD, Period
 from citewire_gateway.domain import MAX_ID
 
 DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
@@ -127,8 +129,9 @@ class ChatRequest(Strict):
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
     stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
-    include: tuple[Literal["step", "assessment"], ...] = Field(
-        default=(), description="Events to show beyond those that the profile shows."
+    include: tuple[Literal["step", "assessment", "cost"], ...] = Field(
+        default=(),
+        description="Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`.",
     )
     options: ProfileOptions | None = Field(
         default=None, description="Changes single fields of the profile for this question, within its limits."
@@ -245,6 +248,17 @@ class ProviderBody(Strict):
         default_factory=list[FallbackBody], description="Who takes over, in this order; of chat providers only."
     )
     test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
+
+
+class BudgetBody(Strict):
+    """What may be spent in a period; UTC."""
+
+    scope: Literal["org", "key"] = Field(default="org", description="The organisation's, or an API key's.")
+    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
+    period: Period
+    limit_usd: Annotated[StrictInt | StrictFloat, Field(ge=0, le=MAX_LIMIT_USD)] = Field(
+        description="USD; 0 lets nothing through that costs anything."
+    )
 
 
 class ProviderRulesBody(Strict):

@@ -110,6 +110,11 @@ def use_call_context(context: CallContext) -> Generator[CallContext]:
         _context.reset(token)
 
 
+def enter_call_context(context: CallContext) -> None:
+    """Makes `context` the current one for the rest of the running task: for generators, which another may close."""
+    _context.set(context)
+
+
 def current_request_id() -> str:
     """Returns the id of the running request, or "" outside of one."""
     return _request_id.get()

@@ -1,0 +1,91 @@
+-- Usage and budgets, from the schema `ledger` that the services write. Every query runs under its tenant.
+
+-- name: usage_of_calls
+-- One row per group; what isn't grouped by is NULL. Tokens and cost of open calls aren't known yet.
+-- Embedding tokens are those of questions and of ingest; those of reranking are in no column but `input_tokens`.
+SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END,
+       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END,
+       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN provider END,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN model END,
+       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END,
+       CASE WHEN 'purpose' = ANY (%(by)s::text[]) THEN purpose END,
+       count(*),
+       count(*) FILTER (WHERE state = 'open'),
+       count(*) FILTER (WHERE state <> 'open' AND estimated),
+       count(*) FILTER (WHERE input_price IS NULL),
+       coalesce(sum(input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
+       coalesce(sum(cached_input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
+       coalesce(sum(output_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
+       coalesce(sum(input_tokens) FILTER (
+           WHERE state <> 'open' AND purpose IN ('question_embedding', 'ingest')), 0)::bigint,
+       coalesce(sum(input_tokens) FILTER (
+           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint,
+       coalesce(sum(output_tokens) FILTER (
+           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint,
+       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open'), 0)::bigint,
+       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open' AND own), 0)::bigint
+FROM ledger.calls
+WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
+  AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+ORDER BY 3, 1, 2, 4, 5, 6, 7
+LIMIT %(most)s
+
+-- name: usage_of_exchanges
+-- The same of chats. What a chat cost is the sum of its calls; an hour more of them, since a chat goes on after its start.
+WITH paid AS (
+    SELECT exchange_id, sum(cost_nano) AS cost_nano, sum(cost_nano) FILTER (WHERE own) AS own_nano
+    FROM ledger.calls
+    WHERE org_id = %(org)s AND exchange_id IS NOT NULL AND state <> 'open'
+      AND started_at >= %(start)s AND started_at < %(end)s::timestamptz + interval '1 hour'
+    GROUP BY exchange_id
+)
+SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END,
+       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END,
+       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(provider, '') END,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(model, '') END,
+       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END,
+       NULL,
+       count(*),
+       count(*) FILTER (WHERE state = 'running'),
+       count(*) FILTER (WHERE state IN ('cancelled', 'failed')),
+       count(*) FILTER (WHERE estimated),
+       coalesce(sum(embedding_tokens), 0)::bigint,
+       coalesce(sum(prompt_tokens), 0)::bigint,
+       coalesce(sum(completion_tokens), 0)::bigint,
+       coalesce(sum(cost_nano), 0)::bigint,
+       coalesce(sum(own_nano), 0)::bigint
+FROM chat.exchanges LEFT JOIN paid USING (exchange_id)
+WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
+  AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+ORDER BY 3, 1, 2, 4, 5, 6, 7
+LIMIT %(most)s
+
+-- name: cost_of_exchange
+-- What a chat has cost so far; NULL if a call's price isn't known.
+SELECT count(*), CASE WHEN count(*) FILTER (WHERE input_price IS NULL) = 0 THEN coalesce(sum(cost_nano), 0)::bigint END
+FROM ledger.calls
+WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state <> 'open'
+
+-- name: list_budgets
+SELECT key_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by, updated_at
+FROM ledger.budgets_now
+WHERE org_id = %(org)s
+ORDER BY key_id, period
+
+-- name: get_budget
+SELECT key_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by, updated_at
+FROM ledger.budgets_now
+WHERE org_id = %(org)s AND key_id = %(key_id)s AND period = %(period)s
+
+-- name: has_key
+SELECT FROM chat.api_keys WHERE org_id = %(org)s AND key_id = %(key_id)s
+
+-- name: put_budget
+SELECT ledger.put_budget(%(key_id)s, %(period)s, %(limit_nano)s, %(user)s)
+
+-- name: delete_budget
+DELETE FROM ledger.budgets WHERE org_id = %(org)s AND key_id = %(key_id)s AND period = %(period)s
