@@ -40,8 +40,8 @@ async def ledger_of(database: Database, lease_seconds: float = 30) -> AsyncGener
 
 
 def rows(database: Database, query: LiteralString = "SELECT * FROM ledger.calls ORDER BY call_id") -> list[Any]:
-    with psycopg.connect(database.owner_dsn, row_factory=dict_row) as connection:
-        return connection.execute(query).fetchall()
+    with psycopg.connect(database.owner_dsn) as connection, connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(query).fetchall()
 
 
 def budget(database: Database, usd: Decimal | float, *, key: str = "", period: str = "day", org: str = "acme") -> None:
@@ -286,7 +286,7 @@ async def test_no_organisation_sees_anothers_calls_or_budgets(database: Database
             for org, seen in (("acme", 1), ("other", 0), ("", 0)):
                 connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
                 for query in ("SELECT 1 FROM ledger.calls", "SELECT 1 FROM ledger.budgets_now"):
-                    found = connection.execute(query).fetchall()  # pyright: ignore[reportArgumentType] # both literals
+                    found = connection.execute(query).fetchall()
                     assert len(found) == seen
     with psycopg.connect(database.dsn("citewire_chat")) as connection, pytest.raises(psycopg.errors.RaiseException):
         connection.execute("SELECT ledger.put_budget('', 'day', 1, 'eve')")

@@ -92,7 +92,8 @@ async def child(name: str, *arguments: str, log: Path, **environment: str) -> As
     try:
         await until(lambda: port() != 0, 60)
         yield Child(process, log, port(), metrics_port)
-        process.terminate()
+        if process.returncode is None:  # else the test has killed it
+            process.terminate()
         async with asyncio.timeout(20):
             await process.wait()
     finally:

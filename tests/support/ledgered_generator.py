@@ -1,0 +1,88 @@
+"""A generator that keeps its accounts in a test's database, and a catalogue in which its model has a price."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+from citewire.generator.v1 import generator_pb2 as pb
+from psycopg.rows import dict_row
+
+from raw_upstream import RawRequest
+
+MODEL = "scripted"
+INPUT_USD, OUTPUT_USD = 2, 10
+"""Per million tokens."""
+
+_NUMBER = re.compile(r"number (\d+) of many")
+
+
+def write_catalogue(folder: Path) -> Path:
+    """Writes a catalogue that knows what the model costs."""
+    path = folder / "catalogue.toml"
+    path.write_text(
+        f'[[models]]\nprovider = "openai-compatible"\nname = "{MODEL}"\ninput = {INPUT_USD}\noutput = {OUTPUT_USD}\n'
+    )
+    return path
+
+
+def question(number: int) -> pb.GenerateRequest:
+    """A question that the provider knows by its number."""
+    return pb.GenerateRequest(
+        question=f"What is number {number} of many?",
+        passages=[pb.Passage(chunk_id=1, document_id=1, text="So.")],
+        max_completion_tokens=100,
+    )
+
+
+def number_of(request: RawRequest) -> int:
+    """The number of the question that a provider was asked."""
+    found = _NUMBER.search(str(request.body["messages"]))
+    assert found is not None, request.body
+    return int(found[1])
+
+
+def numbers_of(requests: list[RawRequest]) -> Counter[int]:
+    """How often the provider was asked each question."""
+    return Counter(number_of(request) for request in requests)
+
+
+class Accounts:
+    """The rows of a database, read as its owner."""
+
+    def __init__(self, dsn: str) -> None:
+        self._connection = psycopg.connect(dsn, autocommit=True)
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._connection.close()
+
+    def rows(self, query: LiteralString) -> list[dict[str, Any]]:
+        """What a query finds."""
+        with self._connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query).fetchall()
+
+    def calls(self) -> list[dict[str, Any]]:
+        """All calls, in the order in which they began."""
+        return self.rows("SELECT * FROM ledger.calls ORDER BY started_at, call_id")
+
+    def latest(self) -> dict[str, Any]:
+        """The call that began last."""
+        return self.rows("SELECT * FROM ledger.calls ORDER BY started_at DESC, call_id DESC LIMIT 1")[0]
+
+    def open(self) -> int:
+        """How many calls aren't settled."""
+        return int(self.rows("SELECT count(*) AS calls FROM ledger.calls WHERE state = 'open'")[0]["calls"])
+
+    def budgets(self) -> list[dict[str, Any]]:
+        """Budgets as they are now."""
+        return self.rows("SELECT * FROM ledger.budgets_now ORDER BY org_id, key_id, period")
+
+    def put_budget(self, nano: int, *, org: str = "local") -> None:
+        """Gives an organisation a budget of a month."""
+        with self._connection.transaction():
+            self._connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+            self._connection.execute("SELECT ledger.put_budget('', 'month', %s, 'test')", (nano,))
