@@ -7,18 +7,20 @@ Each fault is met three times over real sockets: alone, with another provider th
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+from pydantic import SecretStr
 
 from citewire_generator.app import start
-from citewire_generator.settings import GeneratorSettings
+from citewire_generator.settings import GeneratorSettings, ProviderKind
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code
@@ -101,6 +103,8 @@ FAULTS = [
     Fault("clean end mid-stream", after(BEGUN, cut), 1, *BROKEN, BEGUN),
     Fault("overloaded mid-stream", after(BEGUN, overloaded), 1, *DOWN, BEGUN),
 ]
+DIALECTS = ("openai-compatible", "anthropic")
+by_dialect = pytest.mark.parametrize("dialect", DIALECTS)
 by_name = pytest.mark.parametrize("fault", [pytest.param(fault, id=fault.name) for fault in FAULTS])
 
 
@@ -154,8 +158,11 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(*behaviours: Behaviour | None) -> AsyncGenerator[Client]:
-    """Serves with a provider for each behaviour; the second one takes over. None: nobody listens there."""
+async def serving(*behaviours: Behaviour | None, dialect: str = DIALECTS[0]) -> AsyncGenerator[Client]:
+    """Serves with a provider for each behaviour; the second one takes over. None: nobody listens there.
+
+    The first is spoken with in the dialect, the second in OpenAI's.
+    """
     ledger = MemoryLedger()
     async with AsyncExitStack() as stack:
         upstreams: list[RawUpstream] = []
@@ -173,9 +180,12 @@ async def serving(*behaviours: Behaviour | None) -> AsyncGenerator[Client]:
             auth="off",
             leave_seconds=0,
             drain_seconds=1,
-            provider="openai-compatible",
-            api_base=bases[0],
-            model="first",
+            provider=cast("ProviderKind", dialect),
+            api_base=bases[0] if dialect == DIALECTS[0] else "",
+            model="first" if dialect == DIALECTS[0] else "",
+            anthropic_api_key=SecretStr("k") if dialect == "anthropic" else None,
+            anthropic_api_base=bases[0],
+            anthropic_model="claude-sonnet-4-6",
             context_window=32_768,
             ollama_api_base=bases[1] if len(bases) > 1 else "",
             ollama_model="second",
@@ -195,9 +205,10 @@ async def serving(*behaviours: Behaviour | None) -> AsyncGenerator[Client]:
         yield Client(GeneratorServiceStub(channel), upstreams, ledger)
 
 
+@by_dialect
 @by_name
-async def test_alone(fault: Fault) -> None:
-    async with serving(fault.behave) as asking:
+async def test_alone(fault: Fault, dialect: str) -> None:
+    async with serving(fault.behave, dialect=dialect) as asking:
         seen = await asking.ask()
         again = None
         if fault.behave is not None:
@@ -221,9 +232,10 @@ async def test_alone(fault: Fault) -> None:
     assert {row.reason for row in rows} == {fault.reason}
 
 
+@by_dialect
 @by_name
-async def test_with_another_that_takes_over(fault: Fault) -> None:
-    async with serving(fault.behave, answer(OTHER)) as asking:
+async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
+    async with serving(fault.behave, answer(OTHER), dialect=dialect) as asking:
         seen = await asking.ask()
     first, second = (len(upstream.requests) for upstream in asking.upstreams)
     assert first == fault.calls
@@ -253,11 +265,13 @@ async def test_the_table(
     """Measures how long until the other provider's first word, and prints what all of the above say."""
     rows: list[list[object]] = []
     chosen = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
-    for fault in sorted(chosen, key=FAULTS.index):
-        async with serving(fault.behave, answer(OTHER)) as asking:
+    for fault, dialect in itertools.product(sorted(chosen, key=FAULTS.index), DIALECTS):
+        async with serving(fault.behave, answer(OTHER), dialect=dialect) as asking:
             seen = await asking.ask()
         taken = f"{seen.seconds * 1000:.0f} ms" if seen.error is None else "no: text was shown"
-        rows.append([fault.name, f"{fault.code.value} {fault.reason}", fault.calls, repr(fault.text), taken])
+        rows.append([fault.name, dialect, f"{fault.code.value} {fault.reason}", fault.calls, repr(fault.text), taken])
         assert seen.text.count(BEGUN) + seen.text.count(OTHER) == 1
     title = f"Scripted faults; first token within {FIRST_TOKEN_SECONDS} s, at most {ATTEMPTS} calls to one provider"
-    print_table(title, ["fault", "alone, the client sees", "calls", "after the text", "taken over after"], rows)
+    print_table(
+        title, ["fault", "dialect", "alone, the client sees", "calls", "after the text", "taken over after"], rows
+    )

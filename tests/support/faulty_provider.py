@@ -1,10 +1,10 @@
-"""What can go wrong with a model provider, as behaviours of a raw HTTP server."""
+"""What can go wrong with a model provider, as behaviours of a raw HTTP server, in the format that it is asked in."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from raw_upstream import DONE, Exchange, delta_event, usage_event
 
@@ -29,8 +29,8 @@ def answer(text: str) -> Behaviour:
     async def behave(exchange: Exchange) -> None:
         await exchange.head()
         for word in text.split(" "):
-            await exchange.send(delta_event(f"{word} "))
-        await exchange.send(delta_event(None, "stop") + usage_event(7, 3) + DONE)
+            await exchange.send(_delta(exchange, f"{word} "))
+        await exchange.send(_end(exchange))
 
     return behave
 
@@ -41,7 +41,7 @@ def after(text: str, then: Behaviour) -> Behaviour:
     async def behave(exchange: Exchange) -> None:
         await exchange.head()
         if text:
-            await exchange.send(delta_event(text))
+            await exchange.send(_delta(exchange, text))
         await then(exchange)
 
     return behave
@@ -69,5 +69,27 @@ async def reset(exchange: Exchange) -> None:
 
 async def overloaded(exchange: Exchange) -> None:
     """Reports an error inside a stream that began with 200."""
-    event = {"error": {"type": "overloaded_error", "message": SECRET}}
-    await exchange.send(b"data: " + json.dumps(event).encode() + b"\n\n")
+    await exchange.send(_event({"type": "error", "error": {"type": "overloaded_error", "message": SECRET}}))
+
+
+def _is_anthropics(exchange: Exchange) -> bool:
+    return exchange.request.path.endswith("/messages")
+
+
+def _delta(exchange: Exchange, text: str) -> bytes:
+    if not _is_anthropics(exchange):
+        return delta_event(text)
+    return _event({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}})
+
+
+def _end(exchange: Exchange) -> bytes:
+    """The answer's end, with the counts 7 and 3."""
+    if not _is_anthropics(exchange):
+        return delta_event(None, "stop") + usage_event(7, 3) + DONE
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    ended = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": usage}
+    return _event(ended) + _event({"type": "message_stop"})
+
+
+def _event(event: Mapping[str, object]) -> bytes:
+    return b"data: " + json.dumps(event).encode() + b"\n\n"

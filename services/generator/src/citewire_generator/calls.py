@@ -78,6 +78,7 @@ class Call:
                 Spent(
                     input_tokens=usage.prompt_tokens,
                     cached_input_tokens=usage.cached_prompt_tokens,
+                    cache_write_input_tokens=usage.cache_write_prompt_tokens,
                     output_tokens=usage.completion_tokens,
                     estimated=usage.estimated,
                     finish=finish,
