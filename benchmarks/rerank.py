@@ -60,6 +60,7 @@ async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=300, help="queries of each set (default 300)")
     parser.add_argument("--texts", choices=SETS, help="one set only")
+    parser.add_argument("--precision", choices=list(Precision), default=Precision.FP32, help="of the reranker")
     arguments = parser.parse_args()
     queries, only = int(arguments.queries), str(arguments.texts or "")
     sets = {name: folder for name, folder in SETS.items() if only in ("", name)}
@@ -70,7 +71,7 @@ async def main() -> int:
     directory = read_directory(find_model(BUILT_IN).path)
     threads = available_cpus()
     model = LocalModel(BUILT_IN, directory, precision=Precision.FP32, threads=threads)
-    reranker = LateInteraction(BUILT_IN, directory, precision=Precision.FP32, threads=threads)
+    reranker = LateInteraction(BUILT_IN, directory, precision=Precision(arguments.precision), threads=threads)
     await model.load()
     quality: list[list[object]] = []
     speed: list[list[object]] = []

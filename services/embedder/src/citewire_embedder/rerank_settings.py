@@ -6,6 +6,7 @@ from typing import Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
+from citewire_embedder.providers.base import Precision
 from citewire_embedder.providers.remote_rerank import RerankLimits, RerankSpec
 from citewire_kit.settings import settings_config
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
@@ -29,7 +30,7 @@ class RerankSettings(BaseSettings):
 
     rerank_provider: RerankProvider = RerankProvider.LOCAL
     """Whose rerank model serves requests that bring no provider of their own: `local` is late interaction over the
-    embedding model's token vectors, whose worth is in docs/adr/0011-rerank.md; `none` refuses them."""
+    embedding model's token vectors, whose worth is in docs/adr/0009-rerank.md; `none` refuses them."""
 
     rerank_api_base: str = ""
     """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
@@ -45,6 +46,10 @@ class RerankSettings(BaseSettings):
 
     rerank_attempts: int = Field(default=2, ge=1, le=10)
     """Calls for one request to a rerank provider, the first included: who waits for an order waits for seconds."""
+
+    rerank_precision: Precision | None = None
+    """Of the local model. Unset: bf16 where the embedding model computes in fp32 and the CPU has bf16 instructions, as
+    an order doesn't suffer by it; else the embedding model's."""
 
     rerank_tokens: int = Field(default=65_536, ge=1)
     """Tokens that may wait for the local model or be computed at once. More are refused at once."""

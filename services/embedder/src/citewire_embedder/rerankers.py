@@ -2,10 +2,10 @@
 
 import httpx2
 
-from citewire_embedder.providers.base import EmbeddingModel
+from citewire_embedder.providers.base import EmbeddingModel, Precision
 from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.local import LocalModel
-from citewire_embedder.providers.openvino_session import available_cpus
+from citewire_embedder.providers.openvino_session import available_cpus, bf16_supported
 from citewire_embedder.providers.remote_rerank import RemoteReranker, RerankLimits, RerankSpec
 from citewire_embedder.providers.reranking import RerankModel
 from citewire_embedder.rerank_settings import RerankProvider
@@ -57,7 +57,7 @@ class Rerankers:
         return LateInteraction(
             name,
             model.directory,
-            precision=settings.precision,
+            precision=_precision(settings),
             threads=settings.threads or available_cpus(),
             most_tokens=settings.rerank_tokens,
         )
@@ -71,3 +71,10 @@ class Rerankers:
 
     def _remote(self, spec: RerankSpec, http: httpx2.AsyncClient, limits: RerankLimits) -> RerankModel:
         return RemoteReranker(spec, self._catalogue, http, ledger=self._ledger, breakers=self._breakers, limits=limits)
+
+
+def _precision(settings: EmbedderSettings) -> Precision:
+    if settings.rerank_precision is not None:
+        return settings.rerank_precision
+    faster = settings.precision is Precision.FP32 and bf16_supported()
+    return Precision.BF16 if faster else settings.precision
