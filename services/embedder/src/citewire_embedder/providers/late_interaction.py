@@ -1,7 +1,7 @@
 """A rerank model without weights of its own: late interaction over the token vectors of the embedding model.
 
 Each token of the query looks for the token of the document that is most like it; the mean of their cosines is the
-score (MaxSim, as in ColBERT). The embedding model wasn't trained for it: docs/adr/0011-rerank.md says what it is worth.
+score (MaxSim, as in ColBERT). The embedding model wasn't trained for it: docs/adr/0009-rerank.md says what it is worth.
 """
 
 import asyncio
