@@ -14,7 +14,6 @@ import pytest
 from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
-from google.protobuf.message import Message
 from prometheus_client import REGISTRY
 
 from benchmarks.upstream import Upstream, UpstreamSettings
@@ -194,21 +193,6 @@ async def test_list_models() -> None:
         ("scripted", "lab/crow", False, True),
         ("extractive", "extractive", False, False),
     ]
-
-
-@pytest.mark.parametrize(
-    ("method", "asked"),
-    [
-        ("Decide", pb.DecideRequest(question="x")),
-        ("Assess", pb.AssessRequest(question="x", answer="y")),
-        ("Rewrite", pb.RewriteRequest(kind=pb.REWRITE_KIND_HYDE, question="x")),
-    ],
-)
-async def test_what_comes_later_says_so(method: str, asked: Message) -> None:
-    async with serve() as running:
-        with pytest.raises(CitewireError) as caught:
-            await client.unary(getattr(running.stub, method), asked, timeout=5)
-    assert (caught.value.code, caught.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
 
 
 @pytest.mark.parametrize(

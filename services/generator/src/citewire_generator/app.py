@@ -14,6 +14,7 @@ from citewire_generator.own_providers import TenantProviders
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.providers.factory import build_chat_provider
+from citewire_generator.reflection.service import Reflector
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
@@ -64,13 +65,14 @@ async def start(
     own = _own_providers(settings, catalogue, ledger)
     stack.push_async_callback(own.close)
     generator = Generator(registry, settings.limits(), engine=engine, own=own)
+    reflector = Reflector(registry, engine=engine, own=own, seconds=settings.judge_seconds)
     server = GrpcServer(
         settings,
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
     )
-    server.add(add_GeneratorServiceServicer_to_server, GeneratorServicer(generator, own), SERVICE_NAME)
+    server.add(add_GeneratorServiceServicer_to_server, GeneratorServicer(generator, reflector, own), SERVICE_NAME)
     await server.start()
     chosen = registry.default
     log.info(

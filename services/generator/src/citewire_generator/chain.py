@@ -3,14 +3,33 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Protocol
 
-from citewire_generator.model import GenerateRequest, SuggestRequest
 from citewire_generator.registry import Chosen, Registry
 from citewire_kit.errors import Unimplemented
 from citewire_remote.tenants import SealedProvider
 
 Chain = tuple[Chosen, ...]
 """At least one."""
+
+
+class Asked(Protocol):
+    """What a request says of who is to answer it."""
+
+    @property
+    def model(self) -> str:
+        """A model of the operator's; "" is the default."""
+        ...
+
+    @property
+    def provider(self) -> SealedProvider | None:
+        """A tenant's own; None: the operator's."""
+        ...
+
+    @property
+    def fallbacks(self) -> tuple[str | SealedProvider, ...]:
+        """Who takes over."""
+        ...
 
 
 class OwnProviders(ABC):
@@ -34,9 +53,7 @@ class NoOwnProviders(OwnProviders):
 
 
 @asynccontextmanager
-async def open_chain(
-    registry: Registry, own: OwnProviders, request: GenerateRequest | SuggestRequest
-) -> AsyncGenerator[Chain]:
+async def open_chain(registry: Registry, own: OwnProviders, request: Asked) -> AsyncGenerator[Chain]:
     """Opens the chain of a request.
 
     A tenant's own provider is followed only by what the request names: the operator's chain would cost the operator,
@@ -46,7 +63,6 @@ async def open_chain(
         NotFound: It names a model that isn't offered.
         CitewireError: A provider of the tenant's can't be opened.
     """
-    named = request.fallbacks if isinstance(request, GenerateRequest) else ()
     async with AsyncExitStack() as stack:
 
         async def opened(target: str | SealedProvider) -> Chosen:
@@ -55,8 +71,8 @@ async def open_chain(
             return await stack.enter_async_context(own.lease(target))
 
         chain = [await opened(request.provider or request.model)]
-        if named:
-            chain += [await opened(target) for target in named]
+        if request.fallbacks:
+            chain += [await opened(target) for target in request.fallbacks]
         elif request.provider is None:
             chain += registry.fallbacks
         yield _distinct(chain)

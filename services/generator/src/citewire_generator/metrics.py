@@ -22,6 +22,16 @@ NOT_FOUND = Counter(
 ANSWERS_FOUND = NOT_FOUND.labels("answered")
 ANSWERS_NOT_FOUND = NOT_FOUND.labels("not_found")
 
+JUDGEMENTS = Counter(
+    "citewire_generator_judgements_total",
+    "Decisions, assessments and rewritings by a language model, by whether it gave one that could be read (judged) or "
+    "the documented default stood in (fallback).",
+    ["purpose", "outcome"],
+)
+for _purpose in ("decision", "assessment", "rewriting"):
+    for _outcome in ("judged", "fallback"):
+        JUDGEMENTS.labels(_purpose, _outcome)
+
 FAILOVERS = Counter(
     "citewire_generator_failovers_total",
     "Answers that another provider took over before the first token, by who failed, who took over, and why.",

@@ -99,6 +99,8 @@ class AnswerPolicy:
     max_context_chars: int = 0
     """Labels and line ends count; 0: no such limit."""
     instructions: str = ""
+    max_history_tokens: int = 0
+    """Of the system prompt and the history together; 0: no such limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class SuggestRequest:
     model: str = ""
     provider: SealedProvider | None = None
     """A tenant's own; None: the operator's."""
+    fallbacks: tuple[str | SealedProvider, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def build_messages(request: GenerateRequest, context: str) -> tuple[Message, ...
     """
     return (
         Message(Role.SYSTEM, system_prompt(request.policy, has_passages=bool(context))),
-        *(_without_markers(message) for message in request.history),
+        *(without_markers(message) for message in request.history),
         Message(Role.USER, _question(request, context)),
     )
 
@@ -126,7 +126,7 @@ def _question(request: GenerateRequest, context: str) -> str:
     return f"<passages>\n{context}</passages>\n\nQuestion: {request.question}"
 
 
-def _without_markers(message: Message) -> Message:
+def without_markers(message: Message) -> Message:
     """Markers of earlier answers refer to other passages: a model that sees them would copy them."""
     if message.role is not Role.ASSISTANT:
         return message

@@ -3,26 +3,32 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 
 from citewire_generator.converters import (
+    from_assessment,
+    from_decision,
     from_event,
     from_models,
     from_rewrap,
+    from_rewritten,
     from_seal,
     from_suggestions,
+    to_assess,
+    to_decide,
     to_provider,
     to_provider_spec,
     to_request,
+    to_rewrite,
     to_suggest,
 )
 from citewire_generator.own_providers import TenantProviders
+from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
-from citewire_kit.errors import Unimplemented
 from citewire_kit.streams import track_stream
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"
@@ -35,8 +41,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     """Serves `citewire.generator.v1.GeneratorService`; the RPCs are described in its proto."""
 
-    def __init__(self, generator: Generator, own: TenantProviders) -> None:
+    def __init__(self, generator: Generator, reflector: Reflector, own: TenantProviders) -> None:
         self._generator = generator
+        self._reflector = reflector
         self._own = own
 
     async def Generate(
@@ -48,13 +55,13 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
                     yield from_event(event)
 
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
-        _not_yet("deciding whether to retrieve")
+        return from_decision(await self._reflector.decide(to_decide(request)))
 
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:
-        _not_yet("assessing an answer")
+        return from_assessment(await self._reflector.assess(to_assess(request)))
 
     async def Rewrite(self, request: pb.RewriteRequest, context: Context) -> pb.RewriteResponse:
-        _not_yet("rewriting a question")
+        return from_rewritten(await self._reflector.rewrite(to_rewrite(request)))
 
     async def SuggestQuestions(
         self, request: pb.SuggestQuestionsRequest, context: Context
@@ -70,7 +77,3 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
         return from_rewrap(*self._own.rewrap(to_provider(request)))
-
-
-def _not_yet(what: str) -> NoReturn:
-    raise Unimplemented(f"{what} is not available yet", reason="NOT_IMPLEMENTED")

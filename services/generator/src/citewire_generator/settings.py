@@ -129,6 +129,9 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     total_seconds: float = Field(default=300, gt=0)
     """Time of a whole answer."""
 
+    judge_seconds: float = Field(default=10, gt=0)
+    """Time of a decision, an assessment or a rewriting, retries included; then its documented default stands in."""
+
     attempts: int = Field(default=3, ge=1, le=10)
     """Calls to one provider at most, before its first token, the first call included."""
 

@@ -1,0 +1,39 @@
+"""Between the proto and the domain: every field of a request is checked here, and nowhere else."""
+
+from citewire_generator.converters.answers import (
+    from_event,
+    from_models,
+    from_rewrap,
+    from_seal,
+    from_suggestions,
+    to_provider,
+    to_provider_spec,
+    to_request,
+    to_suggest,
+)
+from citewire_generator.converters.judgements import (
+    from_assessment,
+    from_decision,
+    from_rewritten,
+    to_assess,
+    to_decide,
+    to_rewrite,
+)
+
+__all__ = [
+    "from_assessment",
+    "from_decision",
+    "from_event",
+    "from_models",
+    "from_rewrap",
+    "from_rewritten",
+    "from_seal",
+    "from_suggestions",
+    "to_assess",
+    "to_decide",
+    "to_provider",
+    "to_provider_spec",
+    "to_request",
+    "to_rewrite",
+    "to_suggest",
+]
