@@ -73,7 +73,7 @@ def test_documents_are_in_both_spaces(local: Local) -> None:
     assert further == [(EMBEDDING, "ollama", DIMENSIONS)]
     assert sorted(local.vectors(EMBEDDING)) == sorted(local.vectors("all-MiniLM-L6-v2"))
     assert len(local.vectors(EMBEDDING)) == len(TEXTS)
-    documents = [text for model, text in local.ollama.embedded if text.startswith("search_document: ")]
+    documents = [text for _, text in local.ollama.embedded if text.startswith("search_document: ")]
     assert len(documents) == len(TEXTS)
     assert {model for model, _ in local.ollama.embedded} == {EMBEDDING}
 

@@ -65,7 +65,7 @@ class FakeModel(EmbeddingModel):
         return [len(text.split()) for text in texts]
 
     async def embed(self, texts: Sequence[TokenisedText]) -> Vectors:
-        self.batches.append([text.ids for text in texts])
+        self.batches.append([tuple(text.ids) for text in texts])
         self.computing.set()
         try:
             await asyncio.sleep(0)  # a real model always lets the loop run

@@ -13,7 +13,7 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_kit.tenant import LOCAL_TENANT
 
 OLLAMA = ProfileModels("ollama/llama3.2", "nomic-embed-text")
-OWN = ProviderRef(ProviderType.CHAT, "openai", "gpt-4.1-mini")
+OWN = ProviderRef(ProviderType.CHAT, "openai", "gpt-4.1-mini", user_id="")
 
 
 def ask(model: str = "", own: Chosen = OPERATORS) -> Ask:
