@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, LiteralString
 
@@ -110,6 +112,21 @@ async def test_whatever_happens_it_is_settled_by_estimate(
     assert (row["state"], row["reason"], row["estimated"]) == (state, reason, True)
     assert (row["input_tokens"], row["output_tokens"]) == (1000, 7)
     assert row["cost_nano"] == 1000 * 2000 + 7 * 10_000
+
+
+def test_the_databases_money_is_the_metrics(database: Database) -> None:
+    choices = random.Random(1)
+    with psycopg.connect(database.dsn("citewire_ledger")) as connection:
+        for _ in range(200):
+            price = Price(*(Decimal(choices.randrange(10**9)) / 10**6 for _ in range(4)))
+            cached, written = choices.randrange(10**6), choices.randrange(10**6)
+            spent = Spent(cached + written + choices.randrange(10**7), cached, choices.randrange(10**6))
+            spent = replace(spent, cache_write_input_tokens=written)
+            row = connection.execute(
+                "SELECT ledger.cost(%s, %s, %s, %s, %s, %s, %s, %s)",
+                (spent.input_tokens, cached, written, spent.output_tokens, *price.nano()),
+            ).fetchone()
+            assert row == (price.cost(spent),)
 
 
 async def test_a_price_that_is_not_known_costs_nothing(database: Database) -> None:
