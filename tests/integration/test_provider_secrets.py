@@ -117,6 +117,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         await use_embedding_and_rerank(recorder, f"{upstream.base}/{PATH}")
         assert KEY in upstream.keys
         assert any(PATH in call for call in upstream.calls)
+        assert f"/{PATH}/v1/rerank" in upstream.calls
         upstream.hold = asyncio.Event()
         await leave_half_way(http)
         for status in (400, 401, 404, 429, 500, 529):

@@ -19,7 +19,10 @@ DIMENSIONS = 8
 
 @dataclass
 class KeyedUpstream:
-    """Chat completions and embeddings as OpenAI speaks them; a wrong key, or one that is told off, is echoed."""
+    """Chat completions and embeddings as OpenAI speaks them, rerank as Jina does.
+
+    A wrong key, or one that is told off, is echoed.
+    """
 
     key: str
     port: int = 0
@@ -47,6 +50,9 @@ class KeyedUpstream:
             return web.json_response({"error": {"message": said, "code": given, "type": given}}, status=status)
         if request.path.endswith("/embeddings"):
             return self._embeddings(body)
+        if request.path.endswith("/rerank"):
+            results = [{"index": index, "relevance_score": 0.5} for index in range(len(body["documents"]))]
+            return web.json_response({"results": results, "usage": {"total_tokens": 5}})
         return await self._chat(request, body)
 
     async def _chat(self, request: web.Request, body: dict[str, object]) -> web.StreamResponse:
