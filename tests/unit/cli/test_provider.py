@@ -108,8 +108,18 @@ def test_only_who_calls_providers_learns_their_keys() -> None:
         ),
         (OLLAMA, "llama3.2 at http://localhost:11434: no text leaves this machine"),
         (
+            {**OPENAI, "CITEWIRE_EMBEDDER_PROVIDER": "local"},
+            "gpt-4.1-mini at https://api.openai.com: questions and the passages found are sent to api.openai.com",
+        ),
+        (
+            {"CITEWIRE_EMBEDDER_OPENAI_API_KEY": "o-canary"},
+            "extractive: quotes the best sentences of your documents; "
+            "documents of a new library are sent to api.openai.com to be embedded",
+        ),
+        (
             {**OLLAMA, **OPENAI, f"{GENERATOR}FALLBACKS": "ollama/llama3.2, anthropic/claude-haiku-4-5"},
             "gpt-4.1-mini at https://api.openai.com: questions and the passages found are sent to api.openai.com; "
+            "documents of a new library are sent to api.openai.com to be embedded; "
             "if it fails: ollama/llama3.2, anthropic/claude-haiku-4-5 (sent to api.anthropic.com)",
         ),
     ],

@@ -16,6 +16,7 @@ CALLERS = ("embedder", "generator")
 """The processes that call providers: no other one learns a key."""
 
 _GENERATOR = "CITEWIRE_GENERATOR_"
+_EMBEDDER = "CITEWIRE_EMBEDDER_"
 _SIMPLE = "CITEWIRE_GATEWAY_SIMPLE_"
 _MODELS = {"anthropic": "claude-sonnet-4-6", "openai": "gpt-4.1-mini", "ollama": "llama3.2"}
 _BASES = {"anthropic": "https://api.anthropic.com", "openai": "https://api.openai.com", "ollama": OLLAMA_BASE}
@@ -75,10 +76,13 @@ def describe_provider(environ: Mapping[str, str]) -> str:
     """One line about who answers, as the generator's settings choose it, and whether text leaves the machine."""
     environ = {**environ, **provider_environ(environ)}
     kind = environ.get(f"{_GENERATOR}PROVIDER", "")
+    embedded = _embedded(environ)
     if not kind or kind == "extractive":
-        return EXTRACTIVE
+        return f"{EXTRACTIVE.partition(';')[0]}; {embedded}" if embedded else EXTRACTIVE
     model, base = _model(kind, environ), _base(kind, environ)
     line = f"{model} at {base}: {_leaves(base)}"
+    if embedded:
+        line = f"{line}; {embedded}"
     others = [name.strip() for name in environ.get(f"{_GENERATOR}FALLBACKS", "").split(",") if name.strip()]
     return f"{line}; if it fails: {', '.join(_fallback(name, environ) for name in others)}" if others else line
 
@@ -94,6 +98,17 @@ def describe_simple(environ: Mapping[str, str]) -> str | None:
     where = _host(base)
     leaves = "no text leaves this machine" if _here(where) else f"questions and documents are sent to {where}"
     return f"{names} at {base} (POST /api/chat/): {leaves}"
+
+
+def _embedded(environ: Mapping[str, str]) -> str:
+    """Who embeds the documents of a library that is filled now, if their text leaves the machine for it."""
+    kind = environ.get(f"{_EMBEDDER}PROVIDER", "")
+    if not kind and environ.get(f"{_EMBEDDER}OPENAI_API_KEY", ""):
+        kind = "openai"
+    if kind in ("", "local"):
+        return ""
+    host = _host(environ.get(f"{_EMBEDDER}{_middle(kind)}API_BASE", "") or _BASES.get(kind, ""))
+    return "" if _here(host) else f"documents of a new library are sent to {host} to be embedded"
 
 
 def _fallback(name: str, environ: Mapping[str, str]) -> str:
