@@ -93,6 +93,18 @@ class Api:
             raise _not_citewire(self._url)
         return answer
 
+    async def text(self, path: str, *, params: Mapping[str, str | int] | None = None) -> str:
+        """GETs what isn't JSON.
+
+        Raises:
+            CliError: as `call`.
+        """
+        with self._translated():
+            response = await self._http.get(path, params=params)
+        if not response.is_success:
+            raise problem(response.status_code, response.headers, response.content)
+        return response.text
+
     async def health(self) -> Health:
         """What `/readyz` says; not being ready is an answer, not an error.
 

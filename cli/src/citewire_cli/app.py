@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from citewire_cli.commands import ask, documents, eval, ingest, keys, search, status, up
+from citewire_cli.commands import ask, budgets, documents, eval, ingest, keys, search, status, up, usage
 from citewire_cli.errors import EXIT_CODE_HELP
 
 app = typer.Typer(
@@ -25,6 +25,8 @@ search.register(app)
 documents.register(app)
 status.register(app)
 keys.register(app)
+usage.register(app)
+budgets.register(app)
 eval.register(app)
 
 

@@ -1,0 +1,114 @@
+"""`citewire budgets`: what the organisation, or one of its API keys, may spend in a day or a month."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.errors import ExitCode
+from citewire_cli.jsonio import JsonObject, get_float, get_objects, get_str
+from citewire_cli.settings import load_client_settings
+
+budgets_app = typer.Typer(
+    help="List, set and delete budgets of your organisation and its API keys, as its owner or admin. A call that may "
+    "cost more than what is left is refused (HTTP 402).",
+    no_args_is_help=True,
+)
+
+KeyOption = Annotated[
+    str | None, typer.Option("--key", help="An API key's id; without, the organisation's budget.", show_default=False)
+]
+
+
+class PeriodName(StrEnum):
+    """How long a budget lasts, in UTC."""
+
+    DAY = "day"
+    MONTH = "month"
+
+
+PeriodArgument = Annotated[PeriodName, typer.Argument(help="How long it lasts, in UTC.", show_default=False)]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the group to `app`."""
+    app.add_typer(budgets_app, name="budgets")
+
+
+@budgets_app.command("list")
+def list_budgets(url: UrlOption = None, json: JsonOption = False) -> None:
+    """List budgets with what is spent, held back and left."""
+
+    async def work() -> ExitCode:
+        async with Api(load_client_settings(url=url)) as api:
+            found = await api.call("GET", "/v1/budgets")
+        if json:
+            output.print_json(found)
+        elif budgets := get_objects(found, "budgets"):
+            _print(budgets)
+        else:
+            output.stdout().print("There are no budgets: nothing limits what is spent.")
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+@budgets_app.command("set")
+def set_budget(
+    period: PeriodArgument,
+    usd: Annotated[float, typer.Argument(min=0, help="Most USD; 0 lets nothing through that costs anything.")],
+    key: KeyOption = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Make a budget, or change its limit; what this period has cost already counts."""
+
+    async def work() -> ExitCode:
+        body: JsonObject = {"period": period.value, "limit_usd": usd, "scope": "key" if key else "org"}
+        body |= {"key_id": key} if key else {}
+        async with Api(load_client_settings(url=url)) as api:
+            budget = await api.call("PUT", "/v1/budgets", body=body)
+        if json:
+            output.print_json(budget)
+        else:
+            _print([budget])
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+@budgets_app.command("delete")
+def delete_budget(
+    period: PeriodArgument, key: KeyOption = None, url: UrlOption = None, json: JsonOption = False
+) -> None:
+    """Delete a budget. Exits with 5 if there is none."""
+
+    async def work() -> ExitCode:
+        params: dict[str, str | int] = {"period": period.value, "scope": "key" if key else "org"}
+        params |= {"key_id": key} if key else {}
+        async with Api(load_client_settings(url=url)) as api:
+            await api.call("DELETE", "/v1/budgets", params=params)
+        if json:
+            output.print_json({"deleted": params})
+        else:
+            output.stdout().print("Deleted.")
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+def _print(budgets: list[JsonObject]) -> None:
+    amounts = ("limit_usd", "spent_usd", "reserved_usd", "left_usd")
+    rows = [
+        (
+            get_str(one, "key_id") or "organisation",
+            get_str(one, "period"),
+            *(f"{get_float(one, name) or 0:.6f}" for name in amounts),
+            get_str(one, "resets_at"),
+        )
+        for one in budgets
+    ]
+    output.print_table(("for", "period", "limit USD", "spent", "held back", "left", "resets at"), rows)

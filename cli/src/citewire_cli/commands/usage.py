@@ -1,0 +1,101 @@
+"""`citewire usage`: what calls to models, or chats, have spent."""
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import JsonObject, get_float, get_int, get_object, get_objects, get_str
+from citewire_cli.settings import load_client_settings
+
+_GROUPS = ("org", "user", "day", "provider", "model", "profile", "purpose")
+_SHORT = {
+    "calls": "calls",
+    "exchanges": "chats",
+    "embedding_tokens": "embedding",
+    "prompt_tokens": "prompt",
+    "cached_input_tokens": "cached",
+    "completion_tokens": "completion",
+}
+"""Figures of the table and their headings; `--json` and `--csv` have all of them."""
+
+
+class SourceName(StrEnum):
+    """What is counted."""
+
+    CALLS = "calls"
+    EXCHANGES = "exchanges"
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `app`."""
+    app.command("usage")(usage)
+
+
+def usage(
+    start: Annotated[
+        str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
+    ] = None,
+    end: Annotated[
+        str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)
+    ] = None,
+    by: Annotated[
+        str, typer.Option("--by", help="Groups, with commas between: org, user, day, model, profile, purpose.")
+    ] = "day,model",
+    source: Annotated[
+        SourceName, typer.Option("--source", help="Calls to providers, or chats with what ran in the services.")
+    ] = SourceName.CALLS,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show tokens and cost. Owners and admins see their organisation's, others their own."""
+
+    async def work() -> ExitCode:
+        if as_csv and json:
+            raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
+        params: dict[str, str | int] = {"group_by": by, "source": source.value}
+        params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
+        async with Api(load_client_settings(url=url)) as api:
+            if as_csv:
+                text = await api.text("/v1/usage", params={**params, "format": "csv"})
+                sys.stdout.write(text)
+                sys.stdout.flush()
+                return ExitCode.OK
+            found = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
+        if json:
+            output.print_json(found)
+        else:
+            _print(found)
+        return ExitCode.OK
+
+    output.run(work, as_json=json)
+
+
+def _print(found: JsonObject) -> None:
+    rows, total = get_objects(found, "rows"), get_object(found, "total")
+    whose = "the organisation" if get_str(found, "scope") == "org" else "you"
+    console = output.stdout()
+    console.print(f"Usage of {whose} from {get_str(found, 'from')} until {get_str(found, 'to')}")
+    if not rows:
+        console.print("Nothing was used.")
+        return
+    groups = [name for name in _GROUPS if name in rows[0]]
+    figures = [name for name in _SHORT if name in total]
+    lines = [[*(get_str(row, name) or "–" for name in groups), *_figures(row, figures)] for row in rows]
+    if groups:
+        lines.append(["total", *[""] * (len(groups) - 1), *_figures(total, figures)])
+    output.print_table((*groups, *(_SHORT[name] for name in figures), "USD"), lines)
+    unpriced = get_int(total, "unpriced_calls")
+    if unpriced:
+        console.print(f"{unpriced} calls went to models whose price the catalogue doesn't know: they count as 0 USD.")
+
+
+def _figures(row: JsonObject, names: list[str]) -> list[str]:
+    counts = [f"{get_int(row, name) or 0:,}" for name in names]
+    return [*counts, f"{get_float(row, 'cost_usd') or 0:.6f}"]

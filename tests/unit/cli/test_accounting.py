@@ -1,0 +1,103 @@
+"""`citewire usage` and `citewire budgets`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli_types import Run
+from fake_gateway import FakeGateway, Reply, reply_json, reply_problem
+
+FIGURES = {
+    "calls": 1200,
+    "unpriced_calls": 2,
+    "embedding_tokens": 0,
+    "prompt_tokens": 58214,
+    "cached_input_tokens": 20480,
+    "completion_tokens": 6120,
+    "cost_usd": 0.211146,
+}
+USAGE = {
+    "from": "2026-11-01T00:00:00Z",
+    "to": "2026-12-01T00:00:00Z",
+    "scope": "org",
+    "rows": [{"day": "2026-11-21", "provider": "anthropic", "model": "claude", **FIGURES}],
+    "total": FIGURES,
+}
+BUDGET = {
+    "scope": "key",
+    "key_id": "key_1",
+    "period": "day",
+    "limit_usd": 5.0,
+    "spent_usd": 1.25,
+    "reserved_usd": 0.0,
+    "left_usd": 3.75,
+    "resets_at": "2026-11-22T00:00:00Z",
+}
+
+
+def test_usage_is_a_table_with_its_total(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/usage", reply_json(USAGE))
+    result = run("usage", "--from", "2026-11-01", "--to", "2026-11-30")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[1].split() == [
+        *("day", "provider", "model", "calls", "embedding", "prompt", "cached", "completion", "USD")
+    ]
+    assert lines[2].split()[:4] == ["2026-11-21", "anthropic", "claude", "1,200"]
+    assert lines[3].split() == ["total", "1,200", "0", "58,214", "20,480", "6,120", "0.211146"]
+    assert "2 calls went to models whose price" in lines[4]
+    assert gateway.requests[0].query == {
+        "group_by": "day,model",
+        "source": "calls",
+        "from": "2026-11-01",
+        "to": "2026-11-30",
+        "format": "json",
+    }
+
+
+def test_usage_as_json_and_csv(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/usage", reply_json(USAGE))
+    assert json.loads(run("usage", "--json").stdout) == USAGE
+    gateway.on("GET", "/v1/usage", Reply(content_type="text/csv", chunks=[b"day,calls\r\n2026-11-21,3\r\n"]))
+    result = run("usage", "--csv", "--by", "day")
+    assert result.stdout.splitlines() == ["day,calls", "2026-11-21,3"]
+    assert gateway.requests[-1].query["format"] == "csv"
+    assert run("usage", "--csv", "--json").exit_code == 2
+
+
+def test_nothing_used(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/usage", reply_json({**USAGE, "scope": "user", "rows": [], "total": {}}))
+    assert run("usage").stdout.splitlines()[1:] == ["Nothing was used."]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--csv",)])
+def test_a_refusal_is_said(gateway: FakeGateway, run: Run, arguments: tuple[str, ...]) -> None:
+    gateway.on("GET", "/v1/usage", reply_problem(422, "The request is not valid", detail="group_by: must be of: org"))
+    result = run("usage", "--by", "month", *arguments)
+    assert result.exit_code == 2
+    assert "group_by: must be of: org" in result.stderr
+
+
+def test_budgets_are_listed_set_and_deleted(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/budgets", reply_json({"budgets": [BUDGET]}))
+    gateway.on("PUT", "/v1/budgets", reply_json(BUDGET))
+    gateway.on("DELETE", "/v1/budgets", Reply(204))
+    lines = run("budgets", "list").stdout.splitlines()
+    assert lines[1].split() == ["key_1", "day", "5.000000", "1.250000", "0.000000", "3.750000", "2026-11-22T00:00:00Z"]
+    assert run("budgets", "set", "day", "5", "--key", "key_1").exit_code == 0
+    assert gateway.requests[-1].json() == {"period": "day", "limit_usd": 5.0, "scope": "key", "key_id": "key_1"}
+    assert run("budgets", "set", "month", "0.5", "--json").exit_code == 0
+    assert gateway.requests[-1].json() == {"period": "month", "limit_usd": 0.5, "scope": "org"}
+    assert run("budgets", "delete", "day", "--key", "key_1").stdout == "Deleted.\n"
+    assert gateway.requests[-1].query == {"period": "day", "scope": "key", "key_id": "key_1"}
+
+
+def test_no_budgets_and_none_to_delete(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("GET", "/v1/budgets", reply_json({"budgets": []}))
+    gateway.on("DELETE", "/v1/budgets", reply_problem(404, "Not found", reason="BUDGET_NOT_FOUND"))
+    assert run("budgets", "list").stdout == "There are no budgets: nothing limits what is spent.\n"
+    assert run("budgets", "delete", "month").exit_code == 5
+    assert run("budgets", "set", "year", "1").exit_code == 2
+    assert run("budgets", "set", "day", "--", "-1").exit_code == 2
