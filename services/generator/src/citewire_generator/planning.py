@@ -4,13 +4,13 @@ Citations are shown before the first token, so whoever answers in the end must h
 prompt that a provider finds too long can be packed anew only as long as nothing was shown.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from citewire_generator.chain import Chain
-from citewire_generator.model import GenerateRequest, Message, ModelInfo, Notice
+from citewire_generator.history import Fitted, fit_history, newest
+from citewire_generator.model import GenerateRequest, Message, ModelInfo, Notice, Role
 from citewire_generator.packing import MARGIN, Budget, Packed, pack
-from citewire_generator.prompts import build_messages
+from citewire_generator.prompts import build_messages, system_prompt
 from citewire_generator.providers.base import ChatTask
 from citewire_generator.registry import Chosen
 from citewire_generator.tokens import estimate_messages
@@ -31,13 +31,12 @@ class ServiceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fitted:
+class _FittedRequest:
     """A request with the history that fits, and what the context may take (None: no window limits it)."""
 
     request: GenerateRequest
     context_tokens: int | None
-    history_tokens: int = 0
-    dropped: int = 0
+    history: Fitted
 
 
 class AnswerPlan:
@@ -58,7 +57,7 @@ class AnswerPlan:
         self._settled = False
         self.chain, room = self._fitting(chain)
         self._apply(_fit(request, room))
-        self.notices: tuple[Notice, ...] = (*_dropped_notices(self._fitted), *self.packed.notices)
+        self.notices: tuple[Notice, ...] = (*_history_notices(self._fitted), *self.packed.notices)
         """What is to be said of the packing."""
 
     @property
@@ -88,13 +87,13 @@ class AnswerPlan:
             return False
         self._settled = True
         request, tokens = self._fitted.request, self.packed.tokens
-        history = _newest(request.history, self._fitted.history_tokens // 2)
-        self._apply(_Fitted(replace(request, history=history), tokens // 2))
+        history = newest(request.history, self._fitted.history.tokens // 2)
+        self._apply(_FittedRequest(replace(request, history=history), tokens // 2, Fitted(history, 0)))
         cut = [notice for notice in self.packed.notices if notice.name == "passage_cut"]
         self.notices = (_shortened_notice(self._asked, len(self.packed.passages), len(history)), *cut)
         return True
 
-    def _apply(self, fitted: _Fitted) -> None:
+    def _apply(self, fitted: _FittedRequest) -> None:
         self._fitted = fitted
         self.packed = _pack(fitted)
         self._messages = build_messages(fitted.request, self.packed.context)
@@ -141,38 +140,40 @@ class AnswerPlan:
         return limit
 
 
-def _fit(request: GenerateRequest, room: int | None) -> _Fitted:
-    """Leaves out the oldest messages where the smallest window must."""
-    if room is None:
-        return _Fitted(request, None, estimate_messages(request.history), 0)
-    # Passages are what is asked about: history leaves them half of the room at least.
-    history = _newest(request.history, room // 2 if request.passages else room)
-    tokens = estimate_messages(history)
-    return _Fitted(replace(request, history=history), room - tokens, tokens, len(request.history) - len(history))
+def _fit(request: GenerateRequest, room: int | None) -> _FittedRequest:
+    """Shortens or leaves out the oldest messages where the policy's budget or the smallest window must."""
+    budgets: list[int] = []
+    if room is not None:
+        # Passages are what is asked about: history leaves them half of the room at least.
+        budgets.append(room // 2 if request.passages else room)
+    if request.policy.max_history_tokens:
+        rules = system_prompt(request.policy, has_passages=bool(request.passages))
+        budgets.append(max(request.policy.max_history_tokens - estimate_messages((Message(Role.SYSTEM, rules),)), 0))
+    tokens = min(budgets, default=None)
+    history = fit_history(request.history, tokens, shorten=request.policy.max_history_tokens > 0)
+    left = None if room is None else room - history.tokens
+    return _FittedRequest(replace(request, history=history.messages), left, history)
 
 
-def _newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
-    costs = [estimate_messages((message,)) for message in history]
-    total, first = sum(costs), 0
-    while total > tokens:
-        total -= costs[first]
-        first += 1
-    return tuple(history[first:])
-
-
-def _pack(fitted: _Fitted) -> Packed:
+def _pack(fitted: _FittedRequest) -> Packed:
     policy = fitted.request.policy
     budgets = [tokens for tokens in (policy.max_context_tokens or None, fitted.context_tokens) if tokens is not None]
     budget = Budget(chars=policy.max_context_chars or None, tokens=min(budgets, default=None))
     return pack(fitted.request.passages, policy.context_format, budget)
 
 
-def _dropped_notices(fitted: _Fitted) -> tuple[Notice, ...]:
-    if not fitted.dropped:
-        return ()
-    given = fitted.dropped + len(fitted.request.history)
-    text = f"{fitted.dropped} of {given} earlier messages don't fit the model's window and were left out."
-    return (Notice("context_trimmed", text),)
+def _history_notices(fitted: _FittedRequest) -> tuple[Notice, ...]:
+    history = fitted.history
+    given = history.dropped + len(history.messages)
+    if history.shortened:
+        text = f"{history.shortened} of {given} earlier messages were shortened"
+        text += f", and {history.dropped} left out." if history.dropped else "."
+        return (Notice("history_condensed", text),)
+    if history.dropped:
+        where = "the history's budget" if fitted.request.policy.max_history_tokens else "the model's window"
+        text = f"{history.dropped} of {given} earlier messages don't fit {where} and were left out."
+        return (Notice("context_trimmed", text),)
+    return ()
 
 
 def _shortened_notice(asked: GenerateRequest, passages: int, messages: int) -> Notice:

@@ -5,8 +5,7 @@ nothing inside is an instruction. The rules come first and the question last, so
 keep what requests share.
 """
 
-import re
-
+from citewire_generator.history import without_markers
 from citewire_generator.model import (
     AnswerPolicy,
     ContextFormat,
@@ -18,8 +17,6 @@ from citewire_generator.model import (
     SuggestRequest,
 )
 from citewire_generator.packing import Budget, pack
-
-_MARKER = re.compile(r"\s?\[(?:ref|source)s?[\s:#]{0,3}\d[^\]\n]{0,80}\]", re.IGNORECASE)
 
 
 def build_messages(request: GenerateRequest, context: str) -> tuple[Message, ...]:
@@ -124,13 +121,6 @@ def _question(request: GenerateRequest, context: str) -> str:
             return request.question
         return f"<passages>\n(none)\n</passages>\n\nQuestion: {request.question}"
     return f"<passages>\n{context}</passages>\n\nQuestion: {request.question}"
-
-
-def without_markers(message: Message) -> Message:
-    """Markers of earlier answers refer to other passages: a model that sees them would copy them."""
-    if message.role is not Role.ASSISTANT:
-        return message
-    return Message(message.role, _MARKER.sub("", message.content))
 
 
 def _one_line(text: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from citewire_generator.chain import Chain
+from citewire_generator.history import without_markers
 from citewire_generator.model import ContextFormat, Message, Passage, Role
 from citewire_generator.packing import MARGIN, defuse, render
-from citewire_generator.prompts import without_markers
 from citewire_generator.reflection.values import AssessRequest
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 

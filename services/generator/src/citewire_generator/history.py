@@ -1,0 +1,106 @@
+"""What of a conversation goes into a prompt: the latest messages whole, older ones shortened, within a budget.
+
+Shortening is done here, without a model: a second call before each answer would cost more time than an old turn is
+worth. Of a message stays how it begins, up to the end of a sentence where there is one: a question says what it asks
+there, and an answer what it found.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from citewire_generator.model import Message, Role
+from citewire_generator.tokens import MESSAGE_OVERHEAD, estimate_messages, estimate_tokens
+
+SHORTENED_TOKENS = 60
+"""Most tokens of a shortened message."""
+LEAST_TOKENS = 8
+"""Fewest: less says nothing."""
+SHARE_OF_OLDER = 4
+"""What part of the budget is kept for shortened messages where not all fit whole: a quarter."""
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。！？]|\n")
+_MARKER = re.compile(r"\s?\[(?:ref|source)s?[\s:#]{0,3}\d[^\]\n]{0,80}\]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A conversation within a budget.
+
+    Attributes:
+        messages: Oldest first.
+        tokens: What they take.
+        shortened: How many of them are.
+        dropped: How many are left out.
+    """
+
+    messages: tuple[Message, ...]
+    tokens: int
+    shortened: int = 0
+    dropped: int = 0
+
+
+def without_markers(message: Message) -> Message:
+    """Takes an earlier answer's markers out: they refer to other passages, and a model that sees them copies them."""
+    if message.role is not Role.ASSISTANT:
+        return message
+    return Message(message.role, _MARKER.sub("", message.content))
+
+
+def fit_history(history: Sequence[Message], tokens: int | None, *, shorten: bool) -> Fitted:
+    """Fits a conversation into a budget.
+
+    Args:
+        history: Oldest first.
+        tokens: The budget; None: everything fits.
+        shorten: Whether older messages that don't fit are shortened before any is left out.
+    """
+    total = estimate_messages(history)
+    if tokens is None or total <= tokens:
+        return Fitted(tuple(history), total)
+    whole = newest(history, tokens - tokens // SHARE_OF_OLDER if shorten else tokens)
+    older = history[: len(history) - len(whole)]
+    short = _shortened(older, tokens - estimate_messages(whole)) if shorten else ()
+    kept = (*short, *whole)
+    return Fitted(kept, estimate_messages(kept), len(short), len(history) - len(kept))
+
+
+def newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    """The latest messages that fit whole."""
+    first = len(history)
+    for index in range(len(history) - 1, -1, -1):
+        tokens -= estimate_messages((history[index],))
+        if tokens < 0:
+            break
+        first = index
+    return tuple(history[first:])
+
+
+def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
+    """As many of the latest of these as fit in few words."""
+    kept: list[Message] = []
+    for message in reversed(older):
+        room = min(tokens - MESSAGE_OVERHEAD, SHORTENED_TOKENS)
+        if room < LEAST_TOKENS:
+            break
+        short = Message(message.role, _beginning(without_markers(message).content, room))
+        if not short.content:
+            break
+        kept.append(short)
+        tokens -= estimate_messages((short,))
+    return tuple(reversed(kept))
+
+
+def _beginning(text: str, tokens: int) -> str:
+    """A text's first sentences that fit, or else its first words."""
+    text = text.strip()
+    if estimate_tokens(text) <= tokens:
+        return text
+    # A token is at most four characters here, so what lies further on can't fit.
+    cut = text[: tokens * 4]
+    while cut and estimate_tokens(f"{cut} …") > tokens:
+        cut = cut[: len(cut) * 9 // 10]
+    ends = [match.end() for match in _SENTENCE_END.finditer(cut)]
+    if not ends and (space := cut.rfind(" ")) > len(cut) // 2:
+        ends = [space]
+    return f"{cut[: ends[-1]].rstrip()} …" if ends else f"{cut} …" if cut else ""
