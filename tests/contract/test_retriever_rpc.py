@@ -307,13 +307,6 @@ async def test_fields_out_of_range_are_named(me: Caller) -> None:
     assert bad_filter.value.reason == "INVALID_FILTER"
 
 
-async def test_what_is_not_offered_yet_says_so(me: Caller) -> None:
-    for call in (search(me, mode=pb.SEARCH_MODE_LEXICAL), search(me, mode=pb.SEARCH_MODE_HYBRID)):
-        with pytest.raises(CitewireError) as refused:
-            await call
-        assert (refused.value.code, refused.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
-
-
 async def test_a_plan_counts_and_names_the_space(me: Caller, corpus: CorpusRows) -> None:
     plan = await me.unary(me.running.retriever.Plan, pb.PlanRequest())
     assert (plan.path, plan.counts, plan.HasField("space")) == (pb.CONTEXT_PATH_SEMANTIC, pb.ScopeCounts(), False)

@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from conftest import Database
 
 APPLICATION_ROLES = ("citewire_corpus", "citewire_worker")
-CONTENT = ("collections", "documents", "versions", "originals", "texts", "chunks", "org_spaces", "ingest_jobs")
+CONTENT = (
+    "collections",
+    "documents",
+    "versions",
+    "originals",
+    "texts",
+    "chunks",
+    "org_spaces",
+    "ingest_jobs",
+    "lexical",
+    "term_counts",
+)
 
 Row = tuple[Any, ...]
 
@@ -35,7 +46,9 @@ def vectors(database: Database) -> Iterator[str]:
     """The database with a document of each of two tenants, in every table; the name of the vectors' table."""
     with CorpusRows(database.owner_dsn, dimensions=3) as rows:
         for org in ("acme", "other"):
-            document_id, _ = rows.add(NewDocument(org, np.eye(3, dtype=np.float32), collection="C"))
+            document_id, _ = rows.add(
+                NewDocument(org, np.eye(3, dtype=np.float32), collection="C", texts=("a", "b", "c"))
+            )
             rows.run(
                 "INSERT INTO corpus.originals (org_id, document_id, version, part, bytes) VALUES (%s, %s, 1, 0, 'x')",
                 (org, document_id),

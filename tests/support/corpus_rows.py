@@ -15,6 +15,8 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
+from citewire_retriever.lexical import sparse_literal, weigh_chunk
+
 Vectors = NDArray[np.float32]
 MODEL, REVISION = "test-model", "r1"
 
@@ -36,6 +38,8 @@ class NewDocument:
     live: bool = True
     tokens: int = 10
     """Tokens of each chunk."""
+    texts: Sequence[str] = ()
+    """The chunks' texts, if they are to be found by words."""
     created_at: datetime | None = None
 
 
@@ -99,14 +103,28 @@ class CorpusRows:
             ),
         )
         chunk_ids = self.add_version(
-            document.org, document_id, 1, document.vectors, tokens=document.tokens, with_vectors=with_vectors
+            document.org,
+            document_id,
+            1,
+            document.vectors,
+            tokens=document.tokens,
+            with_vectors=with_vectors,
+            texts=document.texts,
         )
         if document.live:
             self.publish(document.org, document_id, 1, chunks=count, tokens=count * document.tokens)
         return document_id, chunk_ids
 
     def add_version(
-        self, org: str, document_id: int, version: int, vectors: Vectors, *, tokens: int = 10, with_vectors: bool = True
+        self,
+        org: str,
+        document_id: int,
+        version: int,
+        vectors: Vectors,
+        *,
+        tokens: int = 10,
+        with_vectors: bool = True,
+        texts: Sequence[str] = (),
     ) -> list[int]:
         """Puts a version's chunks, and their vectors, without publishing it."""
         self.run(
@@ -129,11 +147,15 @@ class CorpusRows:
             ) as copy,
         ):
             for index, chunk_id in enumerate(chunk_ids):
-                text = f"Chunk {index} of version {version} of document {document_id} of {org}."
+                text = (
+                    texts[index] if texts else f"Chunk {index} of version {version} of document {document_id} of {org}."
+                )
                 digest = hashlib.sha256(text.encode()).digest()
                 copy.write_row(
                     (org, chunk_id, document_id, version, index, text, tokens, digest, "A > B", index + 1, 0, len(text))
                 )
+        if texts:
+            self._add_terms(org, document_id, version, chunk_ids, texts)
         if with_vectors:
             self.add_vectors(org, document_id, version, chunk_ids, vectors)
         return chunk_ids
@@ -156,6 +178,16 @@ class CorpusRows:
             for chunk_id, vector in zip(chunk_ids, vectors, strict=True):
                 literal = "[" + ",".join(f"{value:.6g}" for value in vector) + "]"
                 copy.write_row((org, chunk_id, document_id, version, literal))
+
+    def _add_terms(
+        self, org: str, document_id: int, version: int, chunk_ids: Sequence[int], texts: Sequence[str]
+    ) -> None:
+        with (
+            self._connection.cursor() as cursor,
+            cursor.copy("COPY corpus.lexical (org_id, chunk_id, document_id, version, terms) FROM STDIN") as copy,
+        ):
+            for chunk_id, text in zip(chunk_ids, texts, strict=True):
+                copy.write_row((org, chunk_id, document_id, version, sparse_literal(weigh_chunk(text))))
 
     @contextmanager
     def bulk(self, *, coarse: bool = False) -> Generator[None]:

@@ -4,14 +4,14 @@ from typing import Final, Literal
 
 from prometheus_client import Counter
 
-Way = Literal["graph", "scan", "fallback"]
+Way = Literal["graph", "scan", "fallback", "words"]
 
 SEARCHES: Final = Counter(
     "citewire_searches_total",
-    "Searches by the way they took: graph, exact scan, or a scan because the graph had found too little.",
+    "Searches by the way they took: graph, exact scan, a scan because the graph had found too little, or words alone.",
     ["way"],
 )
-for _way in ("graph", "scan", "fallback"):
+for _way in ("graph", "scan", "fallback", "words"):
     SEARCHES.labels(_way)
 
 

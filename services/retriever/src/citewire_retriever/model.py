@@ -12,6 +12,7 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 
 Status = Literal["pending", "processing", "ready", "failed"]
 DocumentType = Literal["file", "article", "repository", "capture"]
+SearchMode = Literal["dense", "lexical", "hybrid"]
 Stage = Literal["parse", "chunk", "embed", "publish"]
 DOCUMENT_TYPES: Final[tuple[DocumentType, ...]] = ("file", "article", "repository", "capture")
 
@@ -205,16 +206,24 @@ class Hit:
     """Cosine similarity, 1 − distance clamped to 0–1; None if the chunk has no vector."""
     recent: bool = False
     """Whether it is here for its recency."""
+    lexical_score: float | None = None
+    """BM25's; None if the words didn't find it."""
+    fused_score: float | None = None
+    """The sum of reciprocal ranks, in a hybrid search."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """A dense search."""
+    """A search: by vector, by words, or by both."""
 
     scope: Scope
-    vector: bytes
-    """Little-endian float32, 4 × dimensions bytes."""
-    space: Space
+    vector: bytes = b""
+    """Little-endian float32, 4 × dimensions bytes; empty if only words count."""
+    space: Space | None = None
+    """The vector's; None if there is none."""
+    text: str = ""
+    """The question's words; not read if only the vector counts."""
+    mode: SearchMode = "dense"
     top_k: int = 10
     min_score: float | None = None
     by_document: bool = False
@@ -229,7 +238,7 @@ class SearchOutcome:
     hits: tuple[Hit, ...]
     exact: bool
     """Whether no index was used for the ranking."""
-    space: Space
+    space: Space | None
 
 
 ContextPath = Literal["focused", "long_context", "long_context_trim", "long_context_fallback", "semantic"]

@@ -8,7 +8,7 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
 
-from citewire_kit.errors import FieldViolation, InvalidArgument, Unimplemented, Violations
+from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
 from citewire_retriever.converters.checks import (
     check_collection,
     check_id,
@@ -25,6 +25,7 @@ from citewire_retriever.model import (
     Plan,
     Scope,
     ScopeCounts,
+    SearchMode,
     SearchOutcome,
     SearchQuery,
     Space,
@@ -35,6 +36,7 @@ MAX_SELECTION: Final = 10_000
 MAX_TOP_K: Final = 200
 MAX_RECENT: Final = 50
 MAX_CHUNK_IDS: Final = 200
+MAX_QUERY_BYTES: Final = 32 * 1024
 _DEFAULT_TOP_K: Final = 10
 _METADATA_BYTES: Final = 4 * 1024 * 1024
 """Of documents' metadata in one message; gRPC's messages hold 16 MiB."""
@@ -45,6 +47,12 @@ _STRATEGIES: Final[dict[int, Strategy]] = {
     pb.STRATEGY_UNSPECIFIED: "semantic",
     pb.STRATEGY_SEMANTIC: "semantic",
     pb.STRATEGY_LIBRARY: "library",
+}
+_MODES: Final[dict[int, SearchMode]] = {
+    pb.SEARCH_MODE_UNSPECIFIED: "dense",
+    pb.SEARCH_MODE_DENSE: "dense",
+    pb.SEARCH_MODE_LEXICAL: "lexical",
+    pb.SEARCH_MODE_HYBRID: "hybrid",
 }
 _PATHS: Final[dict[ContextPath, pb.ContextPath]] = {
     "focused": pb.CONTEXT_PATH_FOCUSED,
@@ -103,19 +111,14 @@ def to_context_request(message: pb.GetContextRequest) -> tuple[Scope, int]:
 
 
 def to_search_query(message: pb.SearchRequest) -> SearchQuery:
-    """Reads a dense search.
+    """Reads a search.
 
     Raises:
         InvalidArgument: Fields are out of range, or the vector isn't one of its space (reason `INVALID_VECTOR`).
-        Unimplemented: The mode isn't offered yet.
     """
     violations = Violations()
-    if message.mode in (pb.SEARCH_MODE_LEXICAL, pb.SEARCH_MODE_HYBRID):
-        raise Unimplemented(
-            f"{pb.SearchMode.Name(message.mode).removeprefix('SEARCH_MODE_').lower()} search is not available yet",
-            reason="NOT_IMPLEMENTED",
-        )
-    violations.require(message.mode in (pb.SEARCH_MODE_UNSPECIFIED, pb.SEARCH_MODE_DENSE), "mode", "must be DENSE")
+    violations.require(message.mode in _MODES, "mode", "must be DENSE, LEXICAL or HYBRID")
+    mode = _MODES.get(message.mode, "dense")
     violations.require(
         message.group_by in (pb.GROUP_BY_UNSPECIFIED, pb.GROUP_BY_CHUNK, pb.GROUP_BY_DOCUMENT),
         "group_by",
@@ -127,17 +130,27 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
     violations.require(recent <= MAX_RECENT, "recent", f"must be between 0 and {MAX_RECENT}")
     min_score = message.min_score if message.HasField("min_score") else None
     violations.require(min_score is None or 0 <= min_score <= 1, "min_score", "must be between 0 and 1")
-    violations.require(message.HasField("space"), "space", "is required with a vector")
-    violations.require(bool(message.vector), "vector", "is required for DENSE")
-    space = Space(message.space.model, message.space.revision, message.space.dimensions)
-    if message.HasField("space"):
-        check_space(violations, "space", space)
+    space = None if mode == "lexical" else Space(message.space.model, message.space.revision, message.space.dimensions)
+    if space is None:
+        violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
+    else:
+        violations.require(message.HasField("space"), "space", "is required with a vector")
+        violations.require(bool(message.vector), "vector", "is required for DENSE and HYBRID")
+        if message.HasField("space"):
+            check_space(violations, "space", space)
+    if mode != "dense":
+        violations.require(bool(message.query.strip()), "query", "is required for LEXICAL and HYBRID")
+        longest = f"must be at most {MAX_QUERY_BYTES} bytes"
+        violations.require(len(message.query.encode()) <= MAX_QUERY_BYTES, "query", longest)
     violations.raise_if_any()
-    _check_vector(message.vector, space.dimensions)
+    if space is not None:
+        _check_vector(message.vector, space.dimensions)
     return SearchQuery(
         scope=to_scope(message.scope),
-        vector=message.vector,
+        vector=b"" if space is None else message.vector,
         space=space,
+        text=message.query,
+        mode=mode,
         top_k=top_k,
         min_score=min_score,
         by_document=message.group_by == pb.GROUP_BY_DOCUMENT,
@@ -179,7 +192,8 @@ def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
     """Writes what a search found."""
     chunks = _written([hit.chunk for hit in outcome.hits])
     results = [_result(hit, chunk) for hit, chunk in zip(outcome.hits, chunks, strict=True)]
-    return pb.SearchResponse(results=results, exact=outcome.exact, space=from_space(outcome.space))
+    space = None if outcome.space is None else from_space(outcome.space)
+    return pb.SearchResponse(results=results, exact=outcome.exact, space=space)
 
 
 def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
@@ -247,7 +261,14 @@ def from_space(space: Space) -> common_pb2.EmbeddingSpace:
 
 
 def _result(hit: Hit, chunk: pb.Chunk) -> pb.SearchResult:
-    return pb.SearchResult(chunk=chunk, score=hit.similarity or 0.0, similarity=hit.similarity, recent=hit.recent)
+    scores = (hit.fused_score, hit.similarity, hit.lexical_score)
+    return pb.SearchResult(
+        chunk=chunk,
+        score=next((score for score in scores if score is not None), 0.0),
+        similarity=hit.similarity,
+        lexical_score=hit.lexical_score,
+        recent=hit.recent,
+    )
 
 
 def _check_vector(raw: bytes, dimensions: int) -> None:

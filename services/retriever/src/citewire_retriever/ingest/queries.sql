@@ -148,6 +148,11 @@ FROM unnest(%(indices)s::int[], %(texts)s::text[], %(token_counts)s::int[], %(ha
             %(char_ends)s::int[]) AS fresh
 RETURNING chunk_index, chunk_id
 
+-- name: insert_terms
+INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
+SELECT %(org_id)s, fresh.chunk_id, %(document_id)s, %(version)s, fresh.terms::sparsevec
+FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS fresh (chunk_id, terms)
+
 -- name: insert_vector
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
 VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)

@@ -1,6 +1,6 @@
 """Jobs and what ingest writes, in Postgres."""
 
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString
 
@@ -12,7 +12,7 @@ from citewire_kit.errors import Internal, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
-from citewire_retriever.ingest.chunks import Chunk
+from citewire_retriever.ingest.chunks import Chunk, embedding_input
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.ingest.ports import (
     Job,
@@ -30,6 +30,7 @@ from citewire_retriever.ingest.ports import (
     VectorTable,
     VersionToIngest,
 )
+from citewire_retriever.lexical import sparse_literal, weigh_chunk
 from citewire_retriever.model import Space, Stage
 from citewire_retriever.store.vectors import HalfVector
 
@@ -165,6 +166,7 @@ class PostgresJobStore(JobStore):
         async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
             cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **_columns(chunks)})
             ids: dict[int, int] = dict(await cursor.fetchall())
+            await connection.execute(_SQL["insert_terms"], {**_key(job), **_terms(chunks, ids)})
             rows = [
                 {**_key(job), "chunk_id": ids[chunk.index], "embedding": HalfVector(vector)}
                 for chunk, vector in zip(chunks, vectors, strict=True)
@@ -371,6 +373,14 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
         "end_lines": [chunk.end_line for chunk in chunks],
         "char_starts": [chunk.char_start for chunk in chunks],
         "char_ends": [chunk.char_end for chunk in chunks],
+    }
+
+
+def _terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, Any]:
+    texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
+    return {
+        "chunk_ids": [ids[chunk.index] for chunk in chunks],
+        "terms": [sparse_literal(weigh_chunk(text)) for text in texts],
     }
 
 

@@ -9,6 +9,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
 from citewire_retriever.model import Chunk, Hit, Plan, Scope, ScopeCounts, SearchOutcome, SearchQuery, Strategy
+from citewire_retriever.service.fusion import FUSION_DEPTH, fuse
 from citewire_retriever.service.planning import context_budget, decide
 from citewire_retriever.store.base import SearchStore
 
@@ -81,12 +82,17 @@ class RetrievalService:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`).
         """
-        found = await self._store.search(tenant, query)
+        hybrid = query.mode == "hybrid"
+        depth = max(query.top_k, FUSION_DEPTH) if hybrid else query.top_k
+        found = await self._store.search(tenant, replace(query, top_k=depth))
         if found.unknown_ids:
             raise documents_not_found(found.unknown_ids)
+        if query.mode == "lexical":
+            return SearchOutcome(hits=found.by_words, exact=True, space=None)
         if found.served and query.space not in found.served:
             raise space_mismatch(found.served[0])
-        ranked = [hit for hit in found.ranked if _reaches(hit, query.min_score)]
+        best = fuse(found.ranked, found.by_words, by_document=query.by_document) if hybrid else found.ranked
+        ranked = [hit for hit in best if _reaches(hit, query.min_score)][: query.top_k]
         known = {hit.chunk.document_id for hit in ranked}
         recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
         return SearchOutcome(hits=(*ranked, *recent), exact=found.exact, space=query.space)

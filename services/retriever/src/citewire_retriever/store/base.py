@@ -136,6 +136,8 @@ class Found:
     """The most recent documents' first chunks."""
     exact: bool
     """Whether no index was used for the ranking."""
+    by_words: tuple[Hit, ...] = ()
+    """At most `top_k` of a lexical or hybrid search, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class SearchStore(ABC):
 
     @abstractmethod
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:
-        """Searches; the query's vector has been checked."""
+        """Searches by vector, words or both, `top_k` each; the query's vector has been checked."""
 
     @abstractmethod
     async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> Counted:

@@ -1,4 +1,4 @@
-"""Dense search in Postgres with pgvector."""
+"""Search in Postgres with pgvector: by vectors, by words, by both in one round trip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from citewire_retriever.model import Chunk, Hit, Item, Scope, ScopeCounts, Searc
 from citewire_retriever.store import rows
 from citewire_retriever.store.base import Counted, Found, SearchStore
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, IndexSearch, SearchTuning, Sizes, choose
@@ -45,6 +46,8 @@ class PostgresSearch(SearchStore):
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
         async with tenant_transaction(self._pool, tenant) as connection:
+            if query.space is None:
+                return await _search_words(connection, tenant, query)
             if query.space not in self._tables:
                 served = self._learn(await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id}))
                 if query.space not in served:
@@ -57,6 +60,7 @@ class PostgresSearch(SearchStore):
                 unknown = await _ask_unknown(connection, tenant, query.scope)
                 ranking = await search.rank(way)
                 latest = await search.ask_recent()
+                words = await search.ask_words()
             served = self._learn(await serving.fetchall())
             ranked = await ranking.fetchall()
             enough = way is None or len(ranked) >= query.top_k
@@ -72,6 +76,7 @@ class PostgresSearch(SearchStore):
                 ranked=tuple(_hit(row, recent=False) for row in ranked) if query.space in served else (),
                 recent=() if latest is None else tuple(_hit(row, recent=True) for row in await latest.fetchall()),
                 exact=way is None,
+                by_words=() if words is None else tuple(_word_hit(row) for row in await words.fetchall()),
             )
 
     async def count(  # noqa: D102 - see the base
@@ -215,6 +220,15 @@ class _Search:
             return None
         return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
 
+    async def ask_words(self) -> _Cursor | None:
+        """Asks for the best by words, if the search is hybrid."""
+        if self.query.mode != "hybrid":
+            return None
+        statement, values = lexical_statement(
+            self.tenant, self.query, table=self.table, vector=self._vector(), depth=self.query.top_k
+        )
+        return await self.connection.execute(statement, values)
+
     def _vector(self) -> HalfVector:
         return HalfVector(np.frombuffer(self.query.vector, dtype="<f4"))
 
@@ -228,6 +242,16 @@ class _Search:
         else:
             statement = _unscoped(name, self.table, order)
         return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
+
+
+async def _search_words(connection: Connection, tenant: Tenant, query: SearchQuery) -> Found:
+    statement, values = lexical_statement(tenant, query, table=None, vector=None, depth=query.top_k)
+    async with connection.pipeline():
+        unknown = await _ask_unknown(connection, tenant, query.scope)
+        found = await connection.execute(statement, values)
+    hits = tuple(_word_hit(row) for row in await found.fetchall())
+    count_search("words")
+    return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
 
 
 def _scoped(name: str, table: str, order: str, scope: sql.Composable) -> sql.Composed:
@@ -272,6 +296,11 @@ async def _fetch(
     connection: Connection, statement: sql.Composed | LiteralString | bytes, values: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     return await (await connection.execute(statement, values)).fetchall()
+
+
+def _word_hit(row: tuple[Any, ...]) -> Hit:
+    distance: float | None = row[rows.CHUNK_COLUMNS + 1]
+    return Hit(rows.chunk(row), rows.similarity(distance), lexical_score=row[rows.CHUNK_COLUMNS])
 
 
 def _hit(row: tuple[Any, ...], *, recent: bool) -> Hit:

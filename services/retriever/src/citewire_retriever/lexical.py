@@ -1,0 +1,89 @@
+"""Words as lexical search sees them: text → terms → numbers, the same for chunks and for questions.
+
+A chunk's terms carry BM25's weight for frequency and length, which never changes; a question's are counted, and meet
+the corpus' statistics in the database. Length is compared with a fixed one instead of the corpus' average, so that no
+document has to be weighed again when others come or go; measured, that costs nothing (ADR 0010).
+"""
+
+import hashlib
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from citewire_retriever.stemming import stem_words
+
+DIMENSIONS: Final = 1_000_000_000
+"""Terms are numbers from 1 to this; two terms in a million share one."""
+
+MAX_QUESTION_TERMS: Final = 256
+"""Different terms of a question that are searched, the first ones."""
+
+_K1: Final = 1.2
+_B: Final = 0.6
+_USUAL_LENGTH: Final = 160.0
+"""Words of a chunk that is neither long nor short."""
+
+_UNSPACED: Final = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Thai, Lao, Burmese, Khmer, kana, Han, and Hangul, whose words are long: taken as pairs of characters."""
+
+_MARKS: Final = "".join(chr(code) for code in range(0x370, 0x10000) if unicodedata.category(chr(code)) in ("Mn", "Mc"))
+_WORD: Final = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_{_MARKS}][{_MARKS}]*)+")
+_IS_UNSPACED: Final = re.compile(rf"[{_UNSPACED}]")
+_POSSESSIVE: Final = re.compile(r"(?<=\w)['’]s\b")
+_DROPPED: Final = re.compile("[\u0300-\u036f\u0591-\u05c7\u0640\u064b-\u0652\u0670]")
+"""Accents, Hebrew and Arabic vowel points, Arabic's stretching: people leave them out."""
+
+
+def terms(text: str) -> list[str]:
+    """Returns the text's terms in their order: stems of words, and pairs of characters where words have no spaces."""
+    spaced: list[str] = []
+    pairs: list[str] = []
+    for word in _WORD.findall(_POSSESSIVE.sub("", _folded(text))):
+        if _IS_UNSPACED.match(word):
+            pairs += _pairs(word)
+        else:
+            spaced.append(word)
+    return [*stem_words(spaced), *pairs]
+
+
+def weigh_chunk(text: str) -> dict[int, float]:
+    """Returns a chunk's terms with their weights, 0–1 exclusive."""
+    found = terms(text)
+    norm = _K1 * (1 - _B + _B * len(found) / _USUAL_LENGTH)
+    return {number: count / (count + norm) for number, count in Counter(map(term_number, found)).items()}
+
+
+def count_question(text: str) -> dict[int, int]:
+    """Returns a question's terms with how often each occurs; of a very long one the first 256."""
+    counted = Counter(map(term_number, terms(text)))
+    return dict(list(counted.items())[:MAX_QUESTION_TERMS])
+
+
+def sparse_literal(weights: Mapping[int, float]) -> str:
+    """Writes weights as pgvector's `sparsevec` reads them."""
+    inside = ",".join(f"{number}:{weight:.6g}" for number, weight in sorted(weights.items()))
+    return f"{{{inside}}}/{DIMENSIONS}"
+
+
+@lru_cache(maxsize=65_536)
+def term_number(term: str) -> int:
+    """Returns the number that stands for a term, the same in every process."""
+    return int.from_bytes(hashlib.blake2b(term.encode(), digest_size=8).digest()) % DIMENSIONS + 1
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFC", _DROPPED.sub("", unicodedata.normalize("NFKD", text.casefold())))
+
+
+def _pairs(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    for first, second in pairwise(run):
+        yield first + second

@@ -1,0 +1,173 @@
+"""Lexical and hybrid search over a real gRPC server and a real Postgres."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import retriever_pb2 as pb
+
+from citewire_kit.errors import CitewireError, Code
+from citewire_kit.tenant import Tenant
+from citewire_retriever.lexical import count_question, weigh_chunk
+from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument
+from retriever_process import Caller, running_retriever
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+MINE = Tenant("acme", "ada", "pro")
+SPACE = common_pb2.EmbeddingSpace(model=MODEL, revision=REVISION, dimensions=4)
+QUERY = np.array([1, 0, 0, 0], np.float32).tobytes()
+TEXTS = (
+    "Vaccines protect children from measles and mumps.",
+    "The measles outbreak began in spring. Measles spread quickly among children.",
+    "Gardens need water in spring.",
+    "Water, water, and more water for the gardens of the city.",
+    "麻疹ワクチンは子供を守る。",
+)
+
+
+@pytest.fixture
+def corpus(database: Database) -> Iterator[CorpusRows]:
+    with CorpusRows(database.owner_dsn, dimensions=4) as rows:
+        yield rows
+
+
+@pytest.fixture
+async def me(database: Database) -> AsyncIterator[Caller]:
+    async with running_retriever(database) as running:
+        yield Caller(running, MINE)
+
+
+def put(corpus: CorpusRows, *texts: str, angles: Sequence[float] = (), **fields: Any) -> int:  # noqa: ANN401 # any field
+    radians = np.radians(angles or [90] * len(texts))
+    vectors = np.stack([np.cos(radians), np.sin(radians), 0 * radians, 0 * radians], axis=1).astype(np.float32)
+    values: dict[str, Any] = {"org": "acme", "title": texts[0][:9], **fields}
+    return corpus.add(NewDocument(vectors=vectors, texts=texts, **values))[0]
+
+
+async def words(me: Caller, query: str, **fields: object) -> list[pb.SearchResult]:
+    values: dict[str, Any] = {"mode": pb.SEARCH_MODE_LEXICAL, "query": query, **fields}
+    return list((await me.unary(me.running.retriever.Search, pb.SearchRequest(**values))).results)
+
+
+async def both(me: Caller, query: str, **fields: object) -> list[pb.SearchResult]:
+    return await words(me, query, mode=pb.SEARCH_MODE_HYBRID, vector=QUERY, space=SPACE, **fields)
+
+
+def expected(texts: Sequence[str], query: str) -> list[tuple[str, float]]:
+    """BM25 by the book, over these texts as the corpus."""
+    weighed = [weigh_chunk(text) for text in texts]
+    scores: list[float] = []
+    for weights in weighed:
+        score = 0.0
+        for term, times in count_question(query).items():
+            holding = sum(term in other for other in weighed)
+            rarity = math.log(1 + (len(texts) - holding + 0.5) / (holding + 0.5))
+            score += times * rarity * weights.get(term, 0.0)
+        scores.append(score)
+    ranked = sorted(zip(texts, scores, strict=True), key=lambda pair: -pair[1])
+    return [(text, score) for text, score in ranked if score > 0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["measles in children", "gardens with water", "spring", "Spring GARDEN", "子供のワクチン", "city city water"],
+)
+async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> None:
+    for text in TEXTS:
+        put(corpus, text)
+    put(corpus, "measles water spring children", org="other")
+    found = await words(me, query)
+    wanted = expected(TEXTS, query)
+    assert [result.chunk.text for result in found] == [text for text, _ in wanted]
+    assert [result.score for result in found] == pytest.approx([score for _, score in wanted], rel=1e-4)
+    assert all(result.lexical_score == result.score and not result.HasField("similarity") for result in found)
+
+
+async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, corpus: CorpusRows) -> None:
+    first = ["measles here", "measles there", "garden"]
+    for text in first:
+        put(corpus, text, collection="One")
+    for text in ("garden a", "garden b", "garden c"):
+        put(corpus, text, collection="Two")
+    found = await words(me, "measles garden", scope=pb.Scope(collection="One"))
+    assert [result.score for result in found] == pytest.approx(
+        [score for _, score in expected(first, "measles garden")], rel=1e-4
+    )
+    assert found[0].chunk.text == "garden"
+    assert (await words(me, "measles garden"))[0].chunk.text != "garden"
+
+
+async def test_scopes_bound_it(me: Caller, corpus: CorpusRows) -> None:
+    mine = put(corpus, "measles one", owner="ada")
+    put(corpus, "measles two", owner="bob", type="article")
+    put(corpus, "measles three", live=False)
+    foreign = put(corpus, "measles four", org="other")
+    selection = pb.DocumentSelection
+    for scope, texts in (
+        (None, {"measles one", "measles two"}),
+        (pb.Scope(level=pb.SCOPE_LEVEL_USER), {"measles one"}),
+        (pb.Scope(types=["article"]), {"measles two"}),
+        (pb.Scope(selection=selection(document_ids=[mine])), {"measles one"}),
+        (pb.Scope(selection=selection()), set[str]()),
+        (pb.Scope(collection="None such"), set[str]()),
+    ):
+        assert {result.chunk.text for result in await words(me, "measles", scope=scope)} == texts
+    for call in (words, both):
+        with pytest.raises(CitewireError) as refused:
+            await call(me, "measles", scope=pb.Scope(selection=selection(document_ids=[mine, foreign])))
+        assert (refused.value.code, refused.value.metadata["document_ids"]) == (Code.NOT_FOUND, str(foreign))
+
+
+async def test_a_document_counts_once_if_documents_are_wanted(me: Caller, corpus: CorpusRows) -> None:
+    put(corpus, "measles and mumps and others", "measles", title="a")
+    put(corpus, "measles in gardens", title="b")
+    put(corpus, "nothing of it", title="c")
+    found = await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT)
+    assert [(result.chunk.title, result.chunk.text) for result in found] == [
+        ("a", "measles"),
+        ("b", "measles in gardens"),
+    ]
+    assert len(await words(me, "measles", top_k=1)) == 1
+
+
+async def test_nothing_is_found_where_no_word_is_known(me: Caller, corpus: CorpusRows) -> None:
+    assert await words(me, "measles") == []  # an organisation without documents
+    put(corpus, "gardens")
+    for query in ("measles", "?!", "…"):
+        assert await words(me, query) == []
+
+
+async def test_hybrid_sums_reciprocal_ranks(me: Caller, corpus: CorpusRows) -> None:
+    put(corpus, "measles measles", title="by words", angles=[80])
+    put(corpus, "gardens", title="by meaning", angles=[5])
+    put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
+    found = await both(me, "measles")
+    assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
+    assert [result.score for result in found] == pytest.approx([1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61])
+    assert [round(result.similarity, 2) for result in found] == [0.17, 0.98, 1.0]
+    assert [result.HasField("lexical_score") for result in found] == [True, True, False]
+    # A bound is on similarity, of what the words alone found too.
+    assert [result.chunk.title for result in await both(me, "measles", min_score=0.5)] == ["by both", "by meaning"]
+    assert [result.chunk.title for result in await both(me, "measles", top_k=1)] == ["by words"]
+    found = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=3)
+    assert len(found) == 3
+
+
+async def test_what_is_missing_or_too_long_is_named(me: Caller) -> None:
+    cases: tuple[tuple[dict[str, Any], set[str]], ...] = (
+        ({"query": ""}, {"query"}),
+        ({"query": "é" * 16_385}, {"query"}),
+        ({"query": "x", "recent": 1}, {"recent"}),
+        ({"query": " ", "mode": pb.SEARCH_MODE_HYBRID}, {"query", "vector", "space"}),
+    )
+    for fields, wrong in cases:
+        with pytest.raises(CitewireError) as refused:
+            await words(me, **fields)
+        assert {violation.field for violation in refused.value.violations} == wrong

@@ -1,0 +1,83 @@
+"""Words as lexical search sees them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from citewire_retriever.lexical import (
+    DIMENSIONS,
+    MAX_QUESTION_TERMS,
+    count_question,
+    sparse_literal,
+    term_number,
+    terms,
+    weigh_chunk,
+)
+from citewire_retriever.stemming import guess
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("The vaccine", "the VACCINES"),
+        ("naïve café", "naive cafe"),
+        ("Ｆｕｌｌ ｗｉｄｔｈ", "full width"),
+        ("the dog's bone", "the dogs bones"),
+        ("the dog’s bone", "the dog bone"),
+        ("los libros de la biblioteca que son", "el libro de las bibliotecas que es"),
+        ("русские книги", "русская книга"),
+        ("الكِتَاب", "الكتاب"),
+        ("snake_case", "snake case"),
+    ],
+)
+def test_what_means_the_same_has_the_same_terms(one: str, other: str) -> None:
+    stop = {"el", "la", "los", "las", "es", "son"}
+    assert [term for term in terms(one) if term not in stop] == [term for term in terms(other) if term not in stop]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("日本語の文章", ["日本", "本語", "語の", "の文", "文章"]),
+        ("水", ["水"]),
+        ("iPhone15発売", ["iphone15", "発売"]),
+        ("हिन्दी में", 2),
+        ("ภาษาไทย", ["ภา", "าษ", "ษา", "าไ", "ไท", "ทย"]),
+        ("COVID-19, 3.5 %", ["covid", "19", "3", "5"]),
+        ("", []),
+        (" …!?", []),
+    ],
+)
+def test_scripts_with_and_without_spaces(text: str, found: list[str] | int) -> None:
+    if isinstance(found, int):
+        assert len(terms(text)) == found  # vowel signs don't cut a word
+    else:
+        assert terms(text) == found
+
+
+def test_the_language_is_that_of_the_function_words() -> None:
+    assert guess(["who", "was", "the", "founder", "of", "it"]) == "english"
+    assert guess(["cuantos", "puntos", "dejaron", "escapar", "en", "defensa", "los", "panthers"]) == "spanish"
+    assert guess(["wie", "viele", "punkte", "hat", "er", "in", "dem", "spiel"]) == "german"
+    assert guess(["panthers", "2015"]) == "english"
+
+
+def test_weights_grow_with_frequency_and_shrink_with_length() -> None:
+    number = term_number("measl")
+    once, twice = weigh_chunk("measles here")[number], weigh_chunk("measles measles here")[number]
+    assert 0 < weigh_chunk("measles " + "here " * 500)[number] < once < twice < 1
+
+
+def test_a_very_long_question_is_bounded() -> None:
+    asked = count_question(" ".join(f"w{number}" for number in range(1000)) + " w0")
+    assert (len(asked), asked[term_number("w0")]) == (MAX_QUESTION_TERMS, 2)
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
+    weights = weigh_chunk(text)
+    assert all(1 <= number <= DIMENSIONS and 0 < weight < 1 for number, weight in weights.items())
+    assert set(count_question(text)) == set(weights)
+    assert sparse_literal(weights).endswith(f"}}/{DIMENSIONS}")
