@@ -221,7 +221,12 @@ def _new_call(work: Work, chosen: Chosen) -> NewCall:
 def _price(prices: Prices | None) -> Price | None:
     if prices is None:
         return None
-    return Price(input=prices.input, cached_input=prices.cached_input, output=prices.output)
+    return Price(
+        input=prices.input,
+        cached_input=prices.cached_input,
+        output=prices.output,
+        cached_write=prices.cache_write,
+    )
 
 
 def _takeover(failed: Chosen, following: Chosen, error: CitewireError) -> Notice:
