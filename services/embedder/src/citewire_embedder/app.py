@@ -24,6 +24,7 @@ from citewire_ledger import Ledger
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.egress import guarded_client
+from citewire_remote.sdk_logs import quiet_sdks
 from citewire_remote.tenants import OpenedProvider, Vault
 
 log = get_logger(__name__)
@@ -50,10 +51,13 @@ async def start(
     """
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)
+    quiet_sdks()
     if model is None:
         model = await asyncio.to_thread(open_model, settings)
     if ledger is None:
         ledger = await stack.enter_async_context(settings.ledger("embedder"))
+        if settings.ledger_dsn is None and settings.remote():
+            log.warning("calls_unrecorded", advice="with CITEWIRE_LEDGER_DSN, accounts are kept and budgets bind")
     models = RemoteModels(settings, ledger)
     vault, rerankers = Vault(settings.key_source(), settings.egress_policy()), Rerankers(settings, ledger)
     reranker = Reranker(rerankers.operators(model), vault, rerankers.own)
