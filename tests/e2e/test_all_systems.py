@@ -1,0 +1,149 @@
+"""All five systems at once on one stack: fifty streams, ten of each, every one whole and in its own wire format."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from echo_model import MODEL, EchoModel, echo_model
+from http_api import wait_until_ended
+from local_stack import LocalStack, local_stack
+
+EACH = 10
+ARTICLES = {
+    "Tides at the pier": "High water at the pier comes six hours after low water.",
+    "Ropes of the ferry": "The ferry is made fast with six ropes of forty metres each.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a stream said: its events in order, and its text."""
+
+    events: list[str]
+    text: str
+    sources: int
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system: where it is asked, and how its stream is read."""
+
+    name: str
+    path: str
+    body: Callable[[str], dict[str, Any]]
+    read: Callable[[str], Said]
+    markers: str
+    """What of a marker its text may hold."""
+
+
+def native(text: str) -> Said:
+    events: list[str] = []
+    words: list[str] = []
+    sources = 0
+    for number, raw in enumerate(text.strip().split("\n\n"), 1):
+        lines = raw.split("\n")
+        assert lines[1] == f"id: {number}", raw
+        event, data = lines[0].removeprefix("event: "), json.loads(lines[2].removeprefix("data: "))
+        if event != "token" or not events or events[-1] != "token":
+            events.append(event)
+        if event == "token":
+            words.append(data["text"])
+        elif event == "citations":
+            sources = len(data["citations"])
+    return Said(events, "".join(words), sources)
+
+
+def simple(text: str) -> Said:
+    frames = [json.loads(raw.removeprefix("data: ")) for raw in text.strip().split("\n\n")]
+    assert all(list(frame) == ["token"] for frame in frames[:-1])
+    assert list(frames[-1]) == ["done", "sources"]
+    return Said(["token", "done"], "".join(frame["token"] for frame in frames[:-1]), len(frames[-1]["sources"]))
+
+
+def self_rag(text: str) -> Said:
+    events: list[str] = []
+    words: list[str] = []
+    sources = 0
+    for raw in text.strip().split("\n\n"):
+        first, second = raw.split("\n")
+        event, data = first.removeprefix("event: "), json.loads(second.removeprefix("data: "))
+        if event != "content" or events[-1] != "content":
+            events.append(event)
+        if event == "content":
+            words.append(data["delta"])
+        elif event == "retrieval":
+            sources = data["total"]
+            assert sources == len(data["sources"])
+    return Said(events, "".join(words), sources)
+
+
+def profile(name: str) -> Callable[[str], dict[str, Any]]:
+    return lambda question: {"question": question, "profile": name}
+
+
+SYSTEMS = (
+    System("documents", "/v1/chat", profile("documents"), native, ""),
+    System("sources", "/v1/chat", profile("sources"), native, "[SOURCE 1]"),
+    System(
+        "self-rag",
+        "/api/rag-chat/stream",
+        lambda question: {"messages": [{"role": "user", "content": question}], "min_score": 0},
+        self_rag,
+        "[ref:1]",
+    ),
+    System("library", "/v1/chat", profile("library"), native, "[ref:1]"),
+    System("simple", "/api/chat/", lambda question: {"question": question}, simple, "[ref:1]"),
+)
+EVENTS = {
+    "documents": ["conversation", "citations", "token", "usage", "done"],
+    "sources": ["conversation", "citations", "token", "sources", "usage", "done"],
+    "self-rag": ["decision", "retrieval", "content", "assessment", "done"],
+    "library": ["conversation", "step", "citations", "token", "usage", "done"],
+    "simple": ["token", "done"],
+}
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[EchoModel]:
+    with echo_model() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stack(model: EchoModel, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    environ = {
+        "CITEWIRE_GENERATOR_PROVIDER": "openai-compatible",
+        "CITEWIRE_GENERATOR_MODEL": MODEL,
+        "CITEWIRE_GENERATOR_API_BASE": model.url,
+    }
+    with local_stack(tmp_path_factory.mktemp("all"), environ=environ) as running:
+        yield running
+
+
+async def test_fifty_streams_of_five_systems_at_once(stack: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=120) as http:
+        for title, content in ARTICLES.items():
+            body = {"type": "article", "title": title, "content": content, "url": "https://example.org/a"}
+            stored = await http.post("/v1/documents", json=body)
+            assert stored.status_code == 202, stored.text
+            assert (await wait_until_ended(http, stored.json()["id"]))["status"] == "ready"
+
+        async def ask(system: System, number: int) -> None:
+            asker = f"Q-{system.name}-{number}"
+            question = f"{asker}: how are the tides at the pier and the ropes of the ferry?"
+            response = await http.post(system.path, json=system.body(question))
+            assert response.status_code == 200, response.text
+            said = system.read(response.text)
+            assert said.events == EVENTS[system.name], response.text
+            expected = f"{asker} says{system.markers}. " * 4
+            assert said.text.strip() == expected.strip(), response.text
+            assert said.sources > 0, response.text
+
+        await asyncio.gather(*(ask(system, number) for number in range(EACH) for system in SYSTEMS))
