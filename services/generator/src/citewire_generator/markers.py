@@ -3,8 +3,10 @@
 What counts as a marker depends on the style that was asked for:
 
 - `REF`, `SOURCE`: `[ref:N]` and `[SOURCE N]` in any case, with a list or range of numbers (`[ref:1, 2]`,
-  `[SOURCE 1-3]`), in square or full-width brackets. They stay in the text as the model wrote them. Numbers that are in
-  the context are citations; others are counted as invalid. In code (fences, inline) nothing is a marker.
+  `[SOURCE 1-3]`), in square or other brackets and full-width letters (`【ref：１】`). Numbers that are in the context
+  are citations; others are counted as invalid. A marker that is nothing but citations is spelled as the style has it,
+  number by number (`[ref:1][ref:2]`), so that clients need to know one form only. One with a number that isn't in the
+  context, or with other text, stays as the model wrote it. In code (fences, inline) nothing is a marker.
 - `REMOVE`: those, `[Source: anything]`, and bare numbers `[1]`, `[1, 2]`, `[^1]`, `【1†source】`, up to three digits so
   that a year in brackets stays. They are taken out together with the white space before them, the commas between them
   and a link target after them. In code a bare number may be an index, so it stays; the forms with a word go there too.
@@ -17,9 +19,11 @@ bounded in length.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 from citewire_generator.model import MarkerStyle
+from citewire_generator.text.code_tracker import CodeTracker
 
 OPENERS = "[【［〔"
 CLOSERS = "]】］〕"
@@ -41,7 +45,7 @@ _BARE_WORDS = frozenset({"ref", "refs", "source", "sources"})
 # Each of these is anchored and has one way to match, so that reading a candidate is linear.
 _WORD = r"(?:(?:ref|source)s?[ \t]{0,3}[:#=.]?[ \t]{0,3})"
 _FIRST = re.compile(rf"[ \t^]{{0,3}}(?P<word>{_WORD})?(?P<number>\d+)", re.IGNORECASE)
-_NEXT = re.compile(rf"[ \t]{{0,3}}[,;&/]?[ \t]{{0,3}}(?:\band\b)?[ \t^]{{0,3}}{_WORD}?(?P<number>\d+)", re.IGNORECASE)
+_NEXT = re.compile(rf"[ \t]{{0,3}}[,;&/、]?[ \t]{{0,3}}(?:\band\b)?[ \t^]{{0,3}}{_WORD}?(?P<number>\d+)", re.IGNORECASE)
 _RANGE = re.compile(rf"[ \t]{{0,3}}[–-][ \t]{{0,3}}{_WORD}?(?P<number>\d+)", re.IGNORECASE)
 _LOOKS_LIKE_A_SOURCE = re.compile(r"\d|\.\w{2,5}\b")
 _LINK_TARGET = re.compile(r"\((?:https?:|mailto:|[#/.]|www\.|[^\s()]+\.\w)[^\s()]*\)")
@@ -52,17 +56,22 @@ def _prefixes(words: frozenset[str]) -> frozenset[str]:
     return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
 
 
-def read_numbers(inner: str, *, worded: bool) -> list[int]:
-    """Reads the numbers that a marker refers to; empty if it isn't a marker with numbers.
+_FORMS = {MarkerStyle.REF: "[ref:{}]", MarkerStyle.SOURCE: "[SOURCE {}]"}
+"""How a citation is spelled."""
+
+
+def read_numbers(inner: str, *, worded: bool) -> tuple[list[int], str]:
+    """Reads the numbers that a marker refers to, and what follows them; no numbers if it isn't a marker with some.
 
     Args:
         inner: What stands between the brackets: `ref:1, 2`, `SOURCE 1-3`, `1; 2`, `1†source`.
         worded: Whether it starts with a word. Then a little text may follow the numbers (`SOURCE 1, p. 4`); a bare
             list is nothing but numbers of up to three digits.
     """
+    inner = _narrow(inner)
     match = _FIRST.match(inner)
     if match is None or bool(match.group("word")) is not worded:
-        return []
+        return [], ""
     numbers: list[int] = []
     end = 0
     while match is not None:
@@ -70,79 +79,30 @@ def read_numbers(inner: str, *, worded: bool) -> list[int]:
         to = _RANGE.match(inner, end)
         last, end = (to.group("number"), to.end()) if to else (first, end)
         if not worded and max(len(first), len(last)) > 3:
-            return []
+            return [], ""
         numbers += _spread(int(first[:9]), int(last[:9]))
         match = _NEXT.match(inner, end)
     rest = inner[end:].lstrip()
-    return numbers if not rest or rest[0] == "†" or (worded and rest[0] in ",:;§|(–-") else []
+    read = not rest or rest[0] == "†" or (worded and rest[0] in ",:;§|(–-")
+    return (numbers, rest) if read else ([], "")
+
+
+def _narrow(text: str) -> str:
+    """Full-width forms as plain ones."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def _narrow_char(char: str) -> str:
+    """The plain form of a full-width character."""
+    if "\uff01" <= char <= "\uff5e":
+        return chr(ord(char) - 0xFEE0)
+    return " " if char == "\u3000" else char
 
 
 def _spread(first: int, last: int) -> list[int]:
     if last < first or last - first > MAX_RANGE:
         return [first, last]
     return list(range(first, last + 1))
-
-
-class CodeTracker:
-    """Knows whether the text so far ends inside a code fence or inline code of Markdown.
-
-    Inline code ends at the end of its line even if it isn't closed, so that a lone backtick can't hide what follows.
-    """
-
-    def __init__(self) -> None:
-        self._fence = ""
-        self._inline = 0
-        self._run_char = ""
-        self._run = 0
-        self._run_at_line_start = False
-        self.line_blank = True
-        """Whether the current line holds only white space so far."""
-
-    @property
-    def inside(self) -> bool:
-        """Whether the next character is code. Ask after `settle`."""
-        return bool(self._fence) or self._inline > 0
-
-    def settle(self) -> None:
-        """Ends a run of backticks: the next character isn't one."""
-        if not self._run:
-            return
-        run, char, self._run = self._run, self._run_char, 0
-        if self._fence:
-            if self._run_at_line_start and char == self._fence[0] and run >= len(self._fence):
-                self._fence = ""
-        elif self._inline:
-            if run == self._inline:
-                self._inline = 0
-        elif self._run_at_line_start and run >= 3:
-            self._fence = char * run
-        elif char == "`":
-            self._inline = run
-
-    def push(self, text: str) -> None:
-        """Takes text that has passed."""
-        if "`" not in text and "~" not in text:
-            self._push_plain(text)
-            return
-        for char in text:
-            if char in "`~" and (not self._run or char == self._run_char):
-                if not self._run:
-                    self._run_char, self._run_at_line_start = char, self.line_blank
-                self._run += 1
-                self.line_blank = False
-            else:
-                self._push_plain(char)
-
-    def _push_plain(self, text: str) -> None:
-        if not text:
-            return
-        self.settle()
-        line = text.rfind("\n")
-        if line >= 0:
-            self._inline = 0
-            self.line_blank = not text[line + 1 :].strip()
-        elif self.line_blank:
-            self.line_blank = not text.strip()
 
 
 class MarkerFilter:
@@ -156,6 +116,7 @@ class MarkerFilter:
     def __init__(self, style: MarkerStyle, packed: int) -> None:
         self._remove = style is MarkerStyle.REMOVE
         self._off = style is MarkerStyle.NONE
+        self._form = _FORMS.get(style, "")
         self._words = _REMOVED_WORDS if self._remove else _CITING_WORDS
         self._word_prefixes = _prefixes(self._words)
         self._limit = MAX_REMOVED if self._remove else MAX_CITING
@@ -248,7 +209,7 @@ class MarkerFilter:
             if self._depth == 0:
                 self._complete()
                 return
-        if char == "\n" or len(self._candidate) >= self._limit or not self._viable(char):
+        if char == "\n" or len(self._candidate) >= self._limit or not self._viable(_narrow_char(char)):
             self._reject()
 
     def _reject(self) -> None:
@@ -293,18 +254,18 @@ class MarkerFilter:
         if char == "†":
             self._viable = self._in_payload
             return True
-        return char.isdecimal() or char in " ,;&/–-^and"
+        return char.isdecimal() or char in " ,;&/、–-^and"
 
     def _complete(self) -> None:
         candidate = self._candidate
-        numbers = read_numbers(candidate[1:-1], worded=bool(self._word))
+        numbers, rest = read_numbers(candidate[1:-1], worded=bool(self._word))
         if not self._remove:
             if not numbers:
                 self._reject()
                 return
             self._candidate = ""
-            self._count(numbers, cite=True)
-            self._emit(candidate)
+            pure = self._count(numbers, cite=True) and (not rest or rest[0] == "†")
+            self._emit("".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate)
             return
         if not numbers and not self._is_worded(candidate[1:-1]):
             self._reject()
@@ -318,17 +279,20 @@ class MarkerFilter:
         """`[Source: x]`, `[Source]`, `[Source report.pdf]`; but not `[source code]`."""
         if self._word not in self._words:
             return False
-        rest = inner.lstrip(" ^")[len(self._word) :].strip()
+        rest = _narrow(inner).lstrip(" ^")[len(self._word) :].strip()
         if not rest:
             return self._word in _BARE_WORDS
         return rest[0] in ":=#" or _LOOKS_LIKE_A_SOURCE.search(rest) is not None
 
-    def _count(self, numbers: list[int], *, cite: bool) -> None:
+    def _count(self, numbers: list[int], *, cite: bool) -> bool:
+        """Counts a marker's numbers, and says whether all are in the context."""
+        before = self.invalid
         for number in numbers:
             if not 1 <= number <= self._packed:
                 self.invalid += 1
             elif cite:
                 self._cited[number] = None
+        return self.invalid == before
 
     # Text that passes, and the white space around what was removed.
 

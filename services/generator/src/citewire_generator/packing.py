@@ -21,6 +21,12 @@ _MARKER_LIKE = re.compile(
     r"[\]】］〕]",
     re.IGNORECASE,
 )
+_WIDE_REF, _WIDE_SOURCE = ("".join(f"[{char}{chr(ord(char) + 0xFEE0)}]" for char in word) for word in ("ref", "source"))
+_OPENED = re.compile(
+    # Whatever a marker could be read from (`markers.py`), with other text or brackets after its number, or no end.
+    rf"[\[【［〔](?=[\s^]{{0,4}}(?:{_WIDE_REF}|{_WIDE_SOURCE})[sｓ]?[\s:：#＃=＝.．]{{0,8}}\d)",
+    re.IGNORECASE,
+)
 _KEYWORD = re.compile(r"\s{0,3}\^?\s{0,3}(?:ref|reference|source|citation|cite)s?\b", re.IGNORECASE)
 _FULL_WIDTH = "【［〔"
 _TAG = re.compile(r"<(?=/?(?:passages|question|\|)|\|)", re.IGNORECASE)
@@ -119,7 +125,7 @@ def defuse(text: str) -> str:
     start another one. Each character is replaced by one other, so that lengths and offsets stay.
     """
     if "[" in text or any(bracket in text for bracket in _FULL_WIDTH):
-        text = _MARKER_LIKE.sub(_round_brackets, text)
+        text = _OPENED.sub("(", _MARKER_LIKE.sub(_round_brackets, text))
         text = _TEMPLATE.sub(lambda match: "(" if match.group() == "[" else "‹", text)
     if "<" in text:
         text = _TAG.sub("‹", text)
