@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Plan, Tenant
-from corpus_rows import CorpusRows, NewDocument, Vectors
+from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
 from retriever_process import Caller, running_retriever
 
 if TYPE_CHECKING:
@@ -217,3 +218,39 @@ def _library(corpus: CorpusRows, items: int, missing: int) -> list[int]:
     )
     corpus.run("SET session_replication_role = origin")
     return sizes
+
+
+async def test_the_semantic_path_is_forty_similar_and_ten_recent_not_refilled(me: Caller, corpus: CorpusRows) -> None:
+    # 60 items; the older, the more similar. Item 55 is similar too, and among the ten most recent.
+    for number in range(60):
+        angle = np.radians(10 if number == 55 else 20 + number)
+        vectors = np.array([[0, 0, 0, 1], [np.cos(angle), np.sin(angle), 0, 0]], np.float32)
+        created_at = START + timedelta(days=number)
+        kind = "article" if number % 2 else "capture"
+        corpus.add(NewDocument("acme", vectors, title=str(number), created_at=created_at, type=kind))
+    query = np.array([1, 0, 0, 0], np.float32).tobytes()
+    space = common_pb2.EmbeddingSpace(model=MODEL, revision=REVISION, dimensions=4)
+
+    async def found(scope: pb.Scope | None, min_score: float) -> tuple[list[str], list[str]]:
+        request = pb.SearchRequest(
+            scope=scope,
+            vector=query,
+            space=space,
+            top_k=40,
+            recent=10,
+            min_score=min_score,
+            group_by=pb.GROUP_BY_DOCUMENT,
+        )
+        results = (await me.unary(me.running.retriever.Search, request)).results
+        assert all(result.chunk.chunk_index == (0 if result.recent else 1) for result in results)
+        return [each.chunk.title for each in results if not each.recent], [
+            each.chunk.title for each in results if each.recent
+        ]
+
+    similar, recent = await found(None, 0.15)
+    assert similar == ["55", *(str(number) for number in range(39))]
+    assert recent == ["59", "58", "57", "56", "54", "53", "52", "51", "50"]
+    # A bound keeps what is recent, whatever it is like; the request's conditions hold for both.
+    similar, recent = await found(pb.Scope(types=["capture"]), 0.8)
+    assert similar == [str(number) for number in range(0, 17, 2)]
+    assert recent == [str(number) for number in range(58, 39, -2)]
