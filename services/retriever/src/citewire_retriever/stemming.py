@@ -24,12 +24,12 @@ _FUNCTION_WORDS: Final = {
     "french": "le la les de des du et en un une que qui est dans pour par sur au aux avec ne pas se ce il elle sont "
     "quel quelle comment ou a ete",
     "german": "der die das und in den von zu mit sich des auf fur ist im dem nicht ein eine als auch es an werden aus "
-    "er hat dass sie wer wie was wann wo welche",
+    "er hat dass wer wie was wann wo welche",
     "italian": "il lo la i gli le di che e in un una per con si del della non e sono da al come piu chi cosa quando "
     "dove quale ha",
     "portuguese": "o a os as de que e em um uma do da no na para com por se nao dos das foi como mais quem qual quando "
     "onde ao",
-    "dutch": "de het een van en in is dat op te zijn met voor die niet aan er om ook als bij wat wie hoe waar wanneer "
+    "dutch": "de het een van en in is dat op zijn met voor die niet aan er om ook als bij wat wie hoe waar wanneer "
     "door naar",
 }
 _WORDS: Final = {language: frozenset(words.split()) for language, words in _FUNCTION_WORDS.items()}
