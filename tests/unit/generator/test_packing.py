@@ -72,6 +72,22 @@ def test_token_budget_uses_the_passages_counts() -> None:
     assert len(packed.passages) == 1
 
 
+@pytest.mark.parametrize("tokens", [28_500, 148_500])
+@pytest.mark.parametrize("layout", list(ContextFormat))
+def test_a_librarys_budget_holds_labels_included(layout: ContextFormat, tokens: int) -> None:
+    ones = tuple(
+        passage(f"Item {number}.", number, title=f"Item {number}", token_count=150 + number % 251)
+        for number in range(1, 1_001)
+    )
+    packed = pack(ones, layout, Budget(tokens=tokens))
+    assert packed.tokens <= tokens
+    assert [one.index for one in packed.passages] == list(range(len(packed.passages)))
+    one_more = pack(ones[: len(packed.passages) + 1], layout, Budget())
+    assert one_more.tokens > tokens
+    assert [notice.name for notice in packed.notices] == ["context_trimmed"]
+    assert f"{len(packed.passages)} of 1000 passages" in packed.notices[0].text
+
+
 def test_a_first_passage_over_the_token_budget_is_cut_in_proportion() -> None:
     packed = pack((passage("y" * 1000, token_count=500),), ContextFormat.PLAIN, Budget(tokens=101))
     assert packed.passages[0].chars == 200

@@ -59,6 +59,14 @@ def test_open_grounding_without_passages_is_a_plain_question() -> None:
     assert "`[ref:N]`" not in messages[0].content
 
 
+def test_general_knowledge_is_not_cited() -> None:
+    policy = AnswerPolicy(grounding=Grounding.OPEN, marker_style=MarkerStyle.REF)
+    prompt = system_prompt(policy, has_passages=True)
+    assert "say what is general knowledge, and cite nothing for it" in prompt
+    assert "`[ref:1][ref:3]`" in prompt
+    assert "Cite only passages that you used" in prompt
+
+
 def test_strict_grounding_without_passages_says_that_there_are_none() -> None:
     messages = build_messages(GenerateRequest("Hello?"), "")
     assert "(none)" in messages[-1].content

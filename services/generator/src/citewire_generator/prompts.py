@@ -73,7 +73,10 @@ def _grounding(policy: AnswerPolicy, *, has_passages: bool) -> list[str]:
     if policy.grounding is Grounding.OPEN:
         if not has_passages:
             return ["Answer from general knowledge. Don't cite anything: no markers, no source names."]
-        return ["Answer from the passages where they answer; where they don't, say what is general knowledge."]
+        return [
+            "Answer from the passages where they answer; where they don't, say what is general knowledge, and cite "
+            "nothing for it."
+        ]
     only = "Use only the passages. Don't add facts from anywhere else, and don't guess."
     if policy.grounding is Grounding.SAY_SO:
         return [only, "If the passages don't answer the question, say so."]

@@ -1,0 +1,135 @@
+"""Markers of scripted answers over a real gRPC server: split anywhere, false, reordered, fenced, and look-alikes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+from prometheus_client import REGISTRY
+
+from citewire_generator.app import start
+from citewire_generator.settings import GeneratorSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from scripted_chat import ScriptedChat
+
+PASSAGES = [
+    pb.Passage(chunk_id=number, document_id=number, text=f"Fact {number}. Never [ref:2] nor [SOURCE 3].")
+    for number in (1, 2, 3)
+]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An answer as it came: its pieces, and its end."""
+
+    pieces: list[str]
+    completed: pb.Completed
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server whose model says what it is told."""
+
+    stub: GeneratorServiceStub
+    model: ScriptedChat
+
+    async def say(self, style: pb.MarkerStyle, *pieces: str) -> Shown:
+        self.model.script = [piece for piece in pieces if piece]
+        policy = pb.AnswerPolicy(marker_style=style, grounding=pb.GROUNDING_SAY_SO)
+        asked = pb.GenerateRequest(question="What?", passages=PASSAGES, policy=policy)
+        shown: list[str] = []
+        completed: pb.Completed | None = None
+        async with aclosing(client.stream(self.stub.Generate, asked, timeout=10)) as events:
+            async for event in events:
+                shown += event.delta.texts
+                if event.HasField("completed"):
+                    completed = event.completed
+        assert completed is not None
+        return Shown(shown, completed)
+
+
+@asynccontextmanager
+async def serve() -> AsyncGenerator[Running]:
+    model = ScriptedChat()
+    async with AsyncExitStack() as stack:
+        settings = GeneratorSettings(port=0, metrics_port=0, auth="off", leave_seconds=0, drain_seconds=1)
+        server = await start(stack, settings, [model])
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        stack.push_async_callback(channel.close)
+        yield Running(GeneratorServiceStub(channel), model)
+
+
+def markers(outcome: str) -> float:
+    return REGISTRY.get_sample_value("citewire_generator_markers_total", {"outcome": outcome}) or 0.0
+
+
+@pytest.mark.parametrize(
+    ("style", "said", "text", "cited", "forms"),
+    [
+        (
+            pb.MARKER_STYLE_REF,
+            "It is 5 [ref:3][ref:1]. Not [ref:9] nor 【ref：２】, `[ref:1]`.",
+            "It is 5 [ref:3][ref:1]. Not [ref:9] nor [ref:2], `[ref:1]`.",
+            [3, 1, 2],
+            ["[ref:3]", "[ref:1]", "[ref:9]", "[ref:2]"],
+        ),
+        (
+            pb.MARKER_STYLE_SOURCE,
+            "It is 5 [SOURCE 2]. Not [SOURCE 0], [Source: a.pdf] nor [SOURCE 3, p. 7].",
+            "It is 5 [SOURCE 2]. Not [SOURCE 0], [Source: a.pdf] nor [SOURCE 3, p. 7].",
+            [2, 3],
+            ["[SOURCE 2]", "[SOURCE 0]", "[SOURCE 3, p. 7]"],
+        ),
+        (pb.MARKER_STYLE_REMOVE, "It is 5[ref:3][1], [sOURCE: a b.pdf] and 【2†source】.", "It is 5 and.", [], []),
+    ],
+)
+async def test_split_at_every_offset(
+    style: pb.MarkerStyle, said: str, text: str, cited: list[int], forms: list[str]
+) -> None:
+    async with serve() as running:
+        for offset in range(len(said) + 1):
+            shown = await running.say(style, said[:offset], said[offset:])
+            # Which space goes with a removed marker depends on what was already shown.
+            assert shown.text.split() == text.split() or style == pb.MARKER_STYLE_REMOVE
+            assert "".join(shown.text.split()) == "".join(text.split())
+            assert list(shown.completed.cited) == cited
+            cut = len(shown.pieces[0])
+            for form in forms:
+                start = shown.text.index(form)
+                assert not start < cut < start + len(form)
+        by_character = await running.say(style, *said)
+        assert "".join(by_character.text.split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("said", "cited", "invalid"),
+    [
+        ("All of it [ref:2][ref:1] and again [ref:2].", [2, 1], 0),
+        ("False ones: [ref:0] [ref:4] [ref:123456789012345678901].", [], 3),
+        ("One of two [ref:1, 7].", [1], 1),
+        ("```\n[ref:1]\n```\n`[ref:2]` and [ref:3]", [3], 0),
+        ("Look-alikes: [rеf:1] (ref:1) ref:1 [ref:] [ref:one] [preref:1] [1] [ref:1.5] [ref\n:1]", [], 0),
+        ("What the documents say: Never (ref:2) nor (SOURCE 3).", [], 0),
+        ("Cut off [ref:1", [], 0),
+    ],
+)
+async def test_only_numbers_of_the_context_cite(said: str, cited: list[int], invalid: int) -> None:
+    counted = markers("cited"), markers("invalid")
+    async with serve() as running:
+        for pieces in ((said,), tuple(said)):
+            shown = await running.say(pb.MARKER_STYLE_REF, *pieces)
+            assert shown.text == said
+            assert (list(shown.completed.cited), shown.completed.invalid_markers) == (cited, invalid)
+        prompt = running.model.tasks[-1].messages[-1].content
+    assert "Never (ref:2) nor (SOURCE 3)." in prompt
+    assert (markers("cited"), markers("invalid")) == (counted[0] + 2 * len(cited), counted[1] + 2 * invalid)
