@@ -54,4 +54,6 @@ async def test_what_a_chat_cost_is_known_and_bounded(tmp_path: Path) -> None:
                 assert (problem["budget"], problem["left_usd"]) == ("org", 0.000001)
                 assert problem["resets_at"] == budget["resets_at"]
                 assert int(refused.headers["retry-after"]) > 0
+                streamed = await api.post("/v1/chat", json={"question": QUESTION})
+                assert (streamed.status_code, streamed.json()["reason"]) == (402, "BUDGET_EXCEEDED")
                 assert len(upstream.calls) == calls

@@ -105,3 +105,13 @@ def test_a_malformed_file_says_where(tmp_path: Path, text: str, says: str) -> No
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="can't be read"):
         load_catalogue(tmp_path / "none.toml")
+
+
+@pytest.mark.parametrize(("prompt", "estimate"), [(30_000, "0.013"), (15_000, "0.007")])
+def test_the_librarys_estimates(prompt: int, estimate: str) -> None:
+    # System D's own: some 30,000 tokens in long context and 15,000 after a search, and an answer of a few hundred.
+    model = load_catalogue().find("openai", "gpt-4.1-mini")
+    assert model is not None
+    assert model.prices is not None
+    cost = (prompt * model.prices.input + 500 * model.prices.output) / 1_000_000
+    assert cost.quantize(Decimal("0.001")) == Decimal(estimate)

@@ -42,3 +42,19 @@ def test_every_target_is_in_the_help() -> None:
     explained = set(re.findall(r"^([a-z]+):.*## \S", makefile, re.MULTILINE))
     assert phony
     assert phony == explained
+
+
+def test_tests_that_documents_name_exist() -> None:
+    named = [
+        (document.name, *found)
+        for document in DOCUMENTS
+        for found in re.findall(r"`([a-z_0-9/]+\.py)::(\w+)`", document.read_text(encoding="utf-8"))
+    ]
+    assert len(named) > 50
+    missing = [
+        f"{document}: {path}::{name}"
+        for document, path, name in named
+        if not (ROOT / "tests" / path).exists()
+        or not re.search(rf"def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"))
+    ]
+    assert missing == []

@@ -41,6 +41,13 @@ provider would cost too."""
 
 
 @dataclass(frozen=True, slots=True)
+class Admitted:
+    """The first call is on the ledger, so no budget refuses it, and is being made."""
+
+    chosen: Chosen
+
+
+@dataclass(frozen=True, slots=True)
 class Began:
     """A model has begun to answer: from here on nobody takes over."""
 
@@ -58,7 +65,7 @@ class Ended:
     """What it reported, or our estimate."""
 
 
-EngineEvent = Began | Delta | Ended | Notice
+EngineEvent = Admitted | Began | Delta | Ended | Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +107,7 @@ class Work(ABC):
 @dataclass(slots=True)
 class _Tally:
     attempts: int = 0
+    admitted: bool = False
 
 
 class Engine:
@@ -120,7 +128,7 @@ class Engine:
         self._limits = limits or CallLimits()
 
     async def run(self, work: Work) -> AsyncGenerator[EngineEvent, None]:
-        """Streams an answer: notices of who takes over, `Began` once, text, `Ended`.
+        """Streams an answer: notices of who takes over, `Admitted` and `Began` once, text, `Ended`.
 
         Raises:
             CitewireError: The last provider's, if none of the chain began; or that of the one which began.
@@ -134,7 +142,7 @@ class Engine:
                 try:
                     async with aclosing(self._attempt(work, chosen, deadline, tally)) as events:
                         async for event in events:
-                            began = True
+                            began = began or not isinstance(event, Admitted)
                             yield event
                 except CitewireError as exc:
                     if began:
@@ -156,13 +164,16 @@ class Engine:
 
     async def _attempt(
         self, work: Work, chosen: Chosen, deadline: float, tally: _Tally
-    ) -> AsyncGenerator[Began | Delta | Ended, None]:
+    ) -> AsyncGenerator[Admitted | Began | Delta | Ended, None]:
         """Makes one call."""
         remote = chosen.model.remote
         ledger = self._ledger if remote else self._local
         with self._breakers.of(chosen.provider, chosen.provider.name).enter() as permit:
             async with ledger.call(_new_call(work, chosen)) as entry:
                 tally.attempts += remote
+                if not tally.admitted:
+                    tally.admitted = True
+                    yield Admitted(chosen)
                 call = Call(chosen, work.prompt_tokens(), entry)
                 with call.measured():
                     end: End | None = None

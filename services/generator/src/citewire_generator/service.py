@@ -6,7 +6,7 @@ from contextlib import aclosing
 from citewire_generator import metrics
 from citewire_generator.answer import NotFoundGate
 from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
-from citewire_generator.engine import Began, Ended, Engine, Work
+from citewire_generator.engine import Admitted, Began, Ended, Engine, Work
 from citewire_generator.markers import MarkerFilter
 from citewire_generator.model import (
     Completed,
@@ -145,8 +145,8 @@ class Generator:
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
         """Streams an answer: `Started`, notices and text, `Completed`.
 
-        `Started` says what is cited, so it comes as soon as nothing can change that any more: at once, or, where a
-        provider may still find the prompt too long, with the first word.
+        `Started` says what is cited, so it comes as soon as nothing can change that any more and no budget refuses the
+        call: before the provider's first word, or with it where a provider may still find the prompt too long.
 
         Closing the generator stops the provider.
 
@@ -155,10 +155,7 @@ class Generator:
         """
         async with open_chain(self._registry, self._own, request) as chain:
             plan = AnswerPlan(request, chain, self._limits)
-            shown = not plan.may_overflow
-            if shown:
-                for event in _beginning(plan, plan.chain[0]):
-                    yield event
+            shown = False
             early: list[Notice] = []
             began: Began | None = None
             text: _AnswerText | None = None
@@ -173,6 +170,11 @@ class Generator:
                             yield event
                         else:
                             early.append(event)
+                    elif isinstance(event, Admitted):
+                        if not plan.may_overflow:
+                            shown = True
+                            for first in (*_beginning(plan, event.chosen), *early):
+                                yield first
                     elif isinstance(event, Began):
                         if not shown:
                             for first in (*_beginning(plan, event.chosen), *early):
