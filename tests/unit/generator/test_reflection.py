@@ -26,7 +26,7 @@ from citewire_generator.reflection.values import (
 from citewire_generator.registry import Registry
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit import deadline
-from citewire_kit.errors import NotFound, ResourceExhausted, Unavailable
+from citewire_kit.errors import FailedPrecondition, NotFound, ResourceExhausted, Unavailable
 from citewire_ledger import MemoryLedger, Outcome, Purpose
 from citewire_remote.retry import RetryPolicy
 from scripted_chat import Step, TakingTurns
@@ -103,6 +103,34 @@ async def test_a_decision_that_failed_is_true_and_says_so() -> None:
     decision = await reflector(judge).decide(DecideRequest("x"))
     assert decision == Decision(True, "The model could not be asked, so the saved content is searched.", fallback=True)
     assert len(judge.tasks) == 2  # tried again, as an answer is
+
+
+class Picky(Judge):
+    """A model that takes neither a schema nor a temperature."""
+
+    async def complete(self, task: ChatTask, *, json_schema: Mapping[str, object] | None = None) -> Completion:
+        if json_schema is not None or task.temperature is not None:
+            self.schemas.append(json_schema)
+            raise FailedPrecondition("refused", reason="PROVIDER_REJECTED")
+        return await super().complete(task)
+
+
+async def test_a_model_without_schemas_is_asked_without_and_remembered() -> None:
+    ledger, judge = MemoryLedger(), Picky('{"needs_retrieval": false, "reason": "Small talk."}')
+    asked = reflector(judge, ledger=ledger)
+    for _ in range(2):
+        assert await asked.decide(DecideRequest("Hi")) == Decision(False, "Small talk.", USAGE)
+    assert [schema is not None for schema in judge.schemas] == [True, False, False]
+    assert [task.temperature for task in judge.tasks] == [None, None]
+    assert len(ledger.rows) == 2
+
+
+async def test_a_model_that_refuses_everything_is_not_remembered() -> None:
+    judge = Judge(FailedPrecondition("refused", reason="PROVIDER_REJECTED"))
+    asked = reflector(judge)
+    for _ in range(2):
+        assert (await asked.decide(DecideRequest("Hi"))).fallback
+    assert [schema is not None for schema in judge.schemas] == [True, False, True, False]
 
 
 async def test_a_reason_that_is_missing_is_named() -> None:

@@ -8,13 +8,15 @@ which says so. A request that is wrong, a spent budget and a ledger that is away
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 from citewire_generator import metrics
 from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
 from citewire_generator.engine import TAKEN_OVER, Ended, Engine, Work
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.base import ChatTask, Delta, End
+from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
 from citewire_generator.reflection import heuristics
 from citewire_generator.reflection.prompts import (
     Prompt,
@@ -53,6 +55,9 @@ _LATE = "The model did not decide in time, so the saved content is searched."
 _UNREADABLE = "The model's decision could not be read, so the saved content is searched."
 _NO_REASON = "The model gave no reason."
 
+_Plain: TypeAlias = WeakKeyDictionary[ChatProvider, set[str]]
+"""Models that take no schema, or no temperature."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Said:
@@ -74,11 +79,11 @@ class _Said:
 class _Judgement(Work):
     """A judgement, as the engine sees it. A provider without a language model is left to the rules."""
 
-    def __init__(self, chain: Chain, purpose: Purpose, prompt: Prompt, temperature: float) -> None:
+    def __init__(self, chain: Chain, purpose: Purpose, prompt: Prompt, plain: _Plain) -> None:
         self.chain = chain
         self.purpose = purpose
         self._prompt = prompt
-        self._temperature = temperature
+        self._plain = plain
         self.text: str | None = None
 
     async def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
@@ -86,13 +91,7 @@ class _Judgement(Work):
         if not chosen.model.remote:
             yield End(FinishReason.STOP, Usage())
             return
-        task = ChatTask(
-            model=chosen.model.name,
-            messages=self._prompt.messages,
-            max_completion_tokens=self.max_output_tokens(chosen),
-            temperature=self._temperature,
-        )
-        completion = await chosen.provider.complete(task, json_schema=self._prompt.json_schema)
+        completion = await self._complete(chosen)
         self.text = completion.text
         if completion.text:
             yield Delta((completion.text,))
@@ -100,6 +99,32 @@ class _Judgement(Work):
 
     def prompt_tokens(self) -> int:
         return estimate_messages(self._prompt.messages)
+
+    async def _complete(self, chosen: Chosen) -> Completion:
+        """Asks one model: with a schema at temperature 0, or without, where it refuses that.
+
+        A provider doesn't say in a way that could be relied on whether it is the schema or the temperature that its
+        model doesn't take, so a refused request is made once more without them, as a part of the same attempt: what
+        was refused isn't billed. That the model is so is remembered once it has worked.
+        """
+        plain = ChatTask(
+            model=chosen.model.name,
+            messages=self._prompt.messages,
+            max_completion_tokens=self.max_output_tokens(chosen),
+        )
+        known = self._plain.setdefault(chosen.provider, set())
+        if chosen.model.name in known:
+            return await chosen.provider.complete(plain)
+        try:
+            task = replace(plain, temperature=0.0)
+            return await chosen.provider.complete(task, json_schema=self._prompt.json_schema)
+        except CitewireError as exc:
+            if exc.reason != "PROVIDER_REJECTED":
+                raise
+        completion = await chosen.provider.complete(plain)
+        log.info("judgement_plain", provider=chosen.title)
+        known.add(chosen.model.name)
+        return completion
 
     def max_output_tokens(self, chosen: Chosen) -> int:
         return min(self._prompt.max_tokens, chosen.model.max_completion_tokens or self._prompt.max_tokens)
@@ -127,6 +152,7 @@ class Reflector:
         self._engine = engine or Engine()
         self._own = own or NoOwnProviders()
         self._seconds = seconds
+        self._plain: _Plain = WeakKeyDictionary()
 
     async def decide(self, request: DecideRequest) -> Decision:
         """Decides whether a question needs retrieval; it does where that can't be found out.
@@ -190,7 +216,7 @@ class Reflector:
 
     async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Said:
         """Asks the models of a chain, within the time of a judgement and of the caller."""
-        work = _Judgement(chain, purpose, prompt, temperature=0.0)
+        work = _Judgement(chain, purpose, prompt, self._plain)
         usage = Usage()
         left = deadline.remaining()
         seconds = self._seconds if left is None else min(self._seconds, left - MARGIN_SECONDS)
