@@ -150,7 +150,7 @@ async def test_hybrid_sums_reciprocal_ranks(me: Caller, corpus: CorpusRows) -> N
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
     found = await both(me, "measles")
     assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
-    assert [result.score for result in found] == pytest.approx([1 / 61 + 1 / 63, 1 / 62 + 1 / 62, 1 / 61])
+    assert [result.score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
     assert [round(result.similarity, 2) for result in found] == [0.17, 0.98, 1.0]
     assert [result.HasField("lexical_score") for result in found] == [True, True, False]
     # A bound is on similarity, of what the words alone found too.
