@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
@@ -18,6 +19,7 @@ from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code, Unavailable
+from raw_upstream import Exchange, RawUpstream
 from scripted_chat import ScriptedChat
 
 USAGE = pb.TokenUsage(prompt_tokens=11, cached_prompt_tokens=2, completion_tokens=7)
@@ -57,6 +59,36 @@ async def test_rewriting_by_a_model() -> None:
             asked = pb.RewriteRequest(kind=kind, question="How long?", history=HISTORY)
             rewritten = await client.unary(stub.Rewrite, asked, timeout=5)
             assert rewritten == pb.RewriteResponse(text="How long do refunds take?", usage=USAGE)
+
+
+async def test_what_goes_over_the_wire_and_a_server_that_knows_no_schemas() -> None:
+    async def behave(exchange: Exchange) -> None:
+        if "response_format" in exchange.request.body:
+            await exchange.head(400, "application/json")
+            await exchange.send(b'{"error": {"message": "unknown field response_format"}}')
+            return
+        content = '{"needs_retrieval": false, "reason": "Small talk."}'
+        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 11, "completion_tokens": 7}
+        await exchange.head(200, "application/json")
+        await exchange.send(json.dumps({"choices": [choice], "usage": usage}).encode())
+
+    upstream = RawUpstream(behave)
+    async with (
+        upstream.running() as base,
+        serve(provider="openai-compatible", api_base=base, model="small", context_window=8_192) as stub,
+    ):
+        for _ in range(2):
+            decision = await client.unary(stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
+            assert (decision.needs_retrieval, decision.reason, decision.fallback) == (False, "Small talk.", False)
+            assert (decision.usage.prompt_tokens, decision.usage.completion_tokens) == (11, 7)
+    first, second, third = [request.body for request in upstream.requests]
+    assert first["temperature"] == 0
+    assert cast("dict[str, object]", first["response_format"])["type"] == "json_schema"
+    assert not first.get("stream")
+    for body in (second, third):
+        assert "response_format" not in body
+        assert "temperature" not in body
 
 
 async def test_a_provider_that_fails_costs_no_answer() -> None:
