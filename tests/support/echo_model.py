@@ -7,6 +7,7 @@ word again and again, each time with a marker; what asks for a decision or a jud
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import threading
@@ -28,10 +29,14 @@ class EchoModel:
     Attributes:
         url: Its base URL.
         pause: Seconds between two words.
+        first: Seconds before an answer's first word.
+        decide: Seconds that a decision or a judgement takes.
     """
 
-    def __init__(self, pause: float) -> None:
+    def __init__(self, pause: float, first: float = 0.0, decide: float = 0.0) -> None:
         self.pause = pause
+        self.first = first
+        self.decide = decide
         self.url = ""
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -69,24 +74,28 @@ class EchoModel:
         said = "\n".join(str(message["content"]) for message in body["messages"])
         texts = _texts(said, str(body["messages"][-1]["content"]))
         if not body.get("stream"):
+            await asyncio.sleep(self.decide)
             choice = {"index": 0, "message": {"role": "assistant", "content": "".join(texts)}, "finish_reason": "stop"}
             head = {"id": "1", "object": "chat.completion", "created": 1, "model": MODEL}
             return web.json_response({**head, "choices": [choice], "usage": _USAGE})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
-        for text in texts:
-            await response.write(_event({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": None}]}))
-            await asyncio.sleep(self.pause)
-        await response.write(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-        await response.write(_event({"choices": [], "usage": _USAGE}) + b"data: [DONE]\n\n")
-        await response.write_eof()
+        await asyncio.sleep(self.first)
+        with contextlib.suppress(ConnectionResetError):  # whoever asked has left
+            for text in texts:
+                choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+                await response.write(_event({"choices": [choice]}))
+                await asyncio.sleep(self.pause)
+            await response.write(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+            await response.write(_event({"choices": [], "usage": _USAGE}) + b"data: [DONE]\n\n")
+            await response.write_eof()
         return response
 
 
 @contextmanager
-def echo_model(pause: float = 0.02) -> Generator[EchoModel]:
+def echo_model(pause: float = 0.02, first: float = 0.0, decide: float = 0.0) -> Generator[EchoModel]:
     """Runs the model until the block ends."""
-    model = EchoModel(pause)
+    model = EchoModel(pause, first, decide)
     model.start()
     try:
         yield model

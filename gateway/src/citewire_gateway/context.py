@@ -56,7 +56,10 @@ class ContextFinder:
                 record.steps.append(truncated_step(found.vector))
         if not _above_floor(found):
             return replace(found, hits=())
-        return found if profile.rerank is None else await self._reranked(ask, record, query.question, found)
+        if profile.rerank is None or found.counts is not None:  # whole items are in the order of their dates
+            return found
+        keep = ask.top_k if profile.rerank.keep is None else min(ask.top_k, profile.rerank.keep)
+        return await self._reranked(ask, record, query.question, found, keep)
 
     async def _found(self, ask: Ask, record: ChatRecord, query: Query) -> Retrieved:
         """Searches, at first under the filter that the question speaks of; without it, where it leaves nothing."""
@@ -114,14 +117,14 @@ class ContextFinder:
             embedded=embedded,
         )
 
-    async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved) -> Retrieved:
+    async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved, keep: int) -> Retrieved:
         """The best of a second ranking; of the first, where that can't be had."""
         try:
-            hits = await rerank(self._embedder, question, found.hits, ask.top_k, ask.own)
+            hits = await rerank(self._embedder, question, found.hits, keep, ask.own)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
             record.steps.append(rerank_failed_step(exc.reason))
-            hits = found.hits[: ask.top_k]
+            hits = found.hits[:keep]
         return replace(found, hits=hits)
 
 

@@ -80,9 +80,15 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """A second ranking of the first ones found, before the best `top_k` are kept."""
+    """A second ranking of the first ones found, before the best are kept.
+
+    Attributes:
+        candidates: How many are ranked again.
+        keep: How many of them are kept at most; None: `top_k`.
+    """
 
     candidates: int
+    keep: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from citewire_gateway.domain import (
 )
 from citewire_gateway.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
 from citewire_gateway.ids import uuid7
+from citewire_gateway.own_profiles.changes import Changes, changed
 from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -284,3 +285,19 @@ async def test_a_follow_up_that_could_not_be_rewritten_is_searched_for_as_it_cam
     assert "question_condensed" not in [event.name for event in events if isinstance(event, Step)]
     usage = next(event for event in events if isinstance(event, Usage))
     assert (usage.prompt_tokens, usage.completion_tokens) == (1 + 5 + 5, 2 + 3 + 3)
+
+
+async def test_a_library_ranked_again_keeps_ten_of_forty(world: World) -> None:
+    world.retriever.hits = [_hit(number, document_id=number) for number in range(1, 41)]
+    world.generator.events[0] = Started("fake", "fake-1", ())
+    await world.events(changed(LIBRARY, Changes(rerank=True), "options"), top_k=40)
+    assert [hit.chunk.chunk_id for hit in world.generator.queries[0].passages] == list(range(40, 30, -1))
+
+
+async def test_whole_items_are_not_ranked_again(world: World) -> None:
+    world.retriever.path = "long_context"
+    world.retriever.hits = [_hit(number) for number in range(1, 41)]
+    world.generator.events[0] = Started("fake", "fake-1", ())
+    await world.events(changed(LIBRARY, Changes(rerank=True), "options"), top_k=40)
+    assert "rerank" not in world.log
+    assert len(world.generator.queries[0].passages) == 40

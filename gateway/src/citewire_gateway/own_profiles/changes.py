@@ -8,8 +8,8 @@ from citewire_gateway.domain import MarkerStyle, SearchMode
 from citewire_gateway.profiles import Bounds, History, Profile, Rerank
 from citewire_kit.errors import Violations
 
-CANDIDATES = Rerank(candidates=40)
-"""What a second ranking takes in where the profile has none of its own."""
+CANDIDATES = Rerank(candidates=40, keep=10)
+"""A second ranking where the profile has none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
