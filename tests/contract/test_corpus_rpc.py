@@ -357,18 +357,6 @@ async def test_a_version_that_does_not_exist_is_not_found(me: Caller) -> None:
     assert (refused.value.code, refused.value.reason) == (Code.NOT_FOUND, "VERSION_NOT_FOUND")
 
 
-async def test_spaces_are_not_managed_yet(me: Caller) -> None:
-    corpus = me.running.corpus
-    for call in (
-        me.unary(corpus.ListSpaces, pb.ListSpacesRequest()),
-        me.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest()),
-        me.unary(corpus.SwitchSpace, pb.SwitchSpaceRequest()),
-    ):
-        with pytest.raises(CitewireError) as refused:
-            await call
-        assert (refused.value.code, refused.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
-
-
 async def test_the_same_request_again_makes_nothing(me: Caller, them: Caller, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(file_name="a.md", request_id="r-1")
     first = await me.upload(header, b"text")

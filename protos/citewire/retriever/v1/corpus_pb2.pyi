@@ -29,6 +29,14 @@ class IngestStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     INGEST_STAGE_CHUNK: _ClassVar[IngestStage]
     INGEST_STAGE_EMBED: _ClassVar[IngestStage]
     INGEST_STAGE_PUBLISH: _ClassVar[IngestStage]
+
+class SpaceRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SPACE_ROLE_UNSPECIFIED: _ClassVar[SpaceRole]
+    SPACE_ROLE_LIVE: _ClassVar[SpaceRole]
+    SPACE_ROLE_NEXT: _ClassVar[SpaceRole]
+    SPACE_ROLE_PREVIOUS: _ClassVar[SpaceRole]
+    SPACE_ROLE_FURTHER: _ClassVar[SpaceRole]
 DOCUMENT_STATUS_UNSPECIFIED: DocumentStatus
 DOCUMENT_STATUS_PENDING: DocumentStatus
 DOCUMENT_STATUS_PROCESSING: DocumentStatus
@@ -39,6 +47,11 @@ INGEST_STAGE_PARSE: IngestStage
 INGEST_STAGE_CHUNK: IngestStage
 INGEST_STAGE_EMBED: IngestStage
 INGEST_STAGE_PUBLISH: IngestStage
+SPACE_ROLE_UNSPECIFIED: SpaceRole
+SPACE_ROLE_LIVE: SpaceRole
+SPACE_ROLE_NEXT: SpaceRole
+SPACE_ROLE_PREVIOUS: SpaceRole
+SPACE_ROLE_FURTHER: SpaceRole
 
 class IngestError(_message.Message):
     __slots__ = ("code", "message")
@@ -355,16 +368,24 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self, documents_deleted: _Optional[int] = ...) -> None: ...
 
 class SpaceInfo(_message.Message):
-    __slots__ = ("space", "live", "chunks_filled", "chunks")
+    __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "items", "items_filled", "items_failed")
     SPACE_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FILLED_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FILLED_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FAILED_FIELD_NUMBER: _ClassVar[int]
     space: _common_pb2.EmbeddingSpace
     live: bool
     chunks_filled: int
     chunks: int
-    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
+    role: SpaceRole
+    items: int
+    items_filled: int
+    items_failed: int
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., items: _Optional[int] = ..., items_filled: _Optional[int] = ..., items_failed: _Optional[int] = ...) -> None: ...
 
 class ListSpacesRequest(_message.Message):
     __slots__ = ()
@@ -389,10 +410,12 @@ class PrepareSpaceResponse(_message.Message):
     def __init__(self, space: _Optional[_Union[SpaceInfo, _Mapping]] = ...) -> None: ...
 
 class SwitchSpaceRequest(_message.Message):
-    __slots__ = ("space",)
+    __slots__ = ("space", "force")
     SPACE_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
     space: _common_pb2.EmbeddingSpace
-    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
+    force: bool
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class SwitchSpaceResponse(_message.Message):
     __slots__ = ("space",)

@@ -220,14 +220,15 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PrepareSpace(self, request, context):
-        """Registers a space and starts filling it beside the live one.
+        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SwitchSpace(self, request, context):
-        """Makes a filled space the live one, or switches back to the previous one.
+        """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+        PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

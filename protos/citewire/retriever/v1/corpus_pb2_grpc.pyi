@@ -45,9 +45,11 @@ class CorpusServiceStub:
     ListSpaces: aio.UnaryUnaryMultiCallable[corpus_pb2.ListSpacesRequest, corpus_pb2.ListSpacesResponse]
     """Lists embedding spaces and how far each is filled for the caller's organisation."""
     PrepareSpace: aio.UnaryUnaryMultiCallable[corpus_pb2.PrepareSpaceRequest, corpus_pb2.PrepareSpaceResponse]
-    """Registers a space and starts filling it beside the live one."""
+    """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
     SwitchSpace: aio.UnaryUnaryMultiCallable[corpus_pb2.SwitchSpaceRequest, corpus_pb2.SwitchSpaceResponse]
-    """Makes a filled space the live one, or switches back to the previous one."""
+    """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+    PERMISSION_DENIED unless the caller is owner or admin.
+    """
 
 class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched."""
@@ -170,7 +172,7 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.PrepareSpaceRequest,
         context: aio.ServicerContext[corpus_pb2.PrepareSpaceRequest, corpus_pb2.PrepareSpaceResponse],
     ) -> abc.Awaitable[corpus_pb2.PrepareSpaceResponse]:
-        """Registers a space and starts filling it beside the live one."""
+        """Starts filling a space beside the live one. PERMISSION_DENIED unless the caller is owner or admin."""
 
     @abc_1.abstractmethod
     def SwitchSpace(
@@ -178,6 +180,8 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.SwitchSpaceRequest,
         context: aio.ServicerContext[corpus_pb2.SwitchSpaceRequest, corpus_pb2.SwitchSpaceResponse],
     ) -> abc.Awaitable[corpus_pb2.SwitchSpaceResponse]:
-        """Makes a filled space the live one, or switches back to the previous one."""
+        """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
+        PERMISSION_DENIED unless the caller is owner or admin.
+        """
 
 def add_CorpusServiceServicer_to_server(servicer: CorpusServiceServicer, server: aio.Server) -> None: ...

@@ -15,12 +15,14 @@ from citewire_kit.server import GrpcServer, run_until_signal
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_retriever.service.corpus import CorpusService, Limits
 from citewire_retriever.service.retrieval import RetrievalService
+from citewire_retriever.service.spaces import SpaceService
 from citewire_retriever.servicer import CORPUS, RETRIEVER, CorpusServicer, RetrieverServicer
 from citewire_retriever.settings import RetrieverSettings
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
 from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.spaces import PostgresSpaces
 from citewire_retriever.store.watch import PostgresProgressFeed
 from citewire_retriever.tuning import SearchTuning
 
@@ -64,9 +66,10 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
             watch_poll_seconds=settings.watch_poll_seconds,
         ),
     )
+    spaces = SpaceService(PostgresSpaces(pool))
     server = GrpcServer(settings, service="retriever", max_concurrent=settings.max_concurrent)
     server.add(add_RetrieverServiceServicer_to_server, RetrieverServicer(retrieval), RETRIEVER)
-    server.add(add_CorpusServiceServicer_to_server, CorpusServicer(corpus), CORPUS)
+    server.add(add_CorpusServiceServicer_to_server, CorpusServicer(corpus, spaces), CORPUS)
     server.set_serving(False)
     await server.start()
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")

@@ -284,3 +284,34 @@ class Plan:
     counts: ScopeCounts
     space: Space | None
     """The live space; None while nothing was ingested."""
+
+
+SpaceRole = Literal["live", "previous", "next", "further"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceFill:
+    """A space as one organisation sees it, and how far it is filled. Live versions are what counts.
+
+    Attributes:
+        role: `live` is searched by default, `previous` was before it, `next` is being prepared, `further` is searched
+            by systems with a model of their own.
+        items: Documents.
+        items_filled: Those whose chunks all have a vector in it.
+        chunks: Chunks of the documents.
+        chunks_filled: Those that have a vector in it.
+        items_failed: Documents whose backfill was given up for now; counted over all spaces together.
+    """
+
+    space: Space
+    role: SpaceRole
+    items: int
+    items_filled: int
+    chunks: int
+    chunks_filled: int
+    items_failed: int
+
+    @property
+    def missing(self) -> int:
+        """Documents that lack a vector."""
+        return self.items - self.items_filled

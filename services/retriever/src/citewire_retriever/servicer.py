@@ -3,19 +3,21 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any, NoReturn, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import grpc
 from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceServicer
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceServicer
 
-from citewire_kit.errors import InvalidArgument, Unimplemented
+from citewire_kit.errors import InvalidArgument
 from citewire_kit.tenant import current_tenant
 from citewire_retriever.converters import documents as convert
 from citewire_retriever.converters import search as convert_search
+from citewire_retriever.converters import spaces as convert_spaces
 from citewire_retriever.service.corpus import CorpusService
 from citewire_retriever.service.retrieval import RetrievalService
+from citewire_retriever.service.spaces import SpaceService
 
 RETRIEVER = "citewire.retriever.v1.RetrieverService"
 CORPUS = "citewire.retriever.v1.CorpusService"
@@ -57,8 +59,9 @@ class RetrieverServicer(RetrieverServiceServicer):
 class CorpusServicer(CorpusServiceServicer):
     """Serves `citewire.retriever.v1.CorpusService`; the RPCs are described in its proto."""
 
-    def __init__(self, service: CorpusService) -> None:
+    def __init__(self, service: CorpusService, spaces: SpaceService) -> None:
         self._service = service
+        self._spaces = spaces
 
     async def UploadDocument(
         self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
@@ -172,18 +175,18 @@ class CorpusServicer(CorpusServiceServicer):
     async def ListSpaces(
         self, request: corpus_pb2.ListSpacesRequest, context: Context
     ) -> corpus_pb2.ListSpacesResponse:
-        _not_yet("managing embedding spaces")
+        fills = await self._spaces.fills(current_tenant())
+        return corpus_pb2.ListSpacesResponse(spaces=[convert_spaces.from_fill(fill) for fill in fills])
 
     async def PrepareSpace(
         self, request: corpus_pb2.PrepareSpaceRequest, context: Context
     ) -> corpus_pb2.PrepareSpaceResponse:
-        _not_yet("managing embedding spaces")
+        fill = await self._spaces.prepare(current_tenant(), convert_spaces.to_space(request.space))
+        return corpus_pb2.PrepareSpaceResponse(space=convert_spaces.from_fill(fill))
 
     async def SwitchSpace(
         self, request: corpus_pb2.SwitchSpaceRequest, context: Context
     ) -> corpus_pb2.SwitchSpaceResponse:
-        _not_yet("managing embedding spaces")
-
-
-def _not_yet(what: str) -> NoReturn:
-    raise Unimplemented(f"{what} is not available yet", reason="NOT_IMPLEMENTED")
+        space = convert_spaces.to_space(request.space)
+        fill = await self._spaces.switch(current_tenant(), space, force=request.force)
+        return corpus_pb2.SwitchSpaceResponse(space=convert_spaces.from_fill(fill))

@@ -8,6 +8,9 @@ from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import run, stop_signal
 from citewire_kit.settings import load_settings
+from citewire_retriever.ingest.backfill.rate import TokenRate
+from citewire_retriever.ingest.backfill.service import Backfill
+from citewire_retriever.ingest.backfill.store import PostgresBackfillStore
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
@@ -56,4 +59,6 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         store = PostgresJobStore(pool, dsn)
         embedder = GrpcEmbedder(channel, batch_seconds=settings.embed_seconds)
         pipeline = Pipeline(store, embedder, sandbox, folder, settings)
-        await Worker(store, pipeline, settings).run(stop)
+        rate = TokenRate(settings.backfill_tokens_per_second)
+        backfill = Backfill(PostgresBackfillStore(pool), store, embedder, rate, settings)
+        await Worker(store, pipeline, settings, backfill).run(stop)

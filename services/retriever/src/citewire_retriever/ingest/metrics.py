@@ -17,6 +17,8 @@ STAGE_SECONDS: Final = Histogram(
 )
 CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedded and stored.")
 EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
+BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents that lacked vectors, and were queued.")
+BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors of chunks that were made.")
 
 OUTCOMES: Final = ("done", "failed", "retried", "released", "lost")
 STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
@@ -24,7 +26,7 @@ STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 def init(codes: tuple[str, ...]) -> None:
     """Makes the series exist."""
-    for kind in ("ingest", "embed", "sweep"):
+    for kind in ("ingest", "embed", "sweep", "backfill"):
         RUNNING.labels(kind)
         for outcome in OUTCOMES:
             JOBS.labels(kind, outcome)

@@ -123,7 +123,7 @@ class Pipeline:
         while chunks := await self._store.unembedded(job, table, self._settings.batch_chunks):
             texts = [embedding_input(header_of(title, each.section), each.text) for each in chunks]
             done = 0
-            async with aclosing(self._embedder.embed(window, _grouped(texts), truncate=True)) as answers:
+            async with aclosing(self._embedder.embed(window, grouped(texts), truncate=True)) as answers:
                 async for vectors in answers:
                     group = chunks[done : done + len(vectors)]
                     await self._store.add_vectors(job, table, [each.chunk_id for each in group], vectors)
@@ -215,7 +215,7 @@ def _batches(chunks: Sequence[Chunk], most: int) -> list[list[Chunk]]:
     return groups
 
 
-def _grouped(texts: Sequence[str]) -> list[list[str]]:
+def grouped(texts: Sequence[str]) -> list[list[str]]:
     """Texts in groups that fit one request of the embedder."""
     groups: list[list[str]] = []
     size = 0

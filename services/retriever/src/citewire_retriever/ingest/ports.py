@@ -14,7 +14,7 @@ from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestError
 from citewire_retriever.model import Space, Stage
 
-JobKind = Literal["ingest", "embed", "sweep"]
+JobKind = Literal["ingest", "embed", "sweep", "backfill"]
 Vectors = NDArray[np.float32]
 """One row per text."""
 
@@ -144,6 +144,7 @@ class StoredChunk:
     chunk_id: int
     section: str
     text: str
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,11 +282,11 @@ class JobStore(ABC):
 
     @abstractmethod
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
-        """Reads chunks of the version, in order, that have no vector in a further space."""
+        """Reads chunks of the version, in order, that have no vector in a space."""
 
     @abstractmethod
     async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
-        """Stores vectors of a live version in a further space."""
+        """Stores vectors of a live version in a space; those that are there already stay."""
 
     @abstractmethod
     async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:

@@ -157,6 +157,12 @@ FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS fresh (chunk_id, term
 INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
 VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
 
+-- name: insert_missing_vector
+-- Two jobs may be on the same version, one after its upload and one that found vectors missing.
+INSERT INTO {vectors} (org_id, chunk_id, document_id, version, embedding)
+VALUES (%(org_id)s, %(chunk_id)s, %(document_id)s, %(version)s, %(embedding)s::halfvec)
+ON CONFLICT (org_id, chunk_id) DO NOTHING
+
 -- name: lock_document
 SELECT live_version FROM corpus.documents
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
@@ -250,7 +256,7 @@ WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %
 FOR SHARE
 
 -- name: unembedded
-SELECT c.chunk_id, c.section, c.text
+SELECT c.chunk_id, c.section, c.text, c.token_count
 FROM corpus.chunks c
 WHERE c.org_id = %(org_id)s AND c.document_id = %(document_id)s AND c.version = %(version)s
   AND NOT EXISTS (SELECT FROM {vectors} v WHERE v.org_id = c.org_id AND v.chunk_id = c.chunk_id)

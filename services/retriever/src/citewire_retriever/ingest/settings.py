@@ -33,6 +33,20 @@ class WorkerSettings(ProcessSettings):
     """Models of the embedder, divided by commas, in whose spaces every document is embedded too, after it went live in
     its organisation's space: for systems that search with a model of their own."""
 
+    backfill_seconds: float = Field(default=60.0, ge=0)
+    """How often an organisation's live documents are looked through for missing vectors, by one worker for all; those
+    found are embedded when no upload waits. 0: never by this worker."""
+
+    backfill_tokens_per_second: float = Field(default=5000.0, ge=0)
+    """How many tokens of documents backfill may have embedded a second, on average and by this worker: what it leaves
+    of a shared embedder, or of a provider's rate limit, is for uploads and questions. 0: no limit."""
+
+    backfill_documents: int = Field(default=1000, ge=1)
+    """Documents of one organisation that may wait for backfill at once; the next are found when these are done."""
+
+    backfill_again_seconds: float = Field(default=600.0, gt=0)
+    """How long a document rests whose backfill was given up after max_attempts."""
+
     concurrency: int = Field(default=2, ge=1, le=64)
     """Documents at once, each with a parsing process when it needs one. Two: while one is embedded, the next is
     parsed."""

@@ -58,7 +58,7 @@ class PostgresJobStore(JobStore):
         self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]
     ) -> Job | None:
         values = {"kind": kind, "worker": worker, "lease_seconds": lease_seconds, "served": list(served)}
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["claim"], values)
             row = await cursor.fetchone()
         if row is None:
@@ -77,15 +77,15 @@ class PostgresJobStore(JobStore):
         )
 
     async def requeue_expired(self) -> int:  # noqa: D102 - see the base
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             return (await connection.execute(_SQL["requeue_expired"])).rowcount
 
     async def release_all(self, worker: str) -> int:  # noqa: D102 - see the base
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             return (await connection.execute(_SQL["release_all"], {"worker": worker})).rowcount
 
     async def renew(self, job: Job, *, lease_seconds: float) -> bool:  # noqa: D102 - see the base
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["renew"], {**_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
@@ -93,24 +93,11 @@ class PostgresJobStore(JobStore):
         async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
             cursor = await connection.execute(_SQL["version_to_ingest"], _key(job))
             row = await cursor.fetchone()
-            own, only_own = await self._own_embedding(connection, job)
+            own, only_own = await own_embedding(connection, job.tenant)
         if row is None:
             raise LeaseLostError
         space = None if row[6] is None else Space(row[6], row[7], row[8])
         return VersionToIngest(row[0], row[1], row[2], row[3], row[4], row[5], space, own, only_own)
-
-    async def _own_embedding(self, connection: Connection, job: Job) -> tuple[OwnEmbedding | None, bool]:
-        """Reads the tenant's own embedding provider, user first, and whether the organisation demands one.
-
-        The gateway's schema may not be there: then there are none.
-        """
-        there = await (await connection.execute(_SQL["has_embedding_providers"])).fetchone()
-        if there is None or not there[0]:
-            return None, False
-        row = await (await connection.execute(_SQL["own_embedding"], _key(job), binary=True)).fetchone()
-        if row is None or row[1] is None:
-            return None, bool(row and row[0])
-        return OwnEmbedding(row[1], row[2], row[3], row[4], row[5], row[6]), bool(row[0])
 
     async def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:  # noqa: D102 - see the base
         position = first = 0
@@ -142,7 +129,7 @@ class PostgresJobStore(JobStore):
 
     async def ensure_space(self, space: Space) -> VectorTable:  # noqa: D102 - see the base
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             await connection.execute(_SQL["ensure_space"], values)
             row = await (await connection.execute(_SQL["space_table"], values)).fetchone()
         if row is None:
@@ -196,7 +183,7 @@ class PostgresJobStore(JobStore):
         async with _tenants(self._pool, job) as connection:
             found = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
             row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
-            _, only_own = await self._own_embedding(connection, job)
+            _, only_own = await own_embedding(connection, job.tenant)
         if found is None or row is None:
             return None
         return LiveVersion(found[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
@@ -217,7 +204,7 @@ class PostgresJobStore(JobStore):
                 {**_key(job), "chunk_id": chunk_id, "embedding": HalfVector(vector)}
                 for chunk_id, vector in zip(chunk_ids, vectors, strict=True)
             ]
-            await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
+            await connection.cursor().executemany(_with_table(_SQL["insert_missing_vector"], table), rows)
 
     async def end_embedding(  # noqa: D102 - see the base
         self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False
@@ -234,7 +221,7 @@ class PostgresJobStore(JobStore):
                 await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
 
     async def queue_state(self) -> QueueState:  # noqa: D102 - see the base
-        async with _shared(self._pool) as connection:
+        async with shared(self._pool) as connection:
             row = await (await connection.execute(_SQL["queue_state"])).fetchone()
         return QueueState(0, 0.0) if row is None else QueueState(row[0], max(0.0, row[1]))
 
@@ -265,24 +252,39 @@ class PostgresJobStore(JobStore):
             yield connection
 
 
+async def own_embedding(connection: Connection, tenant: Tenant) -> tuple[OwnEmbedding | None, bool]:
+    """Reads the tenant's own embedding provider, user first, and whether the organisation demands one.
+
+    The gateway's schema may not be there: then there are none.
+    """
+    there = await (await connection.execute(_SQL["has_embedding_providers"])).fetchone()
+    if there is None or not there[0]:
+        return None, False
+    values = {"org_id": tenant.org_id, "user_id": tenant.user_id}
+    row = await (await connection.execute(_SQL["own_embedding"], values, binary=True)).fetchone()
+    if row is None or row[1] is None:
+        return None, bool(row and row[0])
+    return OwnEmbedding(row[1], row[2], row[3], row[4], row[5], row[6]), bool(row[0])
+
+
 @asynccontextmanager
 async def _tenants(pool: Pool, job: Job, *, statement_seconds: float = _STATEMENT) -> AsyncGenerator[Connection]:
     """A transaction under the job's tenant."""
-    with _refused():
+    with refused():
         async with tenant_transaction(pool, job.tenant, statement_seconds=statement_seconds) as connection:
             yield connection
 
 
 @asynccontextmanager
-async def _shared(pool: Pool) -> AsyncGenerator[Connection]:
+async def shared(pool: Pool) -> AsyncGenerator[Connection]:
     """A transaction without a tenant: jobs and spaces only."""
-    with _refused():
+    with refused():
         async with transaction(pool) as connection:
             yield connection
 
 
 @contextmanager
-def _refused() -> Generator[None]:
+def refused() -> Generator[None]:
     """Keeps what the database says of rows that it refuses out of the log: it quotes them, and they hold content."""
     try:
         yield

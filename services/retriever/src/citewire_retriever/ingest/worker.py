@@ -6,17 +6,18 @@ import secrets
 import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from opentelemetry.trace import SpanKind
 
-from citewire_kit.errors import CitewireError, Code
+from citewire_kit.errors import CitewireError, Code, Internal
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import REQUEST_ID_KEY, use_request_id, use_tenant
 from citewire_kit.tracing import extract, get_tracer
 from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.ports import Job, JobKind, JobStore, LeaseLostError
@@ -40,7 +41,8 @@ _PASSING: Final = frozenset(
         Code.UNAUTHENTICATED,
     }
 )
-_KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep")
+# The first of which there is one is taken: what somebody waits for, before what nobody does.
+_KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
 _SERVED: Final = 1000
 _RELEASE_SECONDS: Final = 5.0
 _GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
@@ -58,11 +60,16 @@ class _Work:
 class Worker:
     """Works on jobs until it is told to stop."""
 
-    def __init__(self, store: JobStore, pipeline: Pipeline, settings: WorkerSettings) -> None:
-        """Takes what it works with; all of it stays open while `run` runs."""
+    def __init__(
+        self, store: JobStore, pipeline: Pipeline, settings: WorkerSettings, backfill: Backfill | None = None
+    ) -> None:
+        """Takes what it works with; all of it stays open while `run` runs. Without `backfill` there is none."""
         self._store = store
         self._pipeline = pipeline
         self._settings = settings
+        self._backfill = backfill
+        # Half of the loops stay free for uploads, if there is more than one.
+        self._backfilling = asyncio.Semaphore(max(1, settings.concurrency // 2))
         # Unique also if containers of one name follow one another; nobody parses it.
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._works: list[_Work] = []
@@ -74,6 +81,8 @@ class Worker:
         metrics.init(tuple(code.value for code in IngestCode))
         loops: list[Callable[[], Awaitable[None]]] = [self._listen, self._renew, self._expire, self._measure]
         loops += [self._serve] * self._settings.concurrency
+        if self._backfill is not None and self._settings.backfill_seconds > 0:
+            loops.append(self._survey)
         log.info("worker_started", worker=self._name, concurrency=self._settings.concurrency)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(_forever(loop)) for loop in loops]
@@ -90,27 +99,48 @@ class Worker:
         while True:
             # Taken before asking: a job that is queued right after the answer isn't slept over.
             wake = self._wake
-            job = await self._claim()
-            if job is not None:
-                await self._work_on(job)
-                continue
+            try:
+                if await self._serve_one():
+                    continue
+            except CitewireError as error:
+                log.warning("cannot_claim", error=str(error))
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.poll_seconds):
+                async with asyncio.timeout(self._idle_seconds()):
                     await wake.wait()
 
-    async def _claim(self) -> Job | None:
+    def _idle_seconds(self) -> float:
+        """How long to sleep if nobody wakes: less if the backfill's rate allows more before."""
+        until_backfill = 0.0 if self._backfill is None else self._backfill.wait_seconds()
+        return min(self._settings.poll_seconds, until_backfill or self._settings.poll_seconds)
+
+    async def _serve_one(self) -> bool:
+        """Takes a job and works on it; False if there is none."""
         for kind in _KINDS:
-            try:
+            async with AsyncExitStack() as stack:
+                if kind == "backfill":
+                    # Not locked: then this doesn't wait.
+                    if self._backfill is None or self._backfill.wait_seconds() > 0 or self._backfilling.locked():
+                        continue
+                    await stack.enter_async_context(self._backfilling)
                 job = await self._store.claim(
                     kind, worker=self._name, lease_seconds=self._settings.lease_seconds, served=list(self._served)
                 )
+                if job is not None:
+                    self._note_served(job.tenant.org_id)
+                    await self._work_on(job)
+                    return True
+        return False
+
+    async def _survey(self) -> None:
+        """Looks for missing vectors, in one organisation after another."""
+        found = False
+        if self._backfill is not None:
+            try:
+                found = await self._backfill.survey()
             except CitewireError as error:
-                log.warning("cannot_claim", error=str(error))
-                return None
-            if job is not None:
-                self._note_served(job.tenant.org_id)
-                return job
-        return None
+                log.warning("cannot_survey", error=str(error))
+        if not found:
+            await asyncio.sleep(min(self._settings.poll_seconds, self._settings.backfill_seconds))
 
     def _note_served(self, org_id: str) -> None:
         self._served[org_id] = None
@@ -167,6 +197,9 @@ class Worker:
         if job.kind == "embed":
             await self._pipeline.embed_further(job)
             return
+        if job.kind == "backfill":
+            await self._run_backfill(job)
+            return
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
         with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
@@ -179,6 +212,15 @@ class Worker:
                 resumed=outcome.resumed,
                 **_names(job),
             )
+
+    async def _run_backfill(self, job: Job) -> None:
+        if self._backfill is None:
+            raise Internal("this worker doesn't backfill", reason="INTERNAL")
+        if job.attempt > self._settings.max_claims:  # it kills whoever takes it
+            await self._backfill.give_up(job)
+            log.error("backfill_given_up", attempt=job.attempt, **_names(job))
+            return
+        await self._backfill.embed(job)
 
     async def _end(self, ending: Awaitable[None], outcome: str) -> str:
         """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again."""
@@ -203,6 +245,10 @@ class Worker:
         if given_up and job.kind == "embed":
             await self._store.end_embedding(job, (), failed=True)
             log.warning("embedding_given_up", error=str(error), **_names(job))
+            return
+        if self._backfill is not None and job.kind == "backfill" and job.attempt >= settings.max_attempts:
+            await self._backfill.give_up(job)
+            log.warning("backfill_given_up", error=str(error), **_names(job))
             return
         doublings = min(job.attempt - 1, 30)
         delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)

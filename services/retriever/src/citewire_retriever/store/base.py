@@ -22,6 +22,7 @@ from citewire_retriever.model import (
     ScopeCounts,
     SearchQuery,
     Space,
+    SpaceFill,
 )
 
 
@@ -173,6 +174,34 @@ class SearchStore(ABC):
     @abstractmethod
     async def ping(self) -> None:
         """Raises a `CitewireError` if the database can't serve: it is away, or its schema is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """What became of a switch."""
+
+    fill: SpaceFill | None
+    """The space: the live one if it was done. None: it is none of the organisation's, or there is no live one yet."""
+    done: bool
+
+
+class SpaceStore(ABC):
+    """Embedding spaces of an organisation."""
+
+    @abstractmethod
+    async def fills(self, tenant: Tenant) -> list[SpaceFill]:
+        """Returns the organisation's spaces, the live one first, and how far each is filled."""
+
+    @abstractmethod
+    async def prepare(self, tenant: Tenant, space: Space) -> SpaceFill | None:
+        """Makes a space the one that is filled beside the live one, in place of any other.
+
+        The live space itself ends the preparation. Workers register the space, once a model serves it.
+        """
+
+    @abstractmethod
+    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> Switched:
+        """Makes a space the live one if it is filled, or if forced; the live one becomes the previous one."""
 
 
 class Changed(Protocol):

@@ -1,0 +1,1 @@
+"""Backfill: finds live versions that lack vectors, and embeds them when nothing else waits."""

@@ -1,0 +1,86 @@
+-- Backfill's queries.
+
+-- name: take_due
+-- The longest due, for one worker. Jobs and these rows are all that is read across tenants.
+UPDATE corpus.backfill_checks checks
+SET next_at = now() + make_interval(secs => %(again_seconds)s)
+FROM (SELECT org_id FROM corpus.backfill_checks WHERE next_at <= now()
+      ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED) AS due
+WHERE checks.org_id = due.org_id
+RETURNING checks.org_id
+
+-- name: come_back
+UPDATE corpus.backfill_checks SET next_at = least(next_at, now() + make_interval(secs => %(seconds)s))
+WHERE org_id = %(org_id)s
+
+-- name: wanted
+-- The organisation's live space, and the one that it prepares, with whether that is registered. One row, also if empty.
+SELECT live.model, live.revision, live.dimensions, following.model, following.revision, following.dimensions,
+       registered.space_id IS NOT NULL
+FROM (SELECT) one
+LEFT JOIN corpus.org_spaces o ON o.org_id = %(org_id)s
+LEFT JOIN corpus.spaces live ON live.space_id = o.live_space_id
+LEFT JOIN corpus.next_spaces following ON following.org_id = %(org_id)s
+LEFT JOIN corpus.spaces registered
+  ON (registered.model, registered.revision, registered.dimensions)
+   = (following.model, following.revision, following.dimensions)
+
+-- name: live_title
+SELECT title FROM corpus.documents
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
+
+-- name: forget_given_up
+DELETE FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
+  AND updated_at < now() - make_interval(secs => %(again)s)
+
+-- name: waiting
+SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state <> 'failed'
+
+-- name: queue
+-- On behalf of whoever saved the version. Documents are held, and those that somebody else holds (to delete them, above
+-- all) are left for the next time: so this waits for nobody, and nobody for it in a circle.
+WITH filled AS (
+    SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
+    GROUP BY document_id, version
+),
+lacking AS (
+    SELECT d.org_id, d.document_id, d.live_version, d.owner
+    FROM corpus.documents d
+    LEFT JOIN filled f ON f.document_id = d.document_id AND f.version = d.live_version
+    WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL AND d.live_chunks > coalesce(f.chunks, 0)
+      AND NOT EXISTS (
+          SELECT FROM corpus.ingest_jobs j
+          WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version
+            AND (j.kind = 'backfill' OR %(further)s AND j.kind = 'embed' AND j.state IN ('queued', 'running'))
+      )
+    ORDER BY d.created_at DESC, d.document_id DESC
+    LIMIT %(most)s
+    FOR KEY SHARE OF d SKIP LOCKED
+)
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
+SELECT l.org_id, l.document_id, l.live_version, 'backfill', coalesce(upload.user_id, l.owner),
+       coalesce(upload.plan, 'free')
+FROM lacking l
+LEFT JOIN corpus.ingest_jobs upload
+  ON upload.org_id = l.org_id AND upload.document_id = l.document_id AND upload.version = l.live_version
+ AND upload.kind = 'ingest'
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+
+-- name: hold_version
+-- The order of locks is document, version, job.
+SELECT 1 FROM corpus.versions
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+FOR UPDATE
+
+-- name: add_further_space
+INSERT INTO corpus.further_spaces (org_id, space_id) VALUES (%(org_id)s, %(space_id)s)
+ON CONFLICT (org_id, space_id) DO NOTHING
+
+-- name: forget_job
+DELETE FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+
+-- name: fail_job
+UPDATE corpus.ingest_jobs SET state = 'failed', worker = NULL, lease_until = NULL, updated_at = now()
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'

@@ -1,0 +1,191 @@
+"""Backfill: looks through organisations for live versions that lack vectors, and embeds them slice by slice."""
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Final
+
+from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant, use_tenant
+from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
+from citewire_retriever.ingest.backfill.rate import TokenRate
+from citewire_retriever.ingest.chunks import embedding_input, header_of
+from citewire_retriever.ingest.pipeline import grouped
+from citewire_retriever.ingest.ports import Embedder, Job, JobStore, ModelWindow, StoredChunk, VectorTable
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.model import Space
+
+log = get_logger(__name__)
+
+_SLICE_BATCHES: Final = 4
+"""Batches that one attempt embeds; then the job goes back, and an upload that came meanwhile is first."""
+_SOON_SECONDS: Final = 5.0
+"""When an organisation is looked through again of which not everything could be queued."""
+
+
+class Backfill:
+    """See the module. Holds nothing between two jobs but the rate."""
+
+    def __init__(
+        self, store: BackfillStore, jobs: JobStore, embedder: Embedder, rate: TokenRate, settings: WorkerSettings
+    ) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._embedder = embedder
+        self._rate = rate
+        self._settings = settings
+
+    def wait_seconds(self) -> float:
+        """Seconds until the rate allows another slice."""
+        return self._rate.wait_seconds()
+
+    async def survey(self) -> bool:
+        """Looks one organisation through that is due, and queues what lacks vectors; False if none was due.
+
+        Raises:
+            CitewireError: The database can't be reached.
+        """
+        org_id = await self._store.take_due(self._settings.backfill_seconds)
+        if org_id is None:
+            return False
+        with use_tenant(Tenant(org_id, "backfill", "free")):
+            wanted = await self._store.wanted(org_id)
+            tables = [] if wanted.live is None else [await self._jobs.ensure_space(wanted.live)]
+            tables += await self._following_table(org_id, wanted)
+            further = await self._further_tables(org_id, wanted)
+        most = self._settings.backfill_documents
+        queued = await self._store.queue(
+            org_id, tables, further, most=most, again=self._settings.backfill_again_seconds
+        )
+        if queued:
+            metrics.BACKFILL_QUEUED.inc(queued)
+            log.info("backfill_queued", org_id=org_id, documents=queued)
+            await self._store.come_back(org_id, min(_SOON_SECONDS, self._settings.backfill_seconds))
+        return True
+
+    async def embed(self, job: Job) -> None:
+        """Embeds a slice of what a version lacks; if that wasn't all, the job is queued again.
+
+        One space's failure keeps no other from being filled.
+
+        Raises:
+            LeaseLostError: The job isn't ours any more, or the version isn't live.
+            CitewireError: A model can't be had now.
+        """
+        lacking = await self._store.lacking(job)
+        if lacking is None:
+            await self._store.end(job, ())
+            return
+        left = self._settings.batch_chunks * _SLICE_BATCHES
+        further: list[VectorTable] = []
+        errors: list[CitewireError] = []
+        for target in self._targets(lacking.wanted):
+            try:
+                left -= await self._fill_target(job, lacking, target, left, further)
+            except CitewireError as error:
+                errors.append(error)
+            if left <= 0:
+                await self._jobs.retry(job, delay_seconds=0, uncount=True)
+                return
+        if errors:
+            raise errors[0]
+        await self._store.end(job, further)
+
+    async def give_up(self, job: Job) -> None:
+        """Ends a job without success. The version is taken up again later."""
+        await self._store.give_up(job)
+
+    def _targets(self, wanted: Wanted) -> list[Space | str]:
+        """Spaces, and names of further models: the live space first, on it searches depend."""
+        spaces = [space for space in (wanted.live, wanted.following) if space is not None]
+        return [*spaces, *(() if wanted.only_own else self._settings.further_models())]
+
+    async def _fill_target(
+        self, job: Job, lacking: Lacking, target: Space | str, most: int, further: list[VectorTable]
+    ) -> int:
+        """Embeds at most so many chunks of a version in one space; returns how many.
+
+        A further space that is filled whole is added to `further`.
+        """
+        wanted = lacking.wanted
+        if isinstance(target, str):
+            window = await self._embedder.window(target)
+            if window.space in (wanted.live, wanted.following):
+                return 0
+            table = await self._jobs.ensure_space(window.space)
+            done = await self._fill(job, lacking.title, window, table, most)
+            if done < most:
+                further.append(table)
+            return done
+        table = await self._jobs.ensure_space(target)
+        if not await self._jobs.unembedded(job, table, 1):
+            return 0
+        window = await self._window(target, wanted)
+        return await self._fill(job, lacking.title, window, table, most)
+
+    async def _fill(self, job: Job, title: str, window: ModelWindow, table: VectorTable, most: int) -> int:
+        done = 0
+        while done < most:
+            batch = min(self._settings.batch_chunks, most - done)
+            chunks = await self._jobs.unembedded(job, table, batch)
+            if not chunks:
+                break
+            await self._embed(job, title, window, table, chunks)
+            done += len(chunks)
+        return done
+
+    async def _embed(
+        self, job: Job, title: str, window: ModelWindow, table: VectorTable, chunks: Sequence[StoredChunk]
+    ) -> None:
+        texts = [embedding_input(header_of(title, each.section), each.text) for each in chunks]
+        first = 0
+        # What was cut for another model may be longer than this one takes: then its beginning is embedded.
+        async with aclosing(self._embedder.embed(window, grouped(texts), truncate=True)) as answers:
+            async for vectors in answers:
+                group = chunks[first : first + len(vectors)]
+                await self._jobs.add_vectors(job, table, [each.chunk_id for each in group], vectors)
+                self._rate.spend(sum(each.tokens for each in group))
+                metrics.BACKFILL_CHUNKS.inc(len(group))
+                first += len(group)
+
+    async def _window(self, space: Space, wanted: Wanted) -> ModelWindow:
+        """The model of a space, the tenant's own or the operator's. Raises `FailedPrecondition` if there is none."""
+        if wanted.own is not None:
+            window = await self._embedder.window("", wanted.own)
+            if window.space == space:
+                return window
+        if wanted.only_own:
+            raise FailedPrecondition(
+                "the organisation uses only its own providers, and none offers the space's model",
+                reason="PROVIDER_MISSING",
+            )
+        window = await self._embedder.window(space.model)
+        if window.space != space:
+            raise FailedPrecondition(
+                "the embedder serves another revision of the space's model", reason="SPACE_MISMATCH"
+            )
+        return window
+
+    async def _following_table(self, org_id: str, wanted: Wanted) -> list[VectorTable]:
+        """The table of the space that is being prepared, once a model serves it."""
+        if wanted.following is None:
+            return []
+        try:
+            window = await self._window(wanted.following, wanted)
+        except CitewireError as error:
+            log.warning("next_space_not_served", org_id=org_id, model=wanted.following.model, error=str(error))
+            return []
+        return [await self._jobs.ensure_space(window.space)]
+
+    async def _further_tables(self, org_id: str, wanted: Wanted) -> list[VectorTable]:
+        tables: list[VectorTable] = []
+        for model in () if wanted.only_own else self._settings.further_models():
+            try:
+                window = await self._embedder.window(model)
+            except CitewireError as error:
+                log.warning("further_model_not_served", org_id=org_id, model=model, error=str(error))
+                continue
+            if window.space not in (wanted.live, wanted.following):
+                tables.append(await self._jobs.ensure_space(window.space))
+        return tables

@@ -1,0 +1,69 @@
+"""Embedding spaces: which ones an organisation has, preparing the next one, switching to it and back."""
+
+from typing import Final
+
+from citewire_kit.errors import FailedPrecondition, Internal, NotFound, PermissionDenied
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Space, SpaceFill
+from citewire_retriever.store.base import SpaceStore
+
+log = get_logger(__name__)
+
+_MANAGERS: Final = frozenset({"owner", "admin"})
+
+
+class SpaceService:
+    """See the module."""
+
+    def __init__(self, store: SpaceStore) -> None:
+        """Takes the store that it works on."""
+        self._store = store
+
+    async def fills(self, tenant: Tenant) -> list[SpaceFill]:
+        """Returns the organisation's spaces, the live one first, and how far each is filled."""
+        return await self._store.fills(tenant)
+
+    async def prepare(self, tenant: Tenant, space: Space) -> SpaceFill:
+        """Has a space filled beside the live one. The live space itself ends any preparation.
+
+        Raises:
+            PermissionDenied: The caller is no owner or admin of the organisation: it costs, and changes all searches.
+        """
+        _check_role(tenant)
+        fill = await self._store.prepare(tenant, space)
+        if fill is None:
+            raise Internal("the space that was prepared isn't there", reason="INTERNAL")
+        log.info("space_prepared", org_id=tenant.org_id, model=space.model, items=fill.items, missing=fill.missing)
+        return fill
+
+    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> SpaceFill:
+        """Makes a space the live one; the one that was goes on serving as the previous one.
+
+        Raises:
+            PermissionDenied: The caller is no owner or admin of the organisation.
+            NotFound: It is none of the organisation's spaces, or there are no documents yet (reason `SPACE_NOT_FOUND`).
+            FailedPrecondition: Documents lack vectors in it, and the switch isn't forced (reason `WRONG_STATE`). No
+                worker has registered it yet: then force doesn't help.
+        """
+        _check_role(tenant)
+        switched = await self._store.switch(tenant, space, force=force)
+        if switched.fill is None:
+            raise NotFound(
+                "the organisation has no such embedding space, or no documents yet: prepare it first",
+                reason="SPACE_NOT_FOUND",
+            )
+        if not switched.done:
+            fill = switched.fill
+            raise FailedPrecondition(
+                f"the space isn't filled: {fill.missing} of {fill.items} documents lack vectors in it",
+                reason="WRONG_STATE",
+                metadata={"items": str(fill.items), "missing": str(fill.missing)},
+            )
+        log.info("space_switched", org_id=tenant.org_id, model=space.model, missing=switched.fill.missing, force=force)
+        return switched.fill
+
+
+def _check_role(tenant: Tenant) -> None:
+    if not _MANAGERS & set(tenant.roles):
+        raise PermissionDenied("only an owner or admin may change the embedding space", reason="PERMISSION_DENIED")

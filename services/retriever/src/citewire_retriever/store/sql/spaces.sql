@@ -1,0 +1,61 @@
+-- Embedding spaces as an organisation sees them.
+
+-- name: spaces_of
+-- The organisation's spaces, the live one first; the one that is being prepared may have no table yet.
+SELECT model, revision, dimensions, min(role), max(space_id), max(table_name)
+FROM (
+    SELECT s.model, s.revision, s.dimensions, 1 AS role, s.space_id, s.table_name
+    FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.live_space_id WHERE o.org_id = %(org_id)s
+    UNION ALL
+    SELECT n.model, n.revision, n.dimensions, 2, s.space_id, s.table_name
+    FROM corpus.next_spaces n
+    LEFT JOIN corpus.spaces s ON (s.model, s.revision, s.dimensions) = (n.model, n.revision, n.dimensions)
+    WHERE n.org_id = %(org_id)s
+    UNION ALL
+    SELECT s.model, s.revision, s.dimensions, 3, s.space_id, s.table_name
+    FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.previous_space_id WHERE o.org_id = %(org_id)s
+    UNION ALL
+    SELECT s.model, s.revision, s.dimensions, 4, s.space_id, s.table_name
+    FROM corpus.further_spaces f JOIN corpus.spaces s ON s.space_id = f.space_id WHERE f.org_id = %(org_id)s
+) roles
+GROUP BY model, revision, dimensions
+ORDER BY min(role), model, revision, dimensions
+
+-- name: fill
+-- Documents and chunks of live versions, and those that have vectors; it reads an index entry per vector.
+SELECT count(*), count(*) FILTER (WHERE coalesce(f.chunks, 0) >= d.live_chunks), coalesce(sum(d.live_chunks), 0),
+       coalesce(sum(least(coalesce(f.chunks, 0), d.live_chunks)), 0)
+FROM corpus.documents d
+LEFT JOIN {filled} f ON f.document_id = d.document_id AND f.version = d.live_version
+WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
+
+-- name: filled
+(SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s GROUP BY document_id, version)
+
+-- name: filled_nothing
+(SELECT 0::bigint AS document_id, 0 AS version, 0::bigint AS chunks WHERE false)
+
+-- name: given_up
+SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
+
+-- name: prepare_space
+INSERT INTO corpus.next_spaces (org_id, model, revision, dimensions)
+VALUES (%(org_id)s, %(model)s, %(revision)s, %(dimensions)s)
+ON CONFLICT (org_id) DO UPDATE
+SET model = excluded.model, revision = excluded.revision, dimensions = excluded.dimensions, since = now()
+
+-- name: forget_next
+DELETE FROM corpus.next_spaces WHERE org_id = %(org_id)s
+
+-- name: hold_pointer
+-- Two switches at once: the second sees what the first has done.
+SELECT live_space_id FROM corpus.org_spaces WHERE org_id = %(org_id)s FOR NO KEY UPDATE
+
+-- name: switch_space
+UPDATE corpus.org_spaces
+SET previous_space_id = live_space_id, live_space_id = %(space_id)s, switched_at = now()
+WHERE org_id = %(org_id)s AND live_space_id <> %(space_id)s
+
+-- name: forget_reached
+DELETE FROM corpus.next_spaces
+WHERE org_id = %(org_id)s AND (model, revision, dimensions) = (%(model)s, %(revision)s, %(dimensions)s)

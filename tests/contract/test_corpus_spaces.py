@@ -1,0 +1,258 @@
+"""Embedding spaces over a real gRPC server, a real Postgres, a real worker and an embedder of two models."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError, Code
+from citewire_kit.tenant import Tenant, use_tenant
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from fake_embedding import DIMENSIONS, FakeModel
+from ingest_world import WINDOW, World, article, eventually, running_worker, worker_settings
+from retriever_process import Caller, running_retriever
+from second_model import MODEL, SIZE, Further, embedder_of_two, serving_second_model
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+BOSS = Tenant("acme", "ann", "pro", ("owner",))
+STAFF = Tenant("acme", "ann", "pro", ("member",))
+THEIRS = Tenant("other", "eve", "pro", ("owner",))
+OLD = common_pb2.EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
+
+
+@dataclass
+class Stack:
+    """A retriever, its database, and an embedder of two models."""
+
+    database: Database
+    world: World
+    boss: Caller
+    embedder: str
+    told: Further
+
+    def as_(self, tenant: Tenant) -> Caller:
+        """Somebody else."""
+        return Caller(self.boss.running, tenant)
+
+    async def list(self, caller: Caller | None = None) -> list[pb.SpaceInfo]:
+        """The spaces."""
+        me = caller or self.boss
+        return list((await me.unary(me.running.corpus.ListSpaces, pb.ListSpacesRequest())).spaces)
+
+    async def prepare(self, space: common_pb2.EmbeddingSpace) -> pb.SpaceInfo:
+        """Prepares a space."""
+        request = pb.PrepareSpaceRequest(space=space)
+        return (await self.boss.unary(self.boss.running.corpus.PrepareSpace, request)).space
+
+    async def switch(self, space: common_pb2.EmbeddingSpace, *, force: bool = False) -> pb.SpaceInfo:
+        """Switches to a space."""
+        request = pb.SwitchSpaceRequest(space=space, force=force)
+        return (await self.boss.unary(self.boss.running.corpus.SwitchSpace, request)).space
+
+    async def search(self, space: common_pb2.EmbeddingSpace) -> int:
+        """How many chunks a search in a space finds."""
+        vector = np.ones(space.dimensions, dtype="<f4").tobytes()
+        request = retriever_pb2.SearchRequest(vector=vector, space=space, top_k=50)
+        return len((await self.boss.unary(self.boss.running.retriever.Search, request)).results)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncGenerator[None]:
+        """A worker."""
+        settings = worker_settings(self.database, self.embedder, backfill_seconds=0.3, backfill_tokens_per_second=0)
+        async with running_worker(settings):
+            yield
+
+    async def filled(self, role: pb.SpaceRole) -> None:
+        """Waits until the space of a role lacks nothing."""
+
+        async def lacks_nothing() -> bool:
+            found = [space for space in await self.list() if space.role == role]
+            return bool(found) and all(space.items == space.items_filled for space in found)
+
+        await eventually(lacks_nothing)
+
+
+@pytest.fixture
+def further() -> Generator[tuple[Further, str]]:
+    with serving_second_model() as served:
+        yield served
+
+
+@pytest.fixture
+async def stack(database: Database, further: tuple[Further, str]) -> AsyncIterator[Stack]:
+    told, url = further
+    async with (
+        World.open(database) as world,
+        embedder_of_two(url, FakeModel(window=WINDOW)) as embedder,
+        running_retriever(database) as running,
+    ):
+        yield Stack(database, world, Caller(running, BOSS), embedder, told)
+
+
+@pytest.fixture
+async def new(stack: Stack) -> common_pb2.EmbeddingSpace:
+    """The second model's space, as the embedder names it."""
+    channel = open_channel(stack.embedder)
+    try:
+        with use_tenant(BOSS):
+            space = (await GrpcEmbedder(channel, batch_seconds=10).window(MODEL)).space
+    finally:
+        await channel.close()
+    return common_pb2.EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
+
+
+async def refusal(call: Awaitable[object]) -> tuple[Code, str, dict[str, str]]:
+    with pytest.raises(CitewireError) as refused:
+        await call
+    return refused.value.code, refused.value.reason, dict(refused.value.metadata)
+
+
+async def test_an_organisation_without_documents_has_no_space(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+    assert await stack.list() == []
+    assert (await refusal(stack.switch(new)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
+    prepared = await stack.prepare(new)
+    assert (prepared.role, prepared.items, prepared.live) == (pb.SPACE_ROLE_NEXT, 0, False)
+    # Its first document decides on its live space: until then there is nothing to switch.
+    assert (await refusal(stack.switch(new, force=True)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
+
+
+async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+    document_id = await stack.world.upload("about.md", article(5))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+    chunks = len(await stack.world.chunks(document_id))
+    (live,) = await stack.list()
+    assert (live.space, live.role, live.live) == (OLD, pb.SPACE_ROLE_LIVE, True)
+    assert (live.items, live.items_filled, live.chunks, live.chunks_filled) == (1, 1, chunks, chunks)
+
+    prepared = await stack.prepare(new)
+    assert (prepared.space, prepared.items, prepared.items_filled, prepared.chunks_filled) == (new, 1, 0, 0)
+    code, reason, metadata = await refusal(stack.switch(new))
+    assert (code, reason, metadata) == (Code.FAILED_PRECONDITION, "WRONG_STATE", {"items": "1", "missing": "1"})
+    # Not even forced: no worker has seen that a model serves it.
+    assert (await refusal(stack.switch(new, force=True)))[:2] == (Code.FAILED_PRECONDITION, "WRONG_STATE")
+    assert (await refusal(stack.search(new)))[:2] == (Code.FAILED_PRECONDITION, "SPACE_MISMATCH")
+
+    async with stack.working():
+        await stack.filled(pb.SPACE_ROLE_NEXT)
+        assert len(stack.told.texts) == chunks
+        # Filled isn't live: nothing has changed for searches.
+        assert await stack.search(OLD) == chunks
+        assert (await refusal(stack.search(new)))[:2] == (Code.FAILED_PRECONDITION, "SPACE_MISMATCH")
+        switched = await stack.switch(new)
+        assert (switched.space, switched.role, switched.items_filled) == (new, pb.SPACE_ROLE_LIVE, 1)
+        assert await stack.search(new) == await stack.search(OLD) == chunks
+        assert [(space.space, space.role) for space in await stack.list()] == [
+            (new, pb.SPACE_ROLE_LIVE),
+            (OLD, pb.SPACE_ROLE_PREVIOUS),
+        ]
+        # What comes now is in the new one only; so going back asks for force, and then heals.
+        later = await stack.world.upload("later.md", article(2))
+        await stack.world.until(later, "ready")
+        more = len(await stack.world.chunks(later))
+        assert (await stack.search(new), await stack.search(OLD)) == (chunks + more, chunks)
+        assert (await refusal(stack.switch(OLD)))[2] == {"items": "2", "missing": "1"}
+        back = await stack.switch(OLD, force=True)
+        assert (back.space, back.role) == (OLD, pb.SPACE_ROLE_LIVE)
+        await stack.filled(pb.SPACE_ROLE_LIVE)
+        assert await stack.search(OLD) == chunks + more
+
+
+async def test_the_previous_space_is_prepared_and_reached_without_force(
+    stack: Stack, new: common_pb2.EmbeddingSpace
+) -> None:
+    document_id = await stack.world.upload("about.md", article(2))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+        await stack.prepare(new)
+        await stack.filled(pb.SPACE_ROLE_NEXT)
+        await stack.switch(new)
+        later = await stack.world.upload("later.md", article(2))
+        await stack.world.until(later, "ready")
+        assert (await stack.prepare(OLD)).role == pb.SPACE_ROLE_NEXT
+        await stack.filled(pb.SPACE_ROLE_NEXT)
+        assert (await stack.switch(OLD)).items_filled == 2
+        # Switching to what is live already changes nothing.
+        assert [(space.space, space.role) for space in await stack.list()] == [
+            (OLD, pb.SPACE_ROLE_LIVE),
+            (new, pb.SPACE_ROLE_PREVIOUS),
+        ]
+        await stack.switch(OLD)
+        assert [space.space for space in await stack.list()] == [OLD, new]
+
+
+async def test_preparing_the_live_space_ends_the_preparation(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+    document_id = await stack.world.upload("about.md", article(2))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+    await stack.prepare(common_pb2.EmbeddingSpace(model="never", revision="r", dimensions=3))
+    assert [space.space.model for space in await stack.list()] == ["fake", "never"]
+    await stack.prepare(new)
+    assert [space.space for space in await stack.list()] == [OLD, new]
+    assert (await stack.prepare(OLD)).role == pb.SPACE_ROLE_LIVE
+    assert [space.space for space in await stack.list()] == [OLD]
+
+
+async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> None:
+    document_id = await stack.world.upload("about.md", article(2))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+        await stack.prepare(common_pb2.EmbeddingSpace(model="fake", revision="another", dimensions=DIMENSIONS))
+
+        async def looked_through() -> bool:
+            return bool(
+                await stack.world.rows(
+                    "SELECT 1 FROM corpus.backfill_checks c, corpus.next_spaces n WHERE c.next_at > n.since + '1.2 s'"
+                )
+            )
+
+        await eventually(looked_through)
+    assert await stack.world.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
+    assert [(space.items, space.items_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
+
+
+async def test_who_may(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
+    document_id = await stack.world.upload("about.md", article(2))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+    staff, them = stack.as_(STAFF), stack.as_(THEIRS)
+    assert len(await stack.list(staff)) == 1
+    for call in (
+        staff.unary(staff.running.corpus.PrepareSpace, pb.PrepareSpaceRequest(space=new)),
+        staff.unary(staff.running.corpus.SwitchSpace, pb.SwitchSpaceRequest(space=OLD)),
+    ):
+        assert (await refusal(call))[:2] == (Code.PERMISSION_DENIED, "PERMISSION_DENIED")
+    assert await stack.list(them) == []
+    switching = them.unary(them.running.corpus.SwitchSpace, pb.SwitchSpaceRequest(space=OLD))
+    assert (await refusal(switching))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
+
+
+async def test_wrong_fields_are_named(stack: Stack) -> None:
+    corpus = stack.boss.running.corpus
+    empty = common_pb2.EmbeddingSpace()
+    large = common_pb2.EmbeddingSpace(model="m", revision="r", dimensions=SIZE * 10)
+    for call in (
+        stack.boss.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest(space=empty)),
+        stack.boss.unary(corpus.SwitchSpace, pb.SwitchSpaceRequest()),
+    ):
+        with pytest.raises(CitewireError) as refused:
+            await call
+        assert {each.field for each in refused.value.violations} == {
+            "space.model",
+            "space.revision",
+            "space.dimensions",
+        }
+    with pytest.raises(CitewireError) as refused:
+        await stack.boss.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest(space=large))
+    assert [each.field for each in refused.value.violations] == ["space.dimensions"]

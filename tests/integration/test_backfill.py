@@ -1,0 +1,322 @@
+"""Missing vectors heal themselves, in the background, behind everything else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from citewire_kit.postgres import open_pool
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Plan, Scope
+from citewire_retriever.service.retrieval import RetrievalService
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.spaces import PostgresSpaces
+from citewire_retriever.tuning import SearchTuning
+from corpus_rows import CorpusRows, NewDocument
+from fake_embedding import DIMENSIONS, FakeModel
+from ingest_world import (
+    ACME,
+    OTHER,
+    WINDOW,
+    World,
+    article,
+    eventually,
+    running_embedder_server,
+    running_worker,
+    worker_settings,
+)
+from second_model import MODEL, Further, embedder_of_two, serving_second_model
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+EVERYTHING = Scope(own=False, document_ids=None, collection="", types=(), filter=None)
+
+
+@pytest.fixture
+async def world(database: Database) -> AsyncIterator[World]:
+    async with World.open(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+def rows(database: Database) -> Generator[CorpusRows]:
+    """Writes documents as they are after an import: published, with or without vectors of the embedder's model."""
+    with CorpusRows(database.owner_dsn, dimensions=DIMENSIONS, model="fake", revision="r1") as opened:
+        yield opened
+
+
+@pytest.fixture
+def further() -> Generator[tuple[Further, str]]:
+    with serving_second_model() as served:
+        yield served
+
+
+class Reading:
+    """The server's side of it."""
+
+    def __init__(self, retrieval: RetrievalService, spaces: PostgresSpaces) -> None:
+        self._retrieval = retrieval
+        self._spaces = spaces
+
+    async def plan(self, tenant: Tenant = ACME) -> Plan:
+        """Plans a library."""
+        return await self._retrieval.plan(tenant, EVERYTHING, "library", None)
+
+    async def missing(self, tenant: Tenant = ACME) -> list[int]:
+        """How many documents lack vectors, by space."""
+        return [fill.missing for fill in await self._spaces.fills(tenant)]
+
+    async def given_up(self, tenant: Tenant = ACME) -> int:
+        """How many documents were given up."""
+        return (await self._spaces.fills(tenant))[0].items_failed
+
+
+@pytest.fixture
+async def reading(database: Database) -> AsyncIterator[Reading]:
+    async with AsyncExitStack() as stack:
+        pool = await open_pool(database.dsn("citewire_corpus"), name="reading")
+        stack.push_async_callback(pool.close)
+        yield Reading(RetrievalService(PostgresSearch(pool, SearchTuning())), PostgresSpaces(pool))
+
+
+def add(rows: CorpusRows, count: int, *, org: str = "acme", filled: bool, chunks: int = 1) -> list[int]:
+    """Puts documents; returns their ids."""
+    vectors = np.ones((chunks, DIMENSIONS), dtype=np.float32)
+    texts = [f"Sentence {index} says something." for index in range(chunks)]
+    return [
+        rows.add(NewDocument(org, vectors, owner="ann", tokens=4, texts=texts), with_vectors=filled)[0]
+        for _ in range(count)
+    ]
+
+
+async def healed(reading: Reading, tenant: Tenant = ACME) -> bool:
+    return set(await reading.missing(tenant)) == {0}
+
+
+async def backfill_jobs(world: World) -> list[str]:
+    return [row["state"] for row in await world.rows("SELECT state FROM corpus.ingest_jobs WHERE kind = 'backfill'")]
+
+
+async def test_the_coverage_fallback_heals_itself(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    add(rows, 240, filled=True)
+    add(rows, 60, filled=False)
+    twenty = await reading.plan()
+    assert (twenty.path, twenty.counts.without_embedding) == ("semantic", 60)
+    add(rows, 4, filled=False)  # 64 of 304: 21 %
+    before = await reading.plan()
+    assert (before.path, before.counts.items, before.counts.without_embedding) == ("long_context_fallback", 304, 64)
+    assert "21%" in before.reason
+    assert await reading.missing() == [64]
+    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
+        async with running_worker(settings):
+
+            async def all_there() -> bool:
+                return await healed(reading)
+
+            await eventually(all_there, seconds=40)
+    after = await reading.plan()
+    assert (after.path, after.counts.items, after.counts.without_embedding) == ("semantic", 304, 0)
+    assert await backfill_jobs(world) == []
+
+
+async def test_what_is_filled_is_what_an_upload_gives(database: Database, world: World, reading: Reading) -> None:
+    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+        settings = worker_settings(database, embedder, backfill_seconds=0.2, backfill_tokens_per_second=0)
+        async with running_worker(settings):
+            document_id = await world.upload("about.md", article(30))
+            await world.until(document_id, "ready")
+            expected = await world.vectors(document_id)
+            assert len(expected) > 17  # more than a slice of four batches of four
+            # All but one, and later one alone.
+            for condition in ("chunk_index > 0", "chunk_index = 3"):
+                (table,) = await world.rows("SELECT table_name FROM corpus.spaces")
+                await world.rows(
+                    f"WITH gone AS (DELETE FROM corpus.{table['table_name']} v USING corpus.chunks c"  # noqa: S608 # our own names
+                    f" WHERE c.org_id = v.org_id AND c.chunk_id = v.chunk_id AND {condition} RETURNING 1)"
+                    " SELECT count(*) FROM gone"
+                )
+                assert await world.vectors(document_id) != expected
+
+                async def all_there() -> bool:
+                    return await healed(reading) and await backfill_jobs(world) == []
+
+                await eventually(all_there)
+                assert await world.vectors(document_id) == expected
+    assert (await world.version(document_id))["status"] == "ready"
+
+
+async def test_workers_share_it_and_survive_one_that_vanishes(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    """Two workers, two organisations, and a third worker that took a job and never came back."""
+    model = FakeModel(window=WINDOW)
+    add(rows, 30, filled=False, chunks=3)
+    add(rows, 30, org="other", filled=False, chunks=3)
+    async with running_embedder_server(model) as embedder:
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0, lease_seconds=1)
+        model.gate.clear()
+        async with running_worker(settings):
+
+            async def queued() -> bool:
+                return len(await backfill_jobs(world)) == 60
+
+            await eventually(queued)
+            vanished = await world.worker.claim("backfill", worker="gone", lease_seconds=0.3, served=[])
+            assert vanished is not None
+            model.gate.set()
+            async with running_worker(settings):
+
+                async def all_there() -> bool:
+                    return await healed(reading) and await healed(reading, OTHER) and await backfill_jobs(world) == []
+
+                await eventually(all_there, seconds=40)
+    # What the vanished worker would still write is refused.
+    assert not await world.worker.renew(vanished, lease_seconds=10)
+    counted = await world.rows(
+        f"SELECT org_id, count(*) AS n FROM corpus.vectors_{rows.space_id} GROUP BY org_id ORDER BY org_id"  # noqa: S608 # our own name
+    )
+    assert [(row["org_id"], row["n"]) for row in counted] == [("acme", 90), ("other", 90)]
+    # And hardly anything was computed twice: what the vanished one held wasn't begun.
+    assert sum(len(batch) for batch in model.batches) == 180
+
+
+async def test_a_worker_that_stops_gives_its_slice_back(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    model = FakeModel(window=WINDOW)
+    add(rows, 1, filled=False, chunks=40)
+    async with running_embedder_server(model) as embedder:
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
+        async with running_worker(settings):
+            async with asyncio.timeout(20):
+                await model.computing.wait()
+            model.gate.clear()
+        assert await backfill_jobs(world) in (["queued"], [])
+        model.gate.set()
+        async with running_worker(settings):
+
+            async def all_there() -> bool:
+                return await healed(reading) and await backfill_jobs(world) == []
+
+            await eventually(all_there)
+
+
+async def test_the_rate_holds_and_uploads_pass(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    add(rows, 5, filled=False, chunks=2)
+    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+        # Eight tokens are a document: after it, this rate pays for another one hours later.
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0.001, concurrency=1)
+        async with running_worker(settings):
+
+            async def one_there() -> bool:
+                return await reading.missing() == [4]
+
+            await eventually(one_there)
+            document_id = await world.upload("about.md", article(3))
+            await world.until(document_id, "ready")
+        assert await reading.missing() == [4]
+        assert sorted(await backfill_jobs(world)) == ["queued"] * 4
+
+
+async def test_uploads_come_first(database: Database, rows: CorpusRows, world: World) -> None:
+    """One loop, much to backfill, and an upload that came last: it waits for the slice in work alone."""
+    model = FakeModel(window=WINDOW)
+    add(rows, 40, filled=False)
+    async with running_embedder_server(model) as embedder:
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=1)
+        model.gate.clear()
+        async with running_worker(settings):
+            async with asyncio.timeout(20):
+                await model.computing.wait()
+            document_id = await world.upload("about.md", article(1))
+            model.gate.set()
+            await world.until(document_id, "ready")
+
+            async def ended() -> bool:
+                return await backfill_jobs(world) == []
+
+            await eventually(ended)
+    # The uploaded text is the longest one.
+    place = max(range(len(model.batches)), key=lambda index: max(map(len, model.batches[index])))
+    assert place == 1  # behind the one document that was in work
+
+
+async def test_a_model_that_fails_is_given_up_and_tried_again(
+    database: Database, rows: CorpusRows, reading: Reading
+) -> None:
+    model = FakeModel(window=WINDOW)
+    model.error = RuntimeError("no")
+    add(rows, 2, filled=False)
+    async with running_embedder_server(model) as embedder:
+        settings = worker_settings(
+            database,
+            embedder,
+            backfill_seconds=0.3,
+            backfill_again_seconds=1,
+            backfill_tokens_per_second=0,
+            max_attempts=2,
+        )
+        async with running_worker(settings):
+
+            async def given_up() -> bool:
+                return await reading.given_up() == 2
+
+            await eventually(given_up)
+            assert await reading.missing() == [2]
+            model.error = None
+
+            async def all_there() -> bool:
+                return await healed(reading) and await reading.given_up() == 0
+
+            await eventually(all_there)
+
+
+async def test_documents_from_before_a_further_model_get_its_vectors(
+    database: Database, world: World, reading: Reading, further: tuple[Further, str]
+) -> None:
+    told, url = further
+    async with embedder_of_two(url, FakeModel(window=WINDOW)) as embedder:
+        document_id = await world.upload("about.md", article(3))
+        async with running_worker(worker_settings(database, embedder)):
+            await world.until(document_id, "ready")
+        assert await reading.missing() == [0]
+        await world.rows("UPDATE corpus.backfill_checks SET next_at = now() RETURNING 1")
+        settings = worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0.3)
+        async with running_worker(settings):
+
+            async def both_there() -> bool:
+                return await reading.missing() == [0, 0]
+
+            await eventually(both_there)
+    assert len(told.texts) == len(await world.chunks(document_id))
+
+
+async def test_deleting_meanwhile_leaves_nothing(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    model = FakeModel(window=WINDOW)
+    gone, *_ = add(rows, 3, filled=False, chunks=3)
+    async with running_embedder_server(model) as embedder:
+        model.gate.clear()
+        async with running_worker(worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=4)):
+            async with asyncio.timeout(20):
+                await model.computing.wait()
+            await world.rows("DELETE FROM corpus.documents WHERE document_id = %s RETURNING 1", gone)
+            model.gate.set()
+
+            async def all_there() -> bool:
+                return await healed(reading) and await backfill_jobs(world) == []
+
+            await eventually(all_there)
+    assert await world.vectors(gone) == []
