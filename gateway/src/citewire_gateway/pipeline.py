@@ -60,6 +60,8 @@ from citewire_kit.tenant import CallContext, enter_call_context
 
 log = get_logger(__name__)
 
+_COST_SECONDS = 0.5
+
 _NO_MODELS: Final[Mapping[str, ProfileModels]] = MappingProxyType({})
 
 
@@ -272,9 +274,11 @@ class ChatPipeline:
         if self._costs is None:
             return None
         try:
-            cost = await self._costs.cost_of(record.exchange.tenant, record.exchange.exchange_id)
-        except CitewireError as exc:
-            log.warning("cost_unknown", reason=exc.reason, error=exc.message)
+            # Somebody reads along: a database that is away is waited for where the answer is kept, not here too.
+            async with asyncio.timeout(_COST_SECONDS):
+                cost = await self._costs.cost_of(record.exchange.tenant, record.exchange.exchange_id)
+        except (CitewireError, TimeoutError) as exc:
+            log.warning("cost_unknown", error=str(exc) or type(exc).__name__)
             return None
         if cost.nano is None or cost.calls < record.attempts:
             return None  # the services keep no ledger, or not of everything

@@ -141,9 +141,11 @@ class PostgresLedger(Ledger):
                 self._settle_later(running, _unmade(Outcome.FAILED, exc.reason))
             raise
         except BaseException as exc:
-            reason = "cancelled" if isinstance(exc, asyncio.CancelledError) else type(exc).__name__
-            outcome = Outcome.CANCELLED if reason == "cancelled" else Outcome.FAILED
-            self._settle_later(running, _unmade(outcome, reason), after=opening)
+            left = isinstance(exc, asyncio.CancelledError)
+            unmade = (
+                _unmade(Outcome.CANCELLED, Outcome.CANCELLED) if left else _unmade(Outcome.FAILED, type(exc).__name__)
+            )
+            self._settle_later(running, unmade, after=opening)
             raise
 
     def _settle_later(
