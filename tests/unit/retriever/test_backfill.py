@@ -1,0 +1,218 @@
+"""What backfill embeds, in which space, and what it makes of a model that can't be had."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from citewire_kit.errors import CitewireError, FailedPrecondition, Unavailable
+from citewire_kit.tenant import Tenant, current_tenant
+from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
+from citewire_retriever.ingest.backfill.rate import TokenRate
+from citewire_retriever.ingest.backfill.service import Backfill
+from citewire_retriever.ingest.ports import (
+    Embedder,
+    Job,
+    JobStore,
+    ModelWindow,
+    OwnEmbedding,
+    StoredChunk,
+    Vectors,
+    VectorTable,
+)
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.model import Space
+
+LIVE, NEXT, FURTHER = Space("live", "r", 2), Space("next", "r", 2), Space("more", "r", 2)
+OWN = OwnEmbedding("openai", "theirs", 2, "")
+JOB = Job(1, 1, 1, "backfill", 1, 1, Tenant("acme", "ann", "pro"), {}, 5)
+WANTED = Wanted(LIVE, NEXT, None, only_own=False)
+
+
+class FakeJobs:
+    """What is stored: chunks by space that lack a vector there."""
+
+    def __init__(self, chunks: int) -> None:
+        every = [StoredChunk(number, "", "word", 3) for number in range(chunks)]
+        self.lacking = {space.model: list(every) for space in (LIVE, NEXT, FURTHER)}
+        self.retried: list[tuple[float, bool]] = []
+
+    async def ensure_space(self, space: Space) -> VectorTable:
+        return VectorTable(1 + [LIVE, NEXT, FURTHER].index(space), space.model)
+
+    async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
+        return self.lacking[table.name][:most]
+
+    async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
+        assert len(chunk_ids) == len(vectors)
+        left = self.lacking[table.name]
+        self.lacking[table.name] = [chunk for chunk in left if chunk.chunk_id not in set(chunk_ids)]
+
+    async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
+        self.retried.append((delay_seconds, uncount))
+
+    def left(self) -> list[int]:
+        """How many chunks still lack a vector, by space."""
+        return [len(self.lacking[space.model]) for space in (LIVE, NEXT, FURTHER)]
+
+
+class FakeStore:
+    """What is wanted, and what was queued and ended."""
+
+    def __init__(self, wanted: Wanted = WANTED) -> None:
+        self.what = wanted
+        self.live = True
+        self.due: list[str] = ["acme"]
+        self.queued: list[tuple[list[str], list[str]]] = []
+        self.found = 0
+        self.earlier: list[float] = []
+        self.ended: list[list[str]] = []
+
+    async def take_due(self, again_seconds: float) -> str | None:
+        return self.due.pop() if self.due else None
+
+    async def come_back(self, org_id: str, seconds: float) -> None:
+        self.earlier.append(seconds)
+
+    async def wanted(self, org_id: str) -> Wanted:
+        assert current_tenant().org_id == org_id
+        return self.what
+
+    async def queue(
+        self, org_id: str, tables: Sequence[VectorTable], further: Sequence[VectorTable], *, most: int, again: float
+    ) -> int:
+        self.queued.append(([table.name for table in tables], [table.name for table in further]))
+        return self.found
+
+    async def lacking(self, job: Job) -> Lacking | None:
+        return Lacking("Title", self.what) if self.live else None
+
+    async def end(self, job: Job, further: Sequence[VectorTable]) -> None:
+        self.ended.append([table.name for table in further])
+
+
+class FakeEmbedder:
+    """Serves models by name, and a tenant's own."""
+
+    def __init__(self) -> None:
+        self.spaces = {space.model: space for space in (LIVE, NEXT, FURTHER)}
+        self.own: Space | None = None
+        self.away: set[str] = set()
+        self.asked: list[str] = []
+
+    async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:
+        if model in self.away:
+            raise Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+        if own is not None:
+            assert self.own is not None
+            return ModelWindow(self.own, 100, own)
+        return ModelWindow(self.spaces[model], 100)
+
+    async def embed(
+        self, window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool = False
+    ) -> AsyncGenerator[Vectors]:
+        assert truncate  # chunks were cut for another model
+        self.asked.append(window.space.model)
+        for batch in batches:
+            assert all(text.startswith("Title") for text in batch)
+            yield np.ones((len(batch), window.space.dimensions), dtype=np.float32)
+
+
+def build(store: FakeStore, jobs: FakeJobs, embedder: FakeEmbedder, rate: float = 0) -> Backfill:
+    settings = WorkerSettings.model_validate({"dsn": "postgresql://x", "batch_chunks": 2, "more_models": "more"})
+    return Backfill(
+        cast("BackfillStore", store), cast("JobStore", jobs), cast("Embedder", embedder), TokenRate(rate), settings
+    )
+
+
+async def test_every_wanted_space_is_filled() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    await build(store, jobs, embedder).embed(JOB)
+    assert jobs.left() == [0, 0, 0]
+    assert embedder.asked == ["live", "next", "more"]
+    assert store.ended == [["more"]]  # from now on it is searched
+
+
+async def test_a_slice_is_four_batches_and_the_rest_comes_later() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(20), FakeEmbedder()
+    backfill = build(store, jobs, embedder)
+    await backfill.embed(JOB)
+    assert jobs.left() == [12, 20, 20]
+    assert (jobs.retried, store.ended) == ([(0, True)], [])
+    for _ in range(10):
+        if not store.ended:
+            await backfill.embed(JOB)
+    assert jobs.left() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("away", "left"), [("live", [2, 0, 0]), ("next", [0, 2, 0]), ("more", [0, 0, 2])])
+async def test_a_model_that_is_away_delays_its_own_space_alone(away: str, left: list[int]) -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    embedder.away = {away}
+    with pytest.raises(Unavailable):
+        await build(store, jobs, embedder).embed(JOB)
+    assert jobs.left() == left
+    assert store.ended == []
+
+
+async def test_another_revision_fills_nothing() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    embedder.spaces["live"] = replace(LIVE, revision="other")
+    with pytest.raises(FailedPrecondition) as refused:
+        await build(store, jobs, embedder).embed(JOB)
+    assert refused.value.reason == "SPACE_MISMATCH"
+    assert jobs.left() == [2, 0, 0]
+
+
+async def test_only_own_providers_see_the_documents() -> None:
+    store, jobs, embedder = FakeStore(Wanted(LIVE, NEXT, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
+    embedder.own = NEXT
+    with pytest.raises(CitewireError) as refused:
+        await build(store, jobs, embedder).embed(JOB)
+    assert refused.value.reason == "PROVIDER_MISSING"
+    assert jobs.left() == [2, 0, 2]
+    assert embedder.asked == ["next"]
+
+
+async def test_a_version_that_is_live_no_more_ends_the_job() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    store.live = False
+    await build(store, jobs, embedder).embed(JOB)
+    assert (store.ended, jobs.left()) == ([[]], [2, 2, 2])
+
+
+async def test_what_was_embedded_is_charged_to_the_rate() -> None:
+    backfill = build(FakeStore(), FakeJobs(2), FakeEmbedder(), rate=0.01)
+    assert backfill.wait_seconds() == 0
+    await backfill.embed(JOB)
+    # Two chunks of three tokens in three spaces.
+    assert 1790 < backfill.wait_seconds() <= 1800
+
+
+async def test_a_survey_asks_for_every_space_that_is_served() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    backfill = build(store, jobs, embedder)
+    assert await backfill.survey()
+    assert not await backfill.survey()
+    assert store.queued == [(["live", "next"], ["more"])]
+    assert store.earlier == []
+
+
+async def test_a_survey_leaves_out_what_nobody_serves() -> None:
+    store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
+    embedder.away = {"next", "more"}
+    store.found = 7
+    assert await build(store, jobs, embedder).survey()
+    assert store.queued == [(["live"], [])]
+    assert store.earlier == [5.0]  # there may be more
+
+
+async def test_a_survey_for_own_providers_alone_leaves_the_further_models_out() -> None:
+    store, jobs, embedder = FakeStore(Wanted(LIVE, None, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
+    embedder.own = LIVE
+    assert await build(store, jobs, embedder).survey()
+    assert store.queued == [(["live"], [])]
