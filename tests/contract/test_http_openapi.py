@@ -34,6 +34,7 @@ ROUTES = {
     ("post", "/v1/collections"),
     ("patch", "/v1/collections/{name}"),
     ("delete", "/v1/collections/{name}"),
+    ("get", "/v1/spaces"),
     ("get", "/v1/conversations"),
     ("get", "/v1/conversations/{conversation_id}"),
     ("get", "/v1/conversations/{conversation_id}/export"),

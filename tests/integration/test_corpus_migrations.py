@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from citewire_kit.migrate import MigrationError, migrate, read_migrations
 
@@ -87,3 +88,34 @@ async def test_a_space_is_made_once_by_any_number_of_workers(empty_database: Dat
             (f"corpus.vectors_{ids[0]}",),
         ).fetchall()
     assert indexes == [("btree", 32), ("hnsw", 16)]  # primary key, (org, document, version) and graph on each partition
+
+
+async def test_organisations_that_are_there_are_looked_through_for_missing_vectors(empty_database: Database) -> None:
+    """Also where the owner of the schema is bound by the policies, which show it no organisation."""
+    with psycopg.connect(empty_database.owner_dsn, autocommit=True) as connection:
+        connection.execute("CREATE EXTENSION vector")
+        if connection.execute("SELECT FROM pg_roles WHERE rolname = 'plain_owner'").fetchone() is None:
+            connection.execute("CREATE ROLE plain_owner LOGIN CREATEROLE NOSUPERUSER NOBYPASSRLS")
+        connection.execute(
+            sql.SQL("GRANT CREATE ON DATABASE {} TO plain_owner").format(sql.Identifier(name_of(connection)))
+        )
+    with psycopg.connect(empty_database.dsn("plain_owner"), autocommit=True) as connection:
+        for migration in read_migrations("citewire_retriever"):
+            if migration.file.startswith("0008"):
+                connection.execute("SELECT corpus.ensure_space('m', 'r', 3)")
+                connection.execute("SELECT set_config('citewire.org_id', 'acme', false)")
+                connection.execute("INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', 1)")
+                connection.execute("SELECT set_config('citewire.org_id', '', false)")
+                assert connection.execute("SELECT count(*) FROM corpus.org_spaces").fetchone() == (0,)
+            connection.execute(migration.text.encode())
+    with psycopg.connect(empty_database.owner_dsn) as connection:
+        assert connection.execute("SELECT org_id FROM corpus.backfill_checks").fetchall() == [("acme",)]
+        forced = connection.execute(
+            "SELECT relforcerowsecurity FROM pg_class WHERE oid = 'corpus.org_spaces'::regclass"
+        )
+        assert forced.fetchone() == (True,)
+
+
+def name_of(connection: psycopg.Connection) -> str:
+    """The database's name."""
+    return connection.info.dbname

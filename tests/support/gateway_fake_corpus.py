@@ -38,6 +38,7 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         self.progress: list[corpus_pb2.WatchDocumentResponse] = []
         self.cut_download = False
         self.collections: dict[str, int] = {}
+        self.spaces: list[corpus_pb2.SpaceInfo] = []
         self._next = 100
 
     async def UploadDocument(  # noqa: N802 # the name that gRPC gives it
@@ -147,6 +148,11 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         if self.cut_download:
             raise InvalidArgument("cut", reason="INVALID_FIELD")
         yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
+
+    async def ListSpaces(  # noqa: N802 # the name that gRPC gives it
+        self, request: corpus_pb2.ListSpacesRequest, context: Context
+    ) -> corpus_pb2.ListSpacesResponse:
+        return corpus_pb2.ListSpacesResponse(spaces=self.spaces)
 
     async def ListCollections(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.ListCollectionsRequest, context: Context

@@ -44,6 +44,7 @@ from citewire_gateway.routes import (
     profiles,
     providers,
     search,
+    spaces,
     system,
     usage,
 )
@@ -67,7 +68,20 @@ SERVICES = (
     "citewire.retriever.v1.CorpusService",
     "citewire.generator.v1.GeneratorService",
 )
-ROUTES = (chat, openai, search, documents, collections, conversations, profiles, providers, usage, budgets, system)
+ROUTES = (
+    chat,
+    openai,
+    search,
+    documents,
+    collections,
+    spaces,
+    conversations,
+    profiles,
+    providers,
+    usage,
+    budgets,
+    system,
+)
 DIALECTS = (
     NativeDialect.name,
     SimpleDialect.name,

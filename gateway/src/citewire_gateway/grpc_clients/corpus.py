@@ -171,6 +171,11 @@ class CorpusClient:
             data=_bytes_of(stream),
         )
 
+    async def list_spaces(self) -> dict[str, Any]:
+        """Lists the organisation's embedding spaces, the live one first."""
+        response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
+        return {"spaces": [documents.space_json(one) for one in response.spaces]}
+
     async def list_collections(self, page_size: int, page_token: str) -> dict[str, Any]:
         """Lists collections by name."""
         request = corpus_pb2.ListCollectionsRequest(page_size=page_size, page_token=page_token)

@@ -121,6 +121,22 @@ def collection_json(collection: corpus_pb2.Collection) -> dict[str, Any]:
     return shown
 
 
+def space_json(info: corpus_pb2.SpaceInfo) -> dict[str, Any]:
+    """An embedding space as the API shows it."""
+    return {
+        "model": info.space.model,
+        "revision": info.space.revision,
+        "dimensions": info.space.dimensions,
+        "role": corpus_pb2.SpaceRole.Name(info.role).removeprefix("SPACE_ROLE_").lower(),
+        "items": info.items,
+        "with_vectors": info.items_filled,
+        "missing": info.items - info.items_filled,
+        "given_up": info.items_failed,
+        "chunks": info.chunks,
+        "chunks_with_vectors": info.chunks_filled,
+    }
+
+
 def _name(value: str) -> str:
     for prefix in ("DOCUMENT_STATUS_", "INGEST_STAGE_"):
         value = value.removeprefix(prefix)

@@ -13,6 +13,7 @@ TAGS = [
     {"name": "search", "description": "Chunks and documents by similarity; the exact place of a citation."},
     {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
     {"name": "collections", "description": "Named groups of documents."},
+    {"name": "spaces", "description": "Embedding models whose vectors documents have, and how many."},
     {"name": "conversations", "description": "What was asked and answered, each user's own."},
     {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
@@ -170,6 +171,18 @@ PROGRESS_STREAM = (
     '"total": 42, "attempt": 1, "deleted": false}\n\nevent: done\nid: 2\ndata: {}\n\n'
 )
 COLLECTION: Docs = {"name": "reports", "documents": 3, "created_at": "2026-01-15T09:30:00Z"}
+SPACE: Docs = {
+    "model": "text-embedding-3-small",
+    "revision": "1",
+    "dimensions": 1536,
+    "role": "next",
+    "items": 240,
+    "with_vectors": 190,
+    "missing": 50,
+    "given_up": 0,
+    "chunks": 1810,
+    "chunks_with_vectors": 1424,
+}
 CONVERSATION: Docs = {
     "id": "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11",
     "title": "How much did revenue grow?",

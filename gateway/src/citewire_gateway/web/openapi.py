@@ -241,6 +241,11 @@ def collections_docs() -> Docs:
     return json_docs("Collections by name.", {"collections": [examples.COLLECTION], "next_page_token": ""})
 
 
+def spaces_docs() -> Docs:
+    """The embedding spaces."""
+    return json_docs("The organisation's embedding spaces, the live one first.", {"spaces": [examples.SPACE]})
+
+
 def collection_body_docs(status: int) -> Docs:
     """Creating and renaming a collection."""
     return _docs(
