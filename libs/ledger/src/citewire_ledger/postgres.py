@@ -27,7 +27,7 @@ log = get_logger(__name__)
 LEASE_SECONDS: Final = 30.0
 """After which a call that nobody prolongs counts as lost. With a sweep each third of it, all are settled in 40 s."""
 
-SETTLE_WAIT_SECONDS: Final = 2.0
+SETTLE_WAIT_SECONDS: Final = 0.5
 """How long an answer waits for its settlement: then it goes on without, and the settlement is tried on."""
 
 CLOSE_SECONDS: Final = 5.0
