@@ -135,7 +135,7 @@ async def _ways(
     return ways
 
 
-async def _score(library: Library, vectors: Any, ranking: Ranking) -> tuple[str, float, float]:  # noqa: ANN401 # an array
+async def _score(library: Library, vectors: Any, ranking: Ranking) -> tuple[str, float, float]:  # noqa: ANN401 # an array of numpy, which has no closer type here
     names = list(library.texts)
     gains: list[float] = []
     times: list[float] = []
@@ -153,7 +153,7 @@ def _dcg(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 2) for rank, gain in enumerate(gains))
 
 
-def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], vectors: Any) -> None:  # noqa: ANN401 # an array
+def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], vectors: Any) -> None:  # noqa: ANN401 # an array of numpy, which has no closer type here
     """Puts each text as a document of one chunk, by COPY, with the counts that the triggers would have kept."""
     first = number * SPAN
     counts: Counter[int] = Counter()

@@ -83,7 +83,7 @@ def test_the_operators_file_adds_and_replaces(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("[[models]]\nname = 'x'", "provider and name are required"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\noutptu = 1", "unknown outptu"),
+        ("[[models]]\nprovider = 'p'\nname = 'x'\noutlay = 1", "unknown outlay"),
         ("[[models]]\nprovider = 'p'\nname = 'x'\noutput = 1", "needs the price of its input"),
         ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = -1", "USD per million"),
         ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = nan", "USD per million"),
