@@ -162,7 +162,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
     add(rows, 30, filled=False, chunks=3)
     add(rows, 30, org="other", filled=False, chunks=3)
     async with running_embedder_server(model) as embedder:
-        settings = worker_settings(database, embedder, backfill_tokens_per_second=0, lease_seconds=1)
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0, lease_seconds=5)
         model.gate.clear()
         async with running_worker(settings):
 
@@ -185,8 +185,8 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
         f"SELECT org_id, count(*) AS n FROM corpus.vectors_{rows.space_id} GROUP BY org_id ORDER BY org_id"  # noqa: S608 # our own name
     )
     assert [(row["org_id"], row["n"]) for row in counted] == [("acme", 90), ("other", 90)]
-    # And hardly anything was computed twice: what the vanished one held wasn't begun.
-    assert sum(len(batch) for batch in model.batches) == 180
+    # And nothing was computed twice, unless the machine stood still for a lease.
+    assert 180 <= sum(len(batch) for batch in model.batches) < 200
 
 
 async def test_a_worker_that_stops_gives_its_slice_back(
@@ -263,7 +263,7 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
             database,
             embedder,
             backfill_seconds=0.3,
-            backfill_again_seconds=1,
+            backfill_again_seconds=3,
             backfill_tokens_per_second=0,
             max_attempts=2,
         )
