@@ -20,6 +20,8 @@ import pytest
 from xdist.workermanage import WorkerController
 
 from benchmarks.tables import format_table
+from citewire_kit import metrics as kit_metrics
+from citewire_ledger import metrics as ledger_metrics
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
 from paced_stack import PacedStack, paced_stack
@@ -144,6 +146,15 @@ def _no_network() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # 
     with pytest.MonkeyPatch.context() as patch:
         block_network(patch)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _room_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] # pytest calls it: autouse
+    """Bounded labels begin anew for each test: others of this process may have used up those that are kept apart."""
+    for module in (kit_metrics, ledger_metrics):
+        for name in ("_models", "_providers", "_error_types"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, kit_metrics.LabelGuard())
 
 
 @pytest.fixture(scope="session")

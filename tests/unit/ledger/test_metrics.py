@@ -7,18 +7,9 @@ from decimal import Decimal
 import pytest
 from prometheus_client import REGISTRY
 
-from citewire_kit.metrics import LabelGuard
 from citewire_ledger import Ledger, MemoryLedger, NewCall, NoLedger, Price, Purpose, Spent
 
 PRICE = Price(Decimal(1), Decimal("0.5"), Decimal(4))
-
-
-@pytest.fixture(autouse=True)
-def _room_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests of this process may have used up the labels that are kept apart."""
-    for module in ("citewire_kit.metrics", "citewire_ledger.metrics"):
-        for guard in ("_models", "_providers"):
-            monkeypatch.setattr(f"{module}.{guard}", LabelGuard())
 
 
 def sample(name: str, **labels: str) -> float:
