@@ -150,9 +150,10 @@ async def test_embeddings_as_numbers_and_as_bytes(gateway: Gateway) -> None:
     assert encoded["data"][0]["embedding"] == "AAAAPwAAAD8AAAA/AAAAPw=="
 
 
-async def test_rerank_in_the_shape_of_cohere_and_jina(gateway: Gateway) -> None:
+@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
+async def test_rerank_in_the_shape_of_cohere_and_jina(gateway: Gateway, path: str) -> None:
     asked = {"query": "q", "documents": ["a", {"text": "b"}, "c"], "top_n": 2, "return_documents": True}
-    body = (await gateway.http.post("/v1/rerank", json=asked)).json()
+    body = (await gateway.http.post(path, json=asked)).json()
     assert [(one["index"], one["document"]) for one in body["results"]] == [(2, {"text": "c"}), (1, {"text": "b"})]
     assert body["results"][0]["relevance_score"] > body["results"][1]["relevance_score"]
 

@@ -9,6 +9,7 @@ from citewire_generator.model import (
     AnswerPolicy,
     ContextFormat,
     FinishReason,
+    Grounding,
     MarkerStyle,
     Passage,
     SuggestRequest,
@@ -94,6 +95,12 @@ def test_it_says_so_if_nothing_fits(question: str) -> None:
     far = tuple(Passage(p.chunk_id, p.document_id, p.text, p.title, p.file_name, similarity=0.08) for p in HANDBOOK)
     assert ask(question, far) == NOT_FOUND_SENTENCE
     assert ask(question, far, not_found_sentence="Nope.") == "Nope."
+
+
+def test_general_knowledge_is_nothing_that_it_has() -> None:
+    answer = quote("Hello there!", (), AnswerPolicy(grounding=Grounding.OPEN), load_weights())
+    assert answer.found
+    assert answer.text.startswith("No language model is set up here")
 
 
 def test_without_passages_nothing_is_found() -> None:

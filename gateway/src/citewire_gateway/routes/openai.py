@@ -100,6 +100,7 @@ async def embed(
 
 
 @router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", **rerank_docs())
+@router.post("/v2/rerank", include_in_schema=False)  # where Cohere's newer clients ask
 async def order(
     tenant: TenantDep,
     services: ServicesDep,

@@ -21,7 +21,7 @@ log = get_logger(__name__)
 TYPE_BASE = "https://citewire.dev/errors/"
 MEDIA_TYPE = "application/problem+json"
 
-OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank"})
+OPENAI_PATHS = frozenset({"/v1/chat/completions", "/v1/embeddings", "/v1/models", "/v1/rerank", "/v2/rerank"})
 
 _TITLES: Mapping[int, str] = {
     400: "The request could not be read",

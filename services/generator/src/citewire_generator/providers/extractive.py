@@ -14,6 +14,7 @@ from typing import Final
 from citewire_generator.model import (
     AnswerPolicy,
     FinishReason,
+    Grounding,
     MarkerStyle,
     ModelInfo,
     PackedPassage,
@@ -37,6 +38,10 @@ MAX_QUOTES: Final = 3
 """Units that are quoted at most."""
 MAX_READ: Final = 40
 """Passages that are read closely; of more, those that share most words with the question."""
+NO_GENERAL_KNOWLEDGE: Final = (
+    "No language model is set up here: answers are quotations. Ask about something that your documents say."
+)
+"""The answer where a question needs general knowledge, which a quotation has none of."""
 SUGGESTED: Final = 3
 _BATCH: Final = 8
 """Words in a message after the first: one would cost a message each, and nothing makes us wait."""
@@ -101,6 +106,8 @@ class Extractive(ChatProvider):
 
 def quote(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy, weights: Weights) -> Quoted:
     """Answers a question by quoting from the packed passages."""
+    if policy.grounding is Grounding.OPEN and not packed:
+        return Quoted(NO_GENERAL_KNOWLEDGE, found=True)
     read = _shortlist(question, packed)
     scored = score_units(read_question(question), [_source(one) for one in read])
     ranked = rank(scored, weights.unit)
