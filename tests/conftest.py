@@ -152,9 +152,9 @@ def _no_network() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] # 
 def _room_for_labels(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] # pytest calls it: autouse
     """Bounded labels begin anew for each test: others of this process may have used up those that are kept apart."""
     for module in (kit_metrics, ledger_metrics):
-        for name in ("_models", "_providers", "_error_types"):
+        for name, limit in (("_models", 64), ("_providers", 16), ("_error_types", 64)):
             if hasattr(module, name):
-                monkeypatch.setattr(module, name, kit_metrics.LabelGuard())
+                monkeypatch.setattr(module, name, kit_metrics.LabelGuard(limit))
 
 
 @pytest.fixture(scope="session")

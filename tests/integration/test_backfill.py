@@ -33,7 +33,7 @@ from ingest_world import (
 from second_model import MODEL, Further, embedder_of_two, serving_second_model
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from conftest import Database, Proof
 
 EVERYTHING = Scope(own=False, document_ids=None, collection="", types=(), filter=None)
 
@@ -103,18 +103,23 @@ async def backfill_jobs(world: World) -> list[str]:
     return [row["state"] for row in await world.rows("SELECT state FROM corpus.ingest_jobs WHERE kind = 'backfill'")]
 
 
+@pytest.mark.timeout(900)
 async def test_the_coverage_fallback_heals_itself(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, world: World, reading: Reading, proof: Proof
 ) -> None:
-    add(rows, 240, filled=True)
-    add(rows, 60, filled=False)
+    filled, missing, more = (3948, 987, 65) if proof.full else (240, 60, 4)
+    items = filled + missing + more
+    add(rows, filled, filled=True)
+    add(rows, missing, filled=False)
     twenty = await reading.plan()
-    assert (twenty.path, twenty.counts.without_embedding) == ("semantic", 60)
-    add(rows, 4, filled=False)  # 64 of 304: 21 %
+    assert (twenty.path, twenty.counts.without_embedding) == ("semantic", missing)  # exactly 20 %
+    missing += more
+    add(rows, more, filled=False)
     before = await reading.plan()
-    assert (before.path, before.counts.items, before.counts.without_embedding) == ("long_context_fallback", 304, 64)
+    counts = before.counts
+    assert (before.path, counts.items, counts.without_embedding) == ("long_context_fallback", items, missing)
     assert "21%" in before.reason
-    assert await reading.missing() == [64]
+    assert await reading.missing() == [missing]
     async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings):
@@ -122,9 +127,9 @@ async def test_the_coverage_fallback_heals_itself(
             async def all_there() -> bool:
                 return await healed(reading)
 
-            await eventually(all_there, seconds=40)
+            await eventually(all_there, seconds=proof.pick(scaled_down=40, full=600))
     after = await reading.plan()
-    assert (after.path, after.counts.items, after.counts.without_embedding) == ("semantic", 304, 0)
+    assert (after.path, after.counts.items, after.counts.without_embedding) == ("semantic", items, 0)
     assert await backfill_jobs(world) == []
 
 

@@ -215,16 +215,16 @@ def test_tokens_are_observed_under_their_labels() -> None:
 def test_labels_from_outside_are_bounded() -> None:
     guard = metrics.LabelGuard(3)
     assert [guard(name) for name in ["a", "b", "c", "d", "e", "a"]] == ["a", "b", "c", "other", "other", "a"]
+    before = _label_values("gen_ai_request_model"), _label_values("gen_ai_provider_name")
     for i in range(200):
         metrics.record_ttft(provider=f"provider{i}", model=f"model{i}", seconds=0.1)
-    series = [
-        sample
-        for family in REGISTRY.collect()
-        for sample in family.samples
-        if sample.name == "gen_ai_server_time_to_first_token_seconds_count"
-    ]
-    assert len({sample.labels["gen_ai_request_model"] for sample in series}) <= 65
-    assert len({sample.labels["gen_ai_provider_name"] for sample in series}) <= 17
+    assert len(_label_values("gen_ai_request_model") - before[0]) <= 65
+    assert len(_label_values("gen_ai_provider_name") - before[1]) <= 17
+
+
+def _label_values(label: str) -> set[str]:
+    name = "gen_ai_server_time_to_first_token_seconds_count"
+    return {one.labels[label] for family in REGISTRY.collect() for one in family.samples if one.name == name}
 
 
 def test_metrics_are_served_on_their_own_port_until_closed() -> None:
