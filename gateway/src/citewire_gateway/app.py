@@ -193,8 +193,10 @@ def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> Non
     task = asyncio.create_task(work)
 
     async def stop() -> None:
-        task.cancel()
-        await asyncio.wait((task,))
+        # Again and again: a cancellation that meets the end of a time limit inside a driver can be lost there.
+        while not task.done():
+            task.cancel()
+            await asyncio.wait((task,), timeout=1)
 
     stack.push_async_callback(stop)
 
