@@ -7,9 +7,9 @@ from typing import Any
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.domain import Completed, Message, Plan, TokenUsage
 from citewire_gateway.events import Assessed, Citation, Citations, Decided, Event, Outcome, Step, Tokens, Usage
-from citewire_gateway.ids import uuid7
 from citewire_gateway.records import Closing, Exchange, State
 from citewire_gateway.wire import assessment_json, citation_json, decision_json, step_json, usage_json
+from citewire_kit.ids import uuid7
 
 _CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
 

@@ -9,8 +9,8 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from citewire_gateway.aftermath import Aftermath
-from citewire_gateway.ids import uuid7
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
+from citewire_kit.ids import uuid7
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, current_request_id

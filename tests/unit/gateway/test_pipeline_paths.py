@@ -24,10 +24,10 @@ from citewire_gateway.domain import (
     TokenUsage,
 )
 from citewire_gateway.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
-from citewire_gateway.ids import uuid7
 from citewire_gateway.own_profiles.changes import Changes, changed
 from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_kit.errors import NotFound, Unavailable
+from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_process import until
 from scripted_pipeline import HIT, World

@@ -27,13 +27,13 @@ from citewire_gateway.events import (
 from citewire_gateway.filters import parse_filter
 from citewire_gateway.idempotency import hash_json
 from citewire_gateway.identity.keys import hash_key, is_key, make_key
-from citewire_gateway.ids import uuid7
 from citewire_gateway.profiles import DOCUMENTS, Suggest
 from citewire_gateway.records import title_of
 from citewire_gateway.replay import dump, load
 from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.web.bodies import parse_json, unstorable
 from citewire_kit.errors import InvalidArgument
+from citewire_kit.ids import uuid7
 
 
 def test_ids_are_uuids_of_version_7_in_the_order_of_time() -> None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from citewire_kit.errors import CitewireError
+from citewire_kit.ids import uuid7
 from citewire_kit.postgres import open_pool
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_call_context, current_request_id, current_tenant, use_request_id
 from citewire_ledger import metrics
-from citewire_ledger.ids import uuid7
 from citewire_ledger.ledger import Ledger, LedgerCall, Settlement
 from citewire_ledger.model import NewCall, Outcome, Spent
 from citewire_ledger.store import Entry, LedgerStore

@@ -8,9 +8,12 @@ from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings
 
 from citewire_kit.settings import settings_config
+from citewire_kit.telemetry import get_logger
 from citewire_ledger.ledger import Ledger
 from citewire_ledger.memory import NoLedger
 from citewire_ledger.postgres import LEASE_SECONDS, open_ledger
+
+log = get_logger(__name__)
 
 
 class LedgerSettings(BaseSettings):
@@ -29,9 +32,15 @@ class LedgerSettings(BaseSettings):
     times in that. At most 40, so that all are settled in a minute."""
 
     @asynccontextmanager
-    async def ledger(self, process: str) -> AsyncGenerator[Ledger]:
-        """Opens the ledger that the settings name. Raises StartupError if the connection string is malformed."""
+    async def ledger(self, process: str, *, calls_providers: bool) -> AsyncGenerator[Ledger]:
+        """Opens the ledger that the settings name, and says so if there is none although providers are called.
+
+        Raises:
+            StartupError: The connection string is malformed.
+        """
         if self.ledger_dsn is None:
+            if calls_providers:
+                log.warning("calls_unrecorded", advice="with CITEWIRE_LEDGER_DSN, accounts are kept and budgets bind")
             yield NoLedger()
             return
         dsn = self.ledger_dsn.get_secret_value()

@@ -55,9 +55,8 @@ async def start(
     if model is None:
         model = await asyncio.to_thread(open_model, settings)
     if ledger is None:
-        ledger = await stack.enter_async_context(settings.ledger("embedder"))
-        if settings.ledger_dsn is None and settings.remote():
-            log.warning("calls_unrecorded", advice="with CITEWIRE_LEDGER_DSN, accounts are kept and budgets bind")
+        opening = settings.ledger("embedder", calls_providers=bool(settings.remote()))
+        ledger = await stack.enter_async_context(opening)
     models = RemoteModels(settings, ledger)
     vault, rerankers = Vault(settings.key_source(), settings.egress_policy()), Rerankers(settings, ledger)
     reranker = Reranker(rerankers.operators(model), vault, rerankers.own)

@@ -58,9 +58,8 @@ async def start(
     for model in registry.models():
         init_model(provider=model.provider, model=model.name, operation=OPERATION)
     if ledger is None:
-        ledger = await stack.enter_async_context(settings.ledger("generator"))
-        if settings.ledger_dsn is None and any(model.remote for model in registry.models()):
-            log.warning("calls_unrecorded", advice="with CITEWIRE_LEDGER_DSN, accounts are kept and budgets bind")
+        opening = settings.ledger("generator", calls_providers=any(model.remote for model in registry.models()))
+        ledger = await stack.enter_async_context(opening)
     engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
     own = _own_providers(settings, catalogue, ledger)
     stack.push_async_callback(own.close)

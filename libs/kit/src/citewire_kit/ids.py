@@ -1,4 +1,4 @@
-"""Ids that the gateway makes."""
+"""Ids that our processes make."""
 
 import os
 import time
