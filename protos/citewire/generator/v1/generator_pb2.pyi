@@ -37,6 +37,13 @@ class Grounding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GROUNDING_SAY_SO: _ClassVar[Grounding]
     GROUNDING_OPEN: _ClassVar[Grounding]
 
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_SUPPORTED: _ClassVar[Verdict]
+    VERDICT_PARTIAL: _ClassVar[Verdict]
+    VERDICT_UNSUPPORTED: _ClassVar[Verdict]
+
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
@@ -67,6 +74,10 @@ GROUNDING_UNSPECIFIED: Grounding
 GROUNDING_STRICT: Grounding
 GROUNDING_SAY_SO: Grounding
 GROUNDING_OPEN: Grounding
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_SUPPORTED: Verdict
+VERDICT_PARTIAL: Verdict
+VERDICT_UNSUPPORTED: Verdict
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason
@@ -111,7 +122,7 @@ class Passage(_message.Message):
     def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
-    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens")
+    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold")
     CONTEXT_FORMAT_FIELD_NUMBER: _ClassVar[int]
     MARKER_STYLE_FIELD_NUMBER: _ClassVar[int]
     GROUNDING_FIELD_NUMBER: _ClassVar[int]
@@ -123,6 +134,9 @@ class AnswerPolicy(_message.Message):
     MAX_CONTEXT_CHARS_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     MAX_HISTORY_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    VERIFY_CITATIONS_FIELD_NUMBER: _ClassVar[int]
+    FLAG_UNCITED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERABLE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
     context_format: ContextFormat
     marker_style: MarkerStyle
     grounding: Grounding
@@ -134,7 +148,10 @@ class AnswerPolicy(_message.Message):
     max_context_chars: int
     instructions: str
     max_history_tokens: int
-    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ...) -> None: ...
+    verify_citations: bool
+    flag_uncited: bool
+    answerable_threshold: float
+    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ..., verify_citations: _Optional[bool] = ..., flag_uncited: _Optional[bool] = ..., answerable_threshold: _Optional[float] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
     __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks")
@@ -167,16 +184,56 @@ class Fallback(_message.Message):
     def __init__(self, model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("started", "delta", "notice", "completed")
+    __slots__ = ("started", "delta", "notice", "completed", "citation", "uncited")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
     NOTICE_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    CITATION_FIELD_NUMBER: _ClassVar[int]
+    UNCITED_FIELD_NUMBER: _ClassVar[int]
     started: Started
     delta: TextDelta
     notice: Notice
     completed: Completed
-    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ...) -> None: ...
+    citation: Citation
+    uncited: Uncited
+    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., citation: _Optional[_Union[Citation, _Mapping]] = ..., uncited: _Optional[_Union[Uncited, _Mapping]] = ...) -> None: ...
+
+class AnswerSpan(_message.Message):
+    __slots__ = ("start", "end")
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    end: int
+    def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
+
+class Citation(_message.Message):
+    __slots__ = ("sentence", "number", "quote", "quote_start", "quote_end", "support", "verdict", "sentence_verdict", "mismatches")
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_START_FIELD_NUMBER: _ClassVar[int]
+    QUOTE_END_FIELD_NUMBER: _ClassVar[int]
+    SUPPORT_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    SENTENCE_VERDICT_FIELD_NUMBER: _ClassVar[int]
+    MISMATCHES_FIELD_NUMBER: _ClassVar[int]
+    sentence: AnswerSpan
+    number: int
+    quote: str
+    quote_start: int
+    quote_end: int
+    support: float
+    verdict: Verdict
+    sentence_verdict: Verdict
+    mismatches: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ..., number: _Optional[int] = ..., quote: _Optional[str] = ..., quote_start: _Optional[int] = ..., quote_end: _Optional[int] = ..., support: _Optional[float] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., sentence_verdict: _Optional[_Union[Verdict, str]] = ..., mismatches: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Uncited(_message.Message):
+    __slots__ = ("sentence",)
+    SENTENCE_FIELD_NUMBER: _ClassVar[int]
+    sentence: AnswerSpan
+    def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ...) -> None: ...
 
 class PackedPassage(_message.Message):
     __slots__ = ("number", "passage_index", "chars")

@@ -1,6 +1,7 @@
 import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
@@ -368,7 +369,7 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self, documents_deleted: _Optional[int] = ...) -> None: ...
 
 class SpaceInfo(_message.Message):
-    __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "items", "items_filled", "items_failed")
+    __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "items", "items_filled", "items_failed", "calibration")
     SPACE_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FILLED_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +378,7 @@ class SpaceInfo(_message.Message):
     ITEMS_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FILLED_FIELD_NUMBER: _ClassVar[int]
     ITEMS_FAILED_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     space: _common_pb2.EmbeddingSpace
     live: bool
     chunks_filled: int
@@ -385,7 +387,8 @@ class SpaceInfo(_message.Message):
     items: int
     items_filled: int
     items_failed: int
-    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., items: _Optional[int] = ..., items_filled: _Optional[int] = ..., items_failed: _Optional[int] = ...) -> None: ...
+    calibration: _calibration_pb2.Calibration
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., items: _Optional[int] = ..., items_filled: _Optional[int] = ..., items_failed: _Optional[int] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
 
 class ListSpacesRequest(_message.Message):
     __slots__ = ()
@@ -418,6 +421,20 @@ class SwitchSpaceRequest(_message.Message):
     def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., force: _Optional[bool] = ...) -> None: ...
 
 class SwitchSpaceResponse(_message.Message):
+    __slots__ = ("space",)
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    space: SpaceInfo
+    def __init__(self, space: _Optional[_Union[SpaceInfo, _Mapping]] = ...) -> None: ...
+
+class SetCalibrationRequest(_message.Message):
+    __slots__ = ("space", "calibration")
+    SPACE_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    space: _common_pb2.EmbeddingSpace
+    calibration: _calibration_pb2.Calibration
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
+
+class SetCalibrationResponse(_message.Message):
     __slots__ = ("space",)
     SPACE_FIELD_NUMBER: _ClassVar[int]
     space: SpaceInfo

@@ -115,6 +115,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceResponse.FromString,
                 _registered_method=True)
+        self.SetCalibration = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/SetCalibration',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.FromString,
+                _registered_method=True)
 
 
 class CorpusServiceServicer:
@@ -234,6 +239,13 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetCalibration(self, request, context):
+        """Stores thresholds that were measured for a space. Members with the role of an owner only.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CorpusServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -316,6 +328,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.SwitchSpace,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceResponse.SerializeToString,
+            ),
+            'SetCalibration': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetCalibration,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -751,6 +768,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/SwitchSpace',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.SwitchSpaceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetCalibration(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/SetCalibration',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,6 +50,8 @@ class CorpusServiceStub:
     """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
     PERMISSION_DENIED unless the caller is owner or admin.
     """
+    SetCalibration: aio.UnaryUnaryMultiCallable[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse]
+    """Stores thresholds that were measured for a space. Members with the role of an owner only."""
 
 class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched."""
@@ -183,5 +185,13 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         """Makes a filled space the live one, or switches back to the previous one; the one that was live goes on serving.
         PERMISSION_DENIED unless the caller is owner or admin.
         """
+
+    @abc_1.abstractmethod
+    def SetCalibration(
+        self,
+        request: corpus_pb2.SetCalibrationRequest,
+        context: aio.ServicerContext[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse],
+    ) -> abc.Awaitable[corpus_pb2.SetCalibrationResponse]:
+        """Stores thresholds that were measured for a space. Members with the role of an owner only."""
 
 def add_CorpusServiceServicer_to_server(servicer: CorpusServiceServicer, server: aio.Server) -> None: ...

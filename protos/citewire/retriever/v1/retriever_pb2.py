@@ -23,54 +23,55 @@ _sym_db = _symbol_database.Default()
 
 
 from citewire.common.v1 import common_pb2 as citewire_dot_common_dot_v1_dot_common__pb2
+from citewire.retriever.v1 import calibration_pb2 as citewire_dot_retriever_dot_v1_dot_calibration__pb2
 from citewire.retriever.v1 import filter_pb2 as citewire_dot_retriever_dot_v1_dot_filter__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%citewire/retriever/v1/retriever.proto\x12\x15\x63itewire.retriever.v1\x1a\x1f\x63itewire/common/v1/common.proto\x1a\"citewire/retriever/v1/filter.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x11\x44ocumentSelection\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\x03\"\xc8\x01\n\x05Scope\x12\x30\n\x05level\x18\x01 \x01(\x0e\x32!.citewire.retriever.v1.ScopeLevel\x12;\n\tselection\x18\x02 \x01(\x0b\x32(.citewire.retriever.v1.DocumentSelection\x12\x12\n\ncollection\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12-\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.citewire.retriever.v1.Filter\"\x95\x01\n\x0bPlanRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x31\n\x08strategy\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.Strategy\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\r\n\x0b_max_tokens\"\xb7\x01\n\x0cPlanResponse\x12\x30\n\x04path\x18\x01 \x01(\x0e\x32\".citewire.retriever.v1.ContextPath\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x06\x63ounts\x18\x03 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"y\n\x0bScopeCounts\x12\r\n\x05items\x18\x01 \x01(\x04\x12\x0c\n\x04kept\x18\x02 \x01(\x04\x12\x0f\n\x07trimmed\x18\x03 \x01(\x04\x12\x19\n\x11without_embedding\x18\x04 \x01(\x04\x12\x11\n\tnot_ready\x18\x05 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x04\"\xe4\x02\n\rSearchRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.citewire.retriever.v1.SearchMode\x12\r\n\x05query\x18\x03 \x01(\t\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x31\n\x05space\x18\x05 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmin_score\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x30\n\x08group_by\x18\x08 \x01(\x0e\x32\x1e.citewire.retriever.v1.GroupBy\x12\x13\n\x06recent\x18\t \x01(\rH\x02\x88\x01\x01\x12\r\n\x05\x65xact\x18\n \x01(\x08\x42\x08\n\x06_top_kB\x0c\n\n_min_scoreB\t\n\x07_recent\"\x88\x01\n\x0eSearchResponse\x12\x34\n\x07results\x18\x01 \x03(\x0b\x32#.citewire.retriever.v1.SearchResult\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"\xb0\x01\n\x0cSearchResult\x12+\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x17\n\nsimilarity\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rlexical_score\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06recent\x18\x05 \x01(\x08\x42\r\n\x0b_similarityB\x10\n\x0e_lexical_score\"\x88\x04\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\x03\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x13\n\x0btoken_count\x18\x06 \x01(\r\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12\x0f\n\x07section\x18\x08 \x01(\t\x12\x18\n\x0bpage_number\x18\t \x01(\rH\x00\x88\x01\x01\x12\x17\n\nrow_number\x18\n \x01(\rH\x01\x88\x01\x01\x12\x17\n\nstart_line\x18\x0b \x01(\rH\x02\x88\x01\x01\x12\x15\n\x08\x65nd_line\x18\x0c \x01(\rH\x03\x88\x01\x01\x12\x12\n\nchar_start\x18\r \x01(\r\x12\x10\n\x08\x63har_end\x18\x0e \x01(\r\x12\r\n\x05title\x18\x0f \x01(\t\x12\x11\n\tfile_name\x18\x10 \x01(\t\x12\x0b\n\x03url\x18\x11 \x01(\t\x12\x0c\n\x04type\x18\x12 \x01(\t\x12.\n\ncreated_at\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04live\x18\x14 \x01(\x08\x12)\n\x08metadata\x18\x15 \x01(\x0b\x32\x17.google.protobuf.StructB\x0e\n\x0c_page_numberB\r\n\x0b_row_numberB\r\n\x0b_start_lineB\x0b\n\t_end_line\"T\n\x11GetContextRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x12\n\nmax_tokens\x18\x02 \x01(\r\"v\n\x12GetContextResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x32\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\"%\n\x10GetChunksRequest\x12\x11\n\tchunk_ids\x18\x01 \x03(\x03\"A\n\x11GetChunksResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk*T\n\nScopeLevel\x12\x1b\n\x17SCOPE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_LEVEL_ORG\x10\x01\x12\x14\n\x10SCOPE_LEVEL_USER\x10\x02*Q\n\x08Strategy\x12\x18\n\x14STRATEGY_UNSPECIFIED\x10\x00\x12\x15\n\x11STRATEGY_SEMANTIC\x10\x01\x12\x14\n\x10STRATEGY_LIBRARY\x10\x02*\xcb\x01\n\x0b\x43ontextPath\x12\x1c\n\x18\x43ONTEXT_PATH_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONTEXT_PATH_FOCUSED\x10\x01\x12\x1d\n\x19\x43ONTEXT_PATH_LONG_CONTEXT\x10\x02\x12\"\n\x1e\x43ONTEXT_PATH_LONG_CONTEXT_TRIM\x10\x03\x12&\n\"CONTEXT_PATH_LONG_CONTEXT_FALLBACK\x10\x04\x12\x19\n\x15\x43ONTEXT_PATH_SEMANTIC\x10\x05*q\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11SEARCH_MODE_DENSE\x10\x01\x12\x17\n\x13SEARCH_MODE_LEXICAL\x10\x02\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x03*N\n\x07GroupBy\x12\x18\n\x14GROUP_BY_UNSPECIFIED\x10\x00\x12\x12\n\x0eGROUP_BY_CHUNK\x10\x01\x12\x15\n\x11GROUP_BY_DOCUMENT\x10\x02\x32\xff\x02\n\x10RetrieverService\x12O\n\x04Plan\x12\".citewire.retriever.v1.PlanRequest\x1a#.citewire.retriever.v1.PlanResponse\x12U\n\x06Search\x12$.citewire.retriever.v1.SearchRequest\x1a%.citewire.retriever.v1.SearchResponse\x12\x63\n\nGetContext\x12(.citewire.retriever.v1.GetContextRequest\x1a).citewire.retriever.v1.GetContextResponse0\x01\x12^\n\tGetChunks\x12\'.citewire.retriever.v1.GetChunksRequest\x1a(.citewire.retriever.v1.GetChunksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%citewire/retriever/v1/retriever.proto\x12\x15\x63itewire.retriever.v1\x1a\x1f\x63itewire/common/v1/common.proto\x1a\'citewire/retriever/v1/calibration.proto\x1a\"citewire/retriever/v1/filter.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x11\x44ocumentSelection\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\x03\"\xc8\x01\n\x05Scope\x12\x30\n\x05level\x18\x01 \x01(\x0e\x32!.citewire.retriever.v1.ScopeLevel\x12;\n\tselection\x18\x02 \x01(\x0b\x32(.citewire.retriever.v1.DocumentSelection\x12\x12\n\ncollection\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12-\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.citewire.retriever.v1.Filter\"\x95\x01\n\x0bPlanRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x31\n\x08strategy\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.Strategy\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\r\n\x0b_max_tokens\"\xf0\x01\n\x0cPlanResponse\x12\x30\n\x04path\x18\x01 \x01(\x0e\x32\".citewire.retriever.v1.ContextPath\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x06\x63ounts\x18\x03 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x05 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\"y\n\x0bScopeCounts\x12\r\n\x05items\x18\x01 \x01(\x04\x12\x0c\n\x04kept\x18\x02 \x01(\x04\x12\x0f\n\x07trimmed\x18\x03 \x01(\x04\x12\x19\n\x11without_embedding\x18\x04 \x01(\x04\x12\x11\n\tnot_ready\x18\x05 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x04\"\xa3\x03\n\rSearchRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.citewire.retriever.v1.SearchMode\x12\r\n\x05query\x18\x03 \x01(\t\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x31\n\x05space\x18\x05 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmin_score\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x30\n\x08group_by\x18\x08 \x01(\x0e\x32\x1e.citewire.retriever.v1.GroupBy\x12\x13\n\x06recent\x18\t \x01(\rH\x02\x88\x01\x01\x12\r\n\x05\x65xact\x18\n \x01(\x08\x12\x16\n\tdiversity\x18\x0b \x01(\x01H\x03\x88\x01\x01\x12\x17\n\x0fkeep_duplicates\x18\x0c \x01(\x08\x42\x08\n\x06_top_kB\x0c\n\n_min_scoreB\t\n\x07_recentB\x0c\n\n_diversity\"\xc1\x01\n\x0eSearchResponse\x12\x34\n\x07results\x18\x01 \x03(\x0b\x32#.citewire.retriever.v1.SearchResult\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x04 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\"\xcd\x01\n\x0cSearchResult\x12+\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\r\n\x05score\x18\x02 \x01(\x01\x12\x17\n\nsimilarity\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rlexical_score\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06recent\x18\x05 \x01(\x08\x12\x1b\n\x13\x64uplicate_chunk_ids\x18\x06 \x03(\x03\x42\r\n\x0b_similarityB\x10\n\x0e_lexical_score\"\x88\x04\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\x03\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x13\n\x0btoken_count\x18\x06 \x01(\r\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12\x0f\n\x07section\x18\x08 \x01(\t\x12\x18\n\x0bpage_number\x18\t \x01(\rH\x00\x88\x01\x01\x12\x17\n\nrow_number\x18\n \x01(\rH\x01\x88\x01\x01\x12\x17\n\nstart_line\x18\x0b \x01(\rH\x02\x88\x01\x01\x12\x15\n\x08\x65nd_line\x18\x0c \x01(\rH\x03\x88\x01\x01\x12\x12\n\nchar_start\x18\r \x01(\r\x12\x10\n\x08\x63har_end\x18\x0e \x01(\r\x12\r\n\x05title\x18\x0f \x01(\t\x12\x11\n\tfile_name\x18\x10 \x01(\t\x12\x0b\n\x03url\x18\x11 \x01(\t\x12\x0c\n\x04type\x18\x12 \x01(\t\x12.\n\ncreated_at\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04live\x18\x14 \x01(\x08\x12)\n\x08metadata\x18\x15 \x01(\x0b\x32\x17.google.protobuf.StructB\x0e\n\x0c_page_numberB\r\n\x0b_row_numberB\r\n\x0b_start_lineB\x0b\n\t_end_line\"T\n\x11GetContextRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x12\n\nmax_tokens\x18\x02 \x01(\r\"v\n\x12GetContextResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x32\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\"%\n\x10GetChunksRequest\x12\x11\n\tchunk_ids\x18\x01 \x03(\x03\"A\n\x11GetChunksResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk*T\n\nScopeLevel\x12\x1b\n\x17SCOPE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_LEVEL_ORG\x10\x01\x12\x14\n\x10SCOPE_LEVEL_USER\x10\x02*Q\n\x08Strategy\x12\x18\n\x14STRATEGY_UNSPECIFIED\x10\x00\x12\x15\n\x11STRATEGY_SEMANTIC\x10\x01\x12\x14\n\x10STRATEGY_LIBRARY\x10\x02*\xcb\x01\n\x0b\x43ontextPath\x12\x1c\n\x18\x43ONTEXT_PATH_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONTEXT_PATH_FOCUSED\x10\x01\x12\x1d\n\x19\x43ONTEXT_PATH_LONG_CONTEXT\x10\x02\x12\"\n\x1e\x43ONTEXT_PATH_LONG_CONTEXT_TRIM\x10\x03\x12&\n\"CONTEXT_PATH_LONG_CONTEXT_FALLBACK\x10\x04\x12\x19\n\x15\x43ONTEXT_PATH_SEMANTIC\x10\x05*q\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11SEARCH_MODE_DENSE\x10\x01\x12\x17\n\x13SEARCH_MODE_LEXICAL\x10\x02\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x03*N\n\x07GroupBy\x12\x18\n\x14GROUP_BY_UNSPECIFIED\x10\x00\x12\x12\n\x0eGROUP_BY_CHUNK\x10\x01\x12\x15\n\x11GROUP_BY_DOCUMENT\x10\x02\x32\xff\x02\n\x10RetrieverService\x12O\n\x04Plan\x12\".citewire.retriever.v1.PlanRequest\x1a#.citewire.retriever.v1.PlanResponse\x12U\n\x06Search\x12$.citewire.retriever.v1.SearchRequest\x1a%.citewire.retriever.v1.SearchResponse\x12\x63\n\nGetContext\x12(.citewire.retriever.v1.GetContextRequest\x1a).citewire.retriever.v1.GetContextResponse0\x01\x12^\n\tGetChunks\x12\'.citewire.retriever.v1.GetChunksRequest\x1a(.citewire.retriever.v1.GetChunksResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.retriever.v1.retriever_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCOPELEVEL']._serialized_start=2415
-  _globals['_SCOPELEVEL']._serialized_end=2499
-  _globals['_STRATEGY']._serialized_start=2501
-  _globals['_STRATEGY']._serialized_end=2582
-  _globals['_CONTEXTPATH']._serialized_start=2585
-  _globals['_CONTEXTPATH']._serialized_end=2788
-  _globals['_SEARCHMODE']._serialized_start=2790
-  _globals['_SEARCHMODE']._serialized_end=2903
-  _globals['_GROUPBY']._serialized_start=2905
-  _globals['_GROUPBY']._serialized_end=2983
-  _globals['_DOCUMENTSELECTION']._serialized_start=196
-  _globals['_DOCUMENTSELECTION']._serialized_end=237
-  _globals['_SCOPE']._serialized_start=240
-  _globals['_SCOPE']._serialized_end=440
-  _globals['_PLANREQUEST']._serialized_start=443
-  _globals['_PLANREQUEST']._serialized_end=592
-  _globals['_PLANRESPONSE']._serialized_start=595
-  _globals['_PLANRESPONSE']._serialized_end=778
-  _globals['_SCOPECOUNTS']._serialized_start=780
-  _globals['_SCOPECOUNTS']._serialized_end=901
-  _globals['_SEARCHREQUEST']._serialized_start=904
-  _globals['_SEARCHREQUEST']._serialized_end=1260
-  _globals['_SEARCHRESPONSE']._serialized_start=1263
-  _globals['_SEARCHRESPONSE']._serialized_end=1399
-  _globals['_SEARCHRESULT']._serialized_start=1402
-  _globals['_SEARCHRESULT']._serialized_end=1578
-  _globals['_CHUNK']._serialized_start=1581
-  _globals['_CHUNK']._serialized_end=2101
-  _globals['_GETCONTEXTREQUEST']._serialized_start=2103
-  _globals['_GETCONTEXTREQUEST']._serialized_end=2187
-  _globals['_GETCONTEXTRESPONSE']._serialized_start=2189
-  _globals['_GETCONTEXTRESPONSE']._serialized_end=2307
-  _globals['_GETCHUNKSREQUEST']._serialized_start=2309
-  _globals['_GETCHUNKSREQUEST']._serialized_end=2346
-  _globals['_GETCHUNKSRESPONSE']._serialized_start=2348
-  _globals['_GETCHUNKSRESPONSE']._serialized_end=2413
-  _globals['_RETRIEVERSERVICE']._serialized_start=2986
-  _globals['_RETRIEVERSERVICE']._serialized_end=3369
+  _globals['_SCOPELEVEL']._serialized_start=2662
+  _globals['_SCOPELEVEL']._serialized_end=2746
+  _globals['_STRATEGY']._serialized_start=2748
+  _globals['_STRATEGY']._serialized_end=2829
+  _globals['_CONTEXTPATH']._serialized_start=2832
+  _globals['_CONTEXTPATH']._serialized_end=3035
+  _globals['_SEARCHMODE']._serialized_start=3037
+  _globals['_SEARCHMODE']._serialized_end=3150
+  _globals['_GROUPBY']._serialized_start=3152
+  _globals['_GROUPBY']._serialized_end=3230
+  _globals['_DOCUMENTSELECTION']._serialized_start=237
+  _globals['_DOCUMENTSELECTION']._serialized_end=278
+  _globals['_SCOPE']._serialized_start=281
+  _globals['_SCOPE']._serialized_end=481
+  _globals['_PLANREQUEST']._serialized_start=484
+  _globals['_PLANREQUEST']._serialized_end=633
+  _globals['_PLANRESPONSE']._serialized_start=636
+  _globals['_PLANRESPONSE']._serialized_end=876
+  _globals['_SCOPECOUNTS']._serialized_start=878
+  _globals['_SCOPECOUNTS']._serialized_end=999
+  _globals['_SEARCHREQUEST']._serialized_start=1002
+  _globals['_SEARCHREQUEST']._serialized_end=1421
+  _globals['_SEARCHRESPONSE']._serialized_start=1424
+  _globals['_SEARCHRESPONSE']._serialized_end=1617
+  _globals['_SEARCHRESULT']._serialized_start=1620
+  _globals['_SEARCHRESULT']._serialized_end=1825
+  _globals['_CHUNK']._serialized_start=1828
+  _globals['_CHUNK']._serialized_end=2348
+  _globals['_GETCONTEXTREQUEST']._serialized_start=2350
+  _globals['_GETCONTEXTREQUEST']._serialized_end=2434
+  _globals['_GETCONTEXTRESPONSE']._serialized_start=2436
+  _globals['_GETCONTEXTRESPONSE']._serialized_end=2554
+  _globals['_GETCHUNKSREQUEST']._serialized_start=2556
+  _globals['_GETCHUNKSREQUEST']._serialized_end=2593
+  _globals['_GETCHUNKSRESPONSE']._serialized_start=2595
+  _globals['_GETCHUNKSRESPONSE']._serialized_end=2660
+  _globals['_RETRIEVERSERVICE']._serialized_start=3233
+  _globals['_RETRIEVERSERVICE']._serialized_end=3616
 # @@protoc_insertion_point(module_scope)

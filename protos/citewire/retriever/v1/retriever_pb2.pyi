@@ -1,6 +1,7 @@
 import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -97,16 +98,18 @@ class PlanRequest(_message.Message):
     def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., max_tokens: _Optional[int] = ...) -> None: ...
 
 class PlanResponse(_message.Message):
-    __slots__ = ("path", "reason", "counts", "space")
+    __slots__ = ("path", "reason", "counts", "space", "calibration")
     PATH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     path: ContextPath
     reason: str
     counts: ScopeCounts
     space: _common_pb2.EmbeddingSpace
-    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
+    calibration: _calibration_pb2.Calibration
+    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
 
 class ScopeCounts(_message.Message):
     __slots__ = ("items", "kept", "trimmed", "without_embedding", "not_ready", "chunks")
@@ -125,7 +128,7 @@ class ScopeCounts(_message.Message):
     def __init__(self, items: _Optional[int] = ..., kept: _Optional[int] = ..., trimmed: _Optional[int] = ..., without_embedding: _Optional[int] = ..., not_ready: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact")
+    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact", "diversity", "keep_duplicates")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
@@ -136,6 +139,8 @@ class SearchRequest(_message.Message):
     GROUP_BY_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
+    DIVERSITY_FIELD_NUMBER: _ClassVar[int]
+    KEEP_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     scope: Scope
     mode: SearchMode
     query: str
@@ -146,31 +151,37 @@ class SearchRequest(_message.Message):
     group_by: GroupBy
     recent: int
     exact: bool
-    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ...) -> None: ...
+    diversity: float
+    keep_duplicates: bool
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("results", "exact", "space")
+    __slots__ = ("results", "exact", "space", "calibration")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
+    CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[SearchResult]
     exact: bool
     space: _common_pb2.EmbeddingSpace
-    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ...) -> None: ...
+    calibration: _calibration_pb2.Calibration
+    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
 
 class SearchResult(_message.Message):
-    __slots__ = ("chunk", "score", "similarity", "lexical_score", "recent")
+    __slots__ = ("chunk", "score", "similarity", "lexical_score", "recent", "duplicate_chunk_ids")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     SIMILARITY_FIELD_NUMBER: _ClassVar[int]
     LEXICAL_SCORE_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_CHUNK_IDS_FIELD_NUMBER: _ClassVar[int]
     chunk: Chunk
     score: float
     similarity: float
     lexical_score: float
     recent: bool
-    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ...) -> None: ...
+    duplicate_chunk_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Chunk(_message.Message):
     __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "page_number", "row_number", "start_line", "end_line", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata")
