@@ -286,7 +286,7 @@ class TokenUsage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
 
 class Completed(_message.Message):
-    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited", "provider", "model")
+    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited", "provider", "model", "answerable_score")
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +296,7 @@ class Completed(_message.Message):
     CITED_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    ANSWERABLE_SCORE_FIELD_NUMBER: _ClassVar[int]
     usage: TokenUsage
     finish_reason: FinishReason
     attempts: int
@@ -305,7 +306,8 @@ class Completed(_message.Message):
     cited: _containers.RepeatedScalarFieldContainer[int]
     provider: str
     model: str
-    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
+    answerable_score: float
+    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider", "fallbacks")
