@@ -240,7 +240,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SetCalibration(self, request, context):
-        """Stores thresholds that were measured for a space. Members with the role of an owner only.
+        """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -51,7 +51,7 @@ class CorpusServiceStub:
     PERMISSION_DENIED unless the caller is owner or admin.
     """
     SetCalibration: aio.UnaryUnaryMultiCallable[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse]
-    """Stores thresholds that were measured for a space. Members with the role of an owner only."""
+    """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
 
 class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched."""
@@ -192,6 +192,6 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.SetCalibrationRequest,
         context: aio.ServicerContext[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse],
     ) -> abc.Awaitable[corpus_pb2.SetCalibrationResponse]:
-        """Stores thresholds that were measured for a space. Members with the role of an owner only."""
+        """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
 
 def add_CorpusServiceServicer_to_server(servicer: CorpusServiceServicer, server: aio.Server) -> None: ...
