@@ -117,6 +117,8 @@ async def test_streams_are_described_with_their_events(gateway: Gateway) -> None
         "decision",
         "citations",
         "token",
+        "citation",
+        "uncited",
         "sources",
         "assessment",
         "usage",

@@ -6,9 +6,30 @@ from typing import Any
 
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.domain import Completed, Message, Plan, TokenUsage
-from citewire_gateway.events import Assessed, Citation, Citations, Decided, Event, Outcome, Step, Tokens, Usage
+from citewire_gateway.events import (
+    Assessed,
+    CheckedCitation,
+    Citation,
+    Citations,
+    Decided,
+    Event,
+    Outcome,
+    Step,
+    Tokens,
+    UncitedSentence,
+    Usage,
+)
+from citewire_gateway.metrics import count_citation, count_uncited
 from citewire_gateway.records import Closing, Exchange, State
-from citewire_gateway.wire import assessment_json, citation_json, decision_json, step_json, usage_json
+from citewire_gateway.wire import (
+    assessment_json,
+    checked_json,
+    citation_json,
+    decision_json,
+    step_json,
+    uncited_json,
+    usage_json,
+)
 from citewire_kit.ids import uuid7
 
 _CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
@@ -47,10 +68,14 @@ class ChatRecord:
         self.suggested_questions = 0
         self.closed = False
         self._control = control
+        self._verifies = ask.profile.answer.verify_citations
+        self._flags = ask.profile.answer.flag_uncited
         self._started = time.monotonic()
         self._first_token_ms: int | None = None
         self._texts: list[str] = []
         self._citations: tuple[Citation, ...] = ()
+        self._checked: list[CheckedCitation] = []
+        self._uncited: list[UncitedSentence] = []
         self._decided: Decided | None = None
         self._assessed: Assessed | None = None
         self._steps_shown = 0
@@ -80,6 +105,12 @@ class ChatRecord:
             self._texts.extend(event.texts)
         elif type(event) is Citations:
             self._citations = event.citations
+        elif type(event) is CheckedCitation:
+            self._checked.append(event)
+            count_citation(self.exchange.profile, event.verdict)
+        elif type(event) is UncitedSentence:
+            self._uncited.append(event)
+            count_uncited(self.exchange.profile)
         elif type(event) is Decided:
             self._decided = event
         elif type(event) is Assessed:
@@ -146,6 +177,10 @@ class ChatRecord:
             judged["decision"] = decision_json(self._decided)
         if self._assessed is not None:
             judged["assessment"] = assessment_json(self._assessed)
+        if self._verifies:
+            judged["verified"] = [checked_json(checked) for checked in self._checked]
+        if self._flags:
+            judged["uncited"] = [uncited_json(uncited) for uncited in self._uncited]
         return judged | {
             "citations": [citation_json(citation) for citation in self._citations],
             "cited": list(outcome.cited),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from citewire_gateway.verified import Uncited, Verified
+
 JsonScalar = str | int | float | bool | None
 Json = JsonScalar | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -277,6 +279,10 @@ class AnswerPolicy:
     max_context_chars: int = 0
     max_history_tokens: int = 0
     instructions: str = ""
+    verify_citations: bool = False
+    """Whether each sentence is compared with what it cites."""
+    flag_uncited: bool = False
+    """Whether sentences that state facts without a citation are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +366,7 @@ class Completed:
     """Calls made to providers; none if a model in the generator's process wrote it."""
 
 
-GenerateEvent = Started | Delta | Notice | Completed
+GenerateEvent = Started | Delta | Notice | Verified | Uncited | Completed
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from citewire_gateway.domain import Hit
+from citewire_gateway.domain import Chunk, Hit
+from citewire_gateway.verified import Span, Uncited, Verdict, Verified
 
 SNIPPET_CHARS = 200
 
@@ -18,6 +19,8 @@ class EventType(StrEnum):
     DECISION = "decision"
     CITATIONS = "citations"
     TOKEN = "token"  # noqa: S105 - a piece of text, no secret
+    CITATION = "citation"
+    UNCITED = "uncited"
     SOURCES = "sources"
     ASSESSMENT = "assessment"
     USAGE = "usage"
@@ -85,6 +88,91 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedCitation:
+    """A sentence of the answer, and what the passage that it cites says about it; after the sentence's last token.
+
+    Attributes:
+        index: The passage's number.
+        sentence: Where the sentence stands in the answer.
+        start_line: The quote's first line, where the document has lines.
+        quote: The passage's own words that support the sentence; "" if nothing comes near.
+        quote_start: Where they start in the chunk's text, in Unicode code points.
+        quote_end: Where they end, exclusive.
+        document_start: Where they start in the version's stored text; None without a quote.
+        document_end: Where they end there, exclusive.
+        support: How far the passage supports the sentence, 0-1.
+        verdict: On this passage alone.
+        sentence_verdict: On all passages that the sentence cites together.
+        mismatches: What the sentence states and the passage doesn't: numbers, names, negations.
+    """
+
+    type: ClassVar[EventType] = EventType.CITATION
+    index: int
+    sentence: Span
+    chunk_id: int
+    document_id: int
+    version: int
+    page_number: int | None
+    row_number: int | None
+    start_line: int | None
+    quote: str
+    quote_start: int
+    quote_end: int
+    document_start: int | None
+    document_end: int | None
+    support: float
+    verdict: Verdict
+    sentence_verdict: Verdict
+    mismatches: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, verified: Verified, chunk: Chunk) -> "CheckedCitation":
+        """Puts a verdict together with the place that it speaks of."""
+        # A chunk that isn't its document's text word for word has no place for its words there.
+        placed = bool(verified.quote) and chunk.char_end - chunk.char_start == len(chunk.text)
+        return cls(
+            index=verified.number,
+            sentence=verified.sentence,
+            chunk_id=chunk.chunk_id,
+            document_id=chunk.document_id,
+            version=chunk.version,
+            page_number=chunk.page_number,
+            row_number=chunk.row_number,
+            start_line=_line(chunk, verified.quote_start),
+            quote=verified.quote,
+            quote_start=verified.quote_start,
+            quote_end=verified.quote_end,
+            document_start=chunk.char_start + verified.quote_start if placed else None,
+            document_end=chunk.char_start + verified.quote_end if placed else None,
+            support=verified.support,
+            verdict=verified.verdict,
+            sentence_verdict=verified.sentence_verdict,
+            mismatches=verified.mismatches,
+        )
+
+
+def _line(chunk: Chunk, offset: int) -> int | None:
+    """The line of a character of the chunk, where each of its lines is one of the document's."""
+    first, last = chunk.start_line, chunk.end_line
+    if first is None or last is None or last - first != chunk.text.rstrip("\n").count("\n"):
+        return first
+    return first + chunk.text.count("\n", 0, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class UncitedSentence:
+    """A sentence of the answer that states facts and cites nothing; after its last token."""
+
+    type: ClassVar[EventType] = EventType.UNCITED
+    sentence: Span
+
+    @classmethod
+    def of(cls, uncited: Uncited) -> "UncitedSentence":
+        """As the generator said."""
+        return cls(uncited.sentence)
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """The same passages as `Citations` held, once more after the last token, for those who list them under it."""
 
@@ -138,7 +226,19 @@ class Done:
     outcome: Outcome
 
 
-Event = ConversationCreated | Step | Decided | Citations | Tokens | Sources | Assessed | Usage | Done
+Event = (
+    ConversationCreated
+    | Step
+    | Decided
+    | Citations
+    | Tokens
+    | CheckedCitation
+    | UncitedSentence
+    | Sources
+    | Assessed
+    | Usage
+    | Done
+)
 
 PRELIMINARY = (ConversationCreated, Step)
 """Events that don't yet prove that an answer is coming: the status line may wait for the next one."""

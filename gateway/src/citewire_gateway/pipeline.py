@@ -30,6 +30,7 @@ from citewire_gateway.domain import (
 )
 from citewire_gateway.events import (
     Assessed,
+    CheckedCitation,
     Citation,
     Citations,
     ConversationCreated,
@@ -40,6 +41,7 @@ from citewire_gateway.events import (
     Sources,
     Step,
     Tokens,
+    UncitedSentence,
     Usage,
 )
 from citewire_gateway.ports import Costs, Embedder, Generator, Retriever
@@ -54,6 +56,7 @@ from citewire_gateway.steps import (
     suggestions_failed_step,
     suggestions_text,
 )
+from citewire_gateway.verified import Uncited, Verified
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, enter_call_context
@@ -236,8 +239,8 @@ class ChatPipeline:
                 # Deltas first: there is one per token, and one of all others.
                 if type(event) is Delta:
                     yield Tokens(event.texts)
-                elif (step := _noted(event, record)) is not None:
-                    yield step
+                elif (shown := _shown(event, record)) is not None:
+                    yield shown
         for event in await self._suggest(ask, record, hits):
             yield event
 
@@ -365,9 +368,16 @@ async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:
     return first
 
 
-def _noted(event: GenerateEvent, record: ChatRecord) -> Step | None:
+def _shown(event: GenerateEvent, record: ChatRecord) -> Event | None:
     """Takes note of an event that is no text, and returns what is to be said of it."""
     match event:
+        case Verified(number=number):
+            hit = next((one.hit for one in record.citations if one.index == number), None)
+            if hit is None:
+                raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
+            return CheckedCitation.of(event, hit.chunk)
+        case Uncited():
+            return UncitedSentence.of(event)
         case Notice(name=name, text=text):
             step = Step(name, text)
             if event.provider:

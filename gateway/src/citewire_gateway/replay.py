@@ -8,6 +8,7 @@ from typing import Any
 from citewire_gateway.domain import Chunk, Hit
 from citewire_gateway.events import (
     Assessed,
+    CheckedCitation,
     Citation,
     Citations,
     ConversationCreated,
@@ -19,8 +20,10 @@ from citewire_gateway.events import (
     Sources,
     Step,
     Tokens,
+    UncitedSentence,
     Usage,
 )
+from citewire_gateway.verified import Span, Verdict
 
 
 async def kept(
@@ -78,6 +81,10 @@ def _event(fields: dict[str, Any]) -> Event:
             return Citations(_citations(fields))
         case EventType.SOURCES:
             return Sources(_citations(fields))
+        case EventType.CITATION:
+            return CheckedCitation(**fields | _verdicts(fields))
+        case EventType.UNCITED:
+            return UncitedSentence(Span(**fields["sentence"]))
         case EventType.DONE:
             outcome: dict[str, Any] = dict(fields["outcome"])
             outcome["cited"] = tuple(outcome["cited"])
@@ -95,6 +102,15 @@ def _event(fields: dict[str, Any]) -> Event:
             return Usage(**fields)
         case EventType.ERROR:
             raise ValueError("a chat that failed is not kept")
+
+
+def _verdicts(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "sentence": Span(**fields["sentence"]),
+        "verdict": Verdict(fields["verdict"]),
+        "sentence_verdict": Verdict(fields["sentence_verdict"]),
+        "mismatches": tuple(fields["mismatches"]),
+    }
 
 
 def _citations(fields: dict[str, Any]) -> tuple[Citation, ...]:

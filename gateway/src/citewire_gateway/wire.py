@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from citewire_gateway.domain import Chunk, Hit
-from citewire_gateway.events import Assessed, Citation, Decided, Step, Usage
+from citewire_gateway.events import Assessed, CheckedCitation, Citation, Decided, Step, UncitedSentence, Usage
+from citewire_gateway.verified import Span
 
 JsonObject = dict[str, Any]
 
@@ -38,6 +39,41 @@ def citation_json(citation: Citation) -> JsonObject:
         "score": rounded(citation.hit.similarity),
         **place_json(chunk),
     }
+
+
+def checked_json(checked: CheckedCitation) -> JsonObject:
+    """A verified citation; what doesn't apply is left out."""
+    place: JsonObject = {
+        "page_number": checked.page_number,
+        "row_number": checked.row_number,
+        "start_line": checked.start_line,
+        "document_start": checked.document_start,
+        "document_end": checked.document_end,
+    }
+    return {
+        "index": checked.index,
+        "sentence": _span_json(checked.sentence),
+        "chunk_id": checked.chunk_id,
+        "document_id": checked.document_id,
+        "version": checked.version,
+        **{name: value for name, value in place.items() if value is not None},
+        "quote": checked.quote,
+        "quote_start": checked.quote_start,
+        "quote_end": checked.quote_end,
+        "support": round(checked.support, 4),
+        "verdict": checked.verdict.value,
+        "sentence_verdict": checked.sentence_verdict.value,
+        "mismatches": list(checked.mismatches),
+    }
+
+
+def uncited_json(uncited: UncitedSentence) -> JsonObject:
+    """A sentence that cites nothing."""
+    return {"sentence": _span_json(uncited.sentence)}
+
+
+def _span_json(span: Span) -> JsonObject:
+    return {"start": span.start, "end": span.end}
 
 
 def hit_json(hit: Hit) -> JsonObject:

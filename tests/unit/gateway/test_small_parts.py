@@ -14,6 +14,7 @@ from citewire_gateway.calibration import FLOORS, floor_of
 from citewire_gateway.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, TokenUsage, Vector
 from citewire_gateway.domain import Space as EmbeddingSpace
 from citewire_gateway.events import (
+    CheckedCitation,
     Citation,
     Citations,
     ConversationCreated,
@@ -22,6 +23,7 @@ from citewire_gateway.events import (
     Outcome,
     Step,
     Tokens,
+    UncitedSentence,
     Usage,
 )
 from citewire_gateway.filters import parse_filter
@@ -31,6 +33,7 @@ from citewire_gateway.profiles import DOCUMENTS, Suggest
 from citewire_gateway.records import title_of
 from citewire_gateway.replay import dump, load
 from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
+from citewire_gateway.verified import Span, Verdict, Verified
 from citewire_gateway.web.bodies import parse_json, unstorable
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
@@ -211,6 +214,10 @@ def test_a_kept_answer_is_replayed_as_it_was() -> None:
         Citations((Citation(1, Hit(chunk, 0.5, 0.5)),)),
         Tokens(("one", " two")),
         Tokens((" \x00three",)),
+        CheckedCitation.of(
+            Verified(Span(0, 7), 1, "ex", 1, 3, 0.5, Verdict.PARTIAL, Verdict.SUPPORTED, ("1999",)), chunk
+        ),
+        UncitedSentence(Span(7, 13)),
         Usage(1, 2, 3),
         Done(Outcome("c", "e", "documents", "fake", "fake-1", "stop", False, (1,), (step,))),
     ]

@@ -1,15 +1,31 @@
 """`"stream": false` on `POST /v1/chat`: the whole chat as one JSON body."""
 
+from collections.abc import Collection
 from typing import Any
 
 from citewire_gateway.dialects.base import AnswerDialect
-from citewire_gateway.events import Assessed, Citations, Decided, Done, Event, Outcome, Sources, Tokens, Usage
+from citewire_gateway.events import (
+    Assessed,
+    CheckedCitation,
+    Citations,
+    Decided,
+    Done,
+    Event,
+    EventType,
+    Outcome,
+    Sources,
+    Tokens,
+    UncitedSentence,
+    Usage,
+)
 from citewire_gateway.wire import (
     assessment_json,
+    checked_json,
     citation_json,
     decision_json,
     source_json,
     step_json,
+    uncited_json,
     usage_json,
 )
 
@@ -17,8 +33,12 @@ from citewire_gateway.wire import (
 class JsonAnswer(AnswerDialect):
     """Answer, citations, usage, and how it came about."""
 
-    def __init__(self) -> None:
+    def __init__(self, events: Collection[EventType]) -> None:
+        """`events`: what this answer may hold."""
+        self._events = frozenset(events)
         self._texts: list[str] = []
+        self._verified: list[dict[str, Any]] = []
+        self._uncited: list[dict[str, Any]] = []
         self._body: dict[str, Any] = {"citations": []}
         self._outcome: Outcome | None = None
 
@@ -31,6 +51,10 @@ class JsonAnswer(AnswerDialect):
                 self._body["citations"] = [citation_json(citation) for citation in citations]
             case Sources(citations=citations):
                 self._body["sources"] = [source_json(citation) for citation in citations]
+            case CheckedCitation():
+                self._verified.append(checked_json(event))
+            case UncitedSentence():
+                self._uncited.append(uncited_json(event))
             case Decided():
                 self._body["decision"] = decision_json(event)
             case Assessed():
@@ -54,6 +78,8 @@ class JsonAnswer(AnswerDialect):
             "profile": outcome.profile,
             "answer": "".join(self._texts),
             **self._body,
+            **({"verified": self._verified} if EventType.CITATION in self._events else {}),
+            **({"uncited": self._uncited} if EventType.UNCITED in self._events else {}),
             "not_found": outcome.not_found,
             "finish_reason": outcome.finish_reason,
             "provider": outcome.provider or None,

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from citewire_gateway.dialects.base import StreamDialect, quoted
 from citewire_gateway.events import (
     Assessed,
+    CheckedCitation,
     Citations,
     ConversationCreated,
     Decided,
@@ -16,14 +17,17 @@ from citewire_gateway.events import (
     Sources,
     Step,
     Tokens,
+    UncitedSentence,
     Usage,
 )
 from citewire_gateway.wire import (
     assessment_json,
+    checked_json,
     citation_json,
     decision_json,
     source_json,
     step_json,
+    uncited_json,
     usage_json,
 )
 from citewire_kit.errors import CitewireError
@@ -83,6 +87,10 @@ def _data(event: Event) -> dict[str, Any]:
             return decision_json(event)
         case Citations(citations=citations):
             return {"citations": [citation_json(citation) for citation in citations]}
+        case CheckedCitation():
+            return checked_json(event)
+        case UncitedSentence():
+            return uncited_json(event)
         case Sources(citations=citations):
             return {"sources": [source_json(citation) for citation in citations]}
         case Assessed():

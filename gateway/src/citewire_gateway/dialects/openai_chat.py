@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from citewire_gateway.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage
+from citewire_gateway.events import CheckedCitation, Citation, Citations, Done, Event, Outcome, Tokens, Usage
+from citewire_gateway.wire import checked_json
 from citewire_kit.errors import CitewireError, Code
 
 UrlOf = Callable[[Citation], str]
@@ -39,6 +40,7 @@ class _Completion:
         self._url_of = url_of
         self._citations: tuple[Citation, ...] = ()
         self._texts: list[str] = []
+        self._checked: list[CheckedCitation] = []
         self._usage: Usage | None = None
         self._outcome: Outcome | None = None
 
@@ -49,6 +51,8 @@ class _Completion:
                 self._texts.extend(texts)
             case Citations(citations=citations):
                 self._citations = citations
+            case CheckedCitation():
+                self._checked.append(event)
             case Usage():
                 self._usage = event
             case Done(outcome=outcome):
@@ -70,13 +74,13 @@ class _Completion:
         if self.outcome.not_found:
             return []
         spans = [
-            (by_number[int(found[1])], found.start(), found.end())
+            (by_number[int(found[1])], found.start(), found.end(), self._of_marker(int(found[1]), found.start()))
             for found in _MARKER.finditer(answer)
             if int(found[1]) in self.outcome.cited and int(found[1]) in by_number
         ]
         if not spans:
-            spans = [(citation, 0, len(answer)) for citation in self._citations]
-        return [self._annotation(citation, start, end) for citation, start, end in spans]
+            spans = [(citation, 0, len(answer), None) for citation in self._citations]
+        return [self._annotation(citation, start, end, checked) for citation, start, end, checked in spans]
 
     def source_list(self) -> str:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
@@ -100,9 +104,16 @@ class _Completion:
         """A completion or a chunk of one."""
         return {**self._head, "object": kind, "choices": list(choices), **more}
 
-    def _annotation(self, citation: Citation, start: int, end: int) -> dict[str, Any]:
+    def _of_marker(self, number: int, place: int) -> CheckedCitation | None:
+        """What was found out about the sentence that a marker belongs to: the last that begins before it."""
+        before = [one for one in self._checked if one.index == number and one.sentence.start <= place]
+        return before[-1] if before else None
+
+    def _annotation(self, citation: Citation, start: int, end: int, checked: CheckedCitation | None) -> dict[str, Any]:
         chunk = citation.hit.chunk
-        return {
+        # A member that OpenAI's clients don't know, and pass on.
+        more: dict[str, Any] = {} if checked is None else {"citewire": checked_json(checked)}
+        return more | {
             "type": "url_citation",
             "url_citation": {
                 "start_index": start,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from citewire_gateway.dialects.base import StreamDialect, quoted
 from citewire_gateway.events import (
     Assessed,
+    CheckedCitation,
     Citation,
     Citations,
     ConversationCreated,
@@ -20,9 +21,19 @@ from citewire_gateway.events import (
     Sources,
     Step,
     Tokens,
+    UncitedSentence,
     Usage,
 )
-from citewire_gateway.wire import assessment_json, citation_json, decision_json, source_json, step_json, usage_json
+from citewire_gateway.wire import (
+    assessment_json,
+    checked_json,
+    citation_json,
+    decision_json,
+    source_json,
+    step_json,
+    uncited_json,
+    usage_json,
+)
 from citewire_kit.errors import CitewireError
 
 _TEXT_ID = "answer"
@@ -100,7 +111,9 @@ def _source_part(citation: Citation) -> dict[str, Any]:
     return part | ({"filename": chunk.file_name} if chunk.file_name else {})
 
 
-def _json_of(event: ConversationCreated | Step | Decided | Sources | Assessed | Usage) -> dict[str, Any]:
+def _json_of(
+    event: ConversationCreated | Step | Decided | CheckedCitation | UncitedSentence | Sources | Assessed | Usage,
+) -> dict[str, Any]:
     match event:
         case ConversationCreated(conversation_id=conversation_id):
             return {"conversation_id": conversation_id}
@@ -108,6 +121,10 @@ def _json_of(event: ConversationCreated | Step | Decided | Sources | Assessed | 
             return step_json(event)
         case Decided():
             return decision_json(event)
+        case CheckedCitation():
+            return checked_json(event)
+        case UncitedSentence():
+            return uncited_json(event)
         case Sources(citations=citations):
             return {"sources": [source_json(citation) for citation in citations]}
         case Assessed():

@@ -39,6 +39,7 @@ from citewire_gateway.domain import (
     Strategy,
     TokenUsage,
 )
+from citewire_gateway.verified import Span, Uncited, Verdict, Verified
 
 _LEVELS: Mapping[ScopeLevel, retriever_pb2.ScopeLevel] = {
     ScopeLevel.ORG: retriever_pb2.SCOPE_LEVEL_ORG,
@@ -75,6 +76,11 @@ _MARKERS: Mapping[MarkerStyle, generator_pb2.MarkerStyle] = {
     MarkerStyle.REMOVE: generator_pb2.MARKER_STYLE_REMOVE,
     MarkerStyle.REF: generator_pb2.MARKER_STYLE_REF,
     MarkerStyle.SOURCE: generator_pb2.MARKER_STYLE_SOURCE,
+}
+_VERDICTS: Mapping[generator_pb2.Verdict, Verdict] = {
+    generator_pb2.VERDICT_SUPPORTED: Verdict.SUPPORTED,
+    generator_pb2.VERDICT_PARTIAL: Verdict.PARTIAL,
+    generator_pb2.VERDICT_UNSUPPORTED: Verdict.UNSUPPORTED,
 }
 REWRITES: Mapping[RewriteKind, generator_pb2.RewriteKind] = {
     RewriteKind.CONDENSE: generator_pb2.REWRITE_KIND_CONDENSE,
@@ -288,6 +294,30 @@ def notice_of(message: generator_pb2.Notice) -> Notice:
     return Notice(message.name, message.text, message.provider, message.model)
 
 
+def verified_of(message: generator_pb2.Citation) -> Verified:
+    """What a passage says about a sentence, from its message."""
+    return Verified(
+        sentence=_span_of(message.sentence),
+        number=message.number,
+        quote=message.quote,
+        quote_start=message.quote_start,
+        quote_end=message.quote_end,
+        support=message.support,
+        verdict=_VERDICTS[message.verdict],
+        sentence_verdict=_VERDICTS[message.sentence_verdict],
+        mismatches=tuple(message.mismatches),
+    )
+
+
+def uncited_of(message: generator_pb2.Uncited) -> Uncited:
+    """A sentence that cites nothing, from its message."""
+    return Uncited(_span_of(message.sentence))
+
+
+def _span_of(message: generator_pb2.AnswerSpan) -> Span:
+    return Span(message.start, message.end)
+
+
 def completed_of(message: generator_pb2.Completed) -> Completed:
     """The generation's end from its message."""
     return Completed(
@@ -330,4 +360,6 @@ def _policy_message(policy: AnswerPolicy) -> generator_pb2.AnswerPolicy:
         max_context_chars=policy.max_context_chars,
         max_history_tokens=policy.max_history_tokens,
         instructions=policy.instructions,
+        verify_citations=policy.verify_citations,
+        flag_uncited=policy.flag_uncited,
     )

@@ -48,9 +48,9 @@ async def chat(
     if body.options is not None:
         profile = changed(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
     wanted = _wanted(body)
-    answer: StreamDialect | AnswerDialect = JsonAnswer()
+    shown = shown_events(profile, wanted.include)
+    answer: StreamDialect | AnswerDialect = JsonAnswer(shown)
     if body.stream:
-        shown = shown_events(profile, wanted.include)
         ui = dialect == "ui-message"
         answer = UiMessageDialect(shown, f"msg_{current_request_id()}") if ui else NativeDialect(shown)
     elif dialect is not None:

@@ -171,6 +171,10 @@ def _with(profile: Profile, wanted: Wanted) -> Profile:
     """The profile with what this request changes of it."""
     if EventType.ASSESSMENT in wanted.include:
         profile = replace(profile, assess=True)
+    if EventType.CITATION in wanted.include:
+        profile = replace(profile, answer=replace(profile.answer, verify_citations=True))
+    if EventType.UNCITED in wanted.include:
+        profile = replace(profile, answer=replace(profile.answer, flag_uncited=True))
     if wanted.cost:
         profile = replace(profile, full_usage=True)
     if wanted.instructions:

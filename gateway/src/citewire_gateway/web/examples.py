@@ -58,6 +58,23 @@ CITATION: Docs = {
     "section": "Results",
     "page_number": 3,
 }
+VERIFIED: Docs = {
+    "index": 1,
+    "sentence": {"start": 0, "end": 21},
+    "chunk_id": 1042,
+    "document_id": 7,
+    "version": 1,
+    "page_number": 3,
+    "document_start": 2210,
+    "document_end": 2253,
+    "quote": "Revenue grew by 12 %, to 4.2 million euros.",
+    "quote_start": 0,
+    "quote_end": 43,
+    "support": 0.97,
+    "verdict": "supported",
+    "sentence_verdict": "supported",
+    "mismatches": [],
+}
 USAGE: Docs = {"embedding_tokens": 9, "prompt_tokens": 812, "completion_tokens": 44}
 SOURCE: Docs = {"document_id": 7, "filename": "report.pdf", "page": 3, "content": "Revenue grew by 12 %, …"}
 
@@ -197,6 +214,7 @@ MESSAGES: list[Docs] = [
         "content": "Revenue grew by 12 %.",
         "created_at": "2026-01-15T09:31:02Z",
         "state": "complete",
+        "verified": [VERIFIED],
         "citations": [CITATION],
         "cited": [],
         "usage": USAGE,

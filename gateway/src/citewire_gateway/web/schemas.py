@@ -129,7 +129,7 @@ class ChatRequest(Strict):
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
     stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
-    include: tuple[Literal["step", "assessment", "cost"], ...] = Field(
+    include: tuple[Literal["step", "assessment", "citation", "uncited", "cost"], ...] = Field(
         default=(),
         description="Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`.",
     )

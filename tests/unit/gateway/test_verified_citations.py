@@ -1,0 +1,180 @@
+"""Verified citations on their way from the generator to a client, a stored message and the metrics."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from citewire_gateway.dialects.answer import JsonAnswer
+from citewire_gateway.dialects.native import NativeDialect
+from citewire_gateway.dialects.openai_chat import OpenAiAnswer
+from citewire_gateway.dialects.self_rag import SelfRagDialect
+from citewire_gateway.dialects.simple import SimpleDialect
+from citewire_gateway.dialects.ui_message import UiMessageDialect
+from citewire_gateway.domain import Chunk, Completed, Delta, Hit, Packed, Started, TokenUsage
+from citewire_gateway.events import (
+    CheckedCitation,
+    Citation,
+    Citations,
+    Done,
+    Event,
+    EventType,
+    Outcome,
+    Tokens,
+    UncitedSentence,
+)
+from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES, Profile
+from citewire_gateway.verified import Span, Uncited, Verdict, Verified
+from citewire_kit.errors import Internal
+from scripted_pipeline import World
+
+TEXT = "It opened in 1999.\nIt has 🙂 five rooms."
+CHUNK = Chunk(
+    7, 3, 2, 0, TEXT, "House", "house.md", page_number=4, start_line=10, end_line=11, char_start=100, char_end=139
+)
+QUOTE = "It has 🙂 five rooms."
+START = TEXT.index(QUOTE)
+VERIFIED = Verified(Span(0, 21), 1, QUOTE, START, len(TEXT), 0.91234567, Verdict.SUPPORTED, Verdict.PARTIAL, ("1999",))
+CHECKED = CheckedCitation.of(VERIFIED, CHUNK)
+JSON = {
+    "index": 1,
+    "sentence": {"start": 0, "end": 21},
+    "chunk_id": 7,
+    "document_id": 3,
+    "version": 2,
+    "page_number": 4,
+    "start_line": 11,
+    "document_start": 119,
+    "document_end": 139,
+    "quote": QUOTE,
+    "quote_start": 19,
+    "quote_end": 39,
+    "support": 0.9123,
+    "verdict": "supported",
+    "sentence_verdict": "partial",
+    "mismatches": ["1999"],
+}
+
+
+def counted(profile: str) -> float:
+    labels = {"verdict": "supported", "profile": profile}
+    return REGISTRY.get_sample_value("citewire_citations_total", labels) or 0.0
+
+
+def data_of(frame: bytes) -> object:
+    return json.loads(frame.decode().split("data: ", 1)[1])
+
+
+async def run(profile: Profile, *events: Verified | Uncited) -> tuple[World, list[Event]]:
+    world = World()
+    started = Started("fake", "fake-1", (Packed(1, 0),))
+    end = Completed(TokenUsage(1, 2), "stop", cited=(1,))
+    world.generator.events = [started, Delta(("It has rooms [ref:1].",)), *events, end]
+    return world, await world.events(profile)
+
+
+def test_a_quote_is_placed_in_the_document() -> None:
+    assert TEXT[CHECKED.quote_start : CHECKED.quote_end] == QUOTE
+    assert (CHECKED.document_start, CHECKED.document_end, CHECKED.start_line) == (119, 139, 11)
+
+
+def test_without_a_quote_there_is_no_place_for_it() -> None:
+    none = CheckedCitation.of(replace(VERIFIED, quote="", quote_start=0, quote_end=0), CHUNK)
+    assert (none.document_start, none.document_end) == (None, None)
+
+
+def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
+    assert CheckedCitation.of(VERIFIED, replace(CHUNK, char_end=300)).document_start is None
+
+
+def test_lines_are_counted_only_where_the_chunk_has_the_documents_lines() -> None:
+    assert CheckedCitation.of(VERIFIED, replace(CHUNK, end_line=19)).start_line == 10
+    assert CheckedCitation.of(VERIFIED, replace(CHUNK, start_line=None, end_line=None)).start_line is None
+
+
+@pytest.mark.parametrize("profile", [SOURCES, SELF_RAG, LIBRARY, GROUNDED, DOCUMENTS])
+def test_profiles_that_are_kept_ask_for_verification(profile: Profile) -> None:
+    assert profile.answer.verify_citations
+    assert EventType.CITATION in profile.events | profile.optional_events
+
+
+def test_uncited_sentences_are_flagged_where_every_claim_is_to_be_cited() -> None:
+    flagging = [profile.name for profile in (DOCUMENTS, SOURCES, SELF_RAG, LIBRARY, SIMPLE, GROUNDED)
+                if profile.answer.flag_uncited]  # fmt: skip
+    assert flagging == ["grounded"]
+    assert EventType.UNCITED in GROUNDED.events
+
+
+async def test_events_follow_the_text_and_are_stored_and_counted() -> None:
+    before = counted("grounded")
+    world, events = await run(GROUNDED, VERIFIED, Uncited(Span(21, 30)))
+    kinds = [type(event) for event in events]
+    assert kinds[kinds.index(Tokens) :][:3] == [Tokens, CheckedCitation, UncitedSentence]
+    checked = next(event for event in events if isinstance(event, CheckedCitation))
+    assert (checked.quote, checked.sentence) == (QUOTE, Span(0, 21))
+    details = world.records.closings[0].details
+    assert details["verified"][0]["quote"] == QUOTE
+    assert details["uncited"] == [{"sentence": {"start": 21, "end": 30}}]
+    assert counted("grounded") == before + 1
+
+
+async def test_profiles_of_a_tenants_own_are_counted_together() -> None:
+    before = counted("own")
+    await run(replace(GROUNDED, name="a-tenants-own"), VERIFIED)
+    assert counted("own") == before + 1
+
+
+async def test_a_verdict_on_a_passage_that_was_not_packed_is_a_defect() -> None:
+    with pytest.raises(Internal):
+        await run(GROUNDED, replace(VERIFIED, number=2))
+
+
+def test_the_native_dialect_and_the_ui_stream_show_them_where_the_profile_says() -> None:
+    shown = NativeDialect(GROUNDED.events).encode(CHECKED)
+    assert shown.startswith(b"event: citation\nid: 1\n")
+    assert data_of(shown) == JSON
+    assert NativeDialect(DOCUMENTS.events).encode(CHECKED) == b""
+    opted_in = NativeDialect(DOCUMENTS.events | {EventType.CITATION})
+    assert data_of(opted_in.encode(CHECKED)) == JSON
+    part = UiMessageDialect(GROUNDED.events, "m").encode(CHECKED)
+    assert json.loads(part.decode().split("\n\n")[2].removeprefix("data: ")) == {"type": "data-citation", "data": JSON}
+    assert data_of(NativeDialect(GROUNDED.events).encode(UncitedSentence(Span(1, 2)))) == {
+        "sentence": {"start": 1, "end": 2}
+    }
+
+
+def test_dialects_without_room_for_them_leave_them_out() -> None:
+    for event in (CHECKED, UncitedSentence(Span(1, 2))):
+        assert SelfRagDialect().encode(event) == b""
+        assert SimpleDialect().encode(event) == b""
+
+
+def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
+    hit = Hit(CHUNK, 0.5, 0.5)
+    for event in (
+        Citations((Citation(1, hit),)),
+        Tokens(("It has rooms [ref:1].",)),
+        CHECKED,
+        UncitedSentence(Span(1, 2)),
+        Done(Outcome("c", "e", "grounded", cited=(1,))),
+    ):
+        answer.add(event)
+    return answer.body()
+
+
+def test_an_answer_in_one_piece_holds_them() -> None:
+    body = answered(JsonAnswer(GROUNDED.events))
+    assert body["verified"] == [JSON]
+    assert body["uncited"] == [{"sentence": {"start": 1, "end": 2}}]
+    assert not {"verified", "uncited"} & set(answered(JsonAnswer(DOCUMENTS.events)))
+
+
+def test_an_openai_annotation_carries_its_verdict() -> None:
+    body = answered(OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}"))
+    (annotation,) = body["choices"][0]["message"]["annotations"]
+    assert annotation["citewire"] == JSON
+    assert annotation["url_citation"]["start_index"] == 13
