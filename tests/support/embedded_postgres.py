@@ -177,33 +177,38 @@ class EmbeddedPostgres:
 
 @contextlib.contextmanager
 def start_embedded_postgres(
-    *, durable: bool = False, settings: Mapping[str, str] | None = None
+    *, durable: bool = False, settings: Mapping[str, str] | None = None, keep: Path | None = None
 ) -> Generator[EmbeddedPostgres]:
     """A new, empty server in a folder of its own that is removed afterwards.
 
     Args:
         durable: keep fsync on, as in production. Off by default: tests that crash no server gain by it.
         settings: further server settings, by name.
+        keep: a folder to use and to leave there; what it holds already is served again.
     """
     account = _Account.choose()
     # Not pytest's tmp_path: that is closed to the account that the server runs as, and too long for a socket's name.
-    home = Path(tempfile.mkdtemp(prefix="cw-pg-"))
+    home = keep or Path(tempfile.mkdtemp(prefix="cw-pg-"))
+    home.mkdir(parents=True, exist_ok=True)
     try:
         os.chown(home, account.uid, account.gid)
+        shutil.rmtree(home / "wheel", ignore_errors=True)  # of an earlier time
         server = EmbeddedPostgres(
             home=home,
             binaries=_binaries_for(account, home) / "bin",
             account=account,
             settings={"max_connections": "200", **({} if durable else _FAST_AND_FORGETFUL), **(settings or {})},
         )
-        server.initialise()
+        if not server.data.exists():
+            server.initialise()
         server.start()
         try:
             yield server
         finally:
             server.stop()
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        if keep is None:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 def _binaries_for(account: _Account, home: Path) -> Path:
