@@ -21,6 +21,8 @@ from citewire_retriever.settings import RetrieverSettings
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.recall import PostgresRecall
+from citewire_retriever.store.sampling import RecallSampler, Sampling
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.spaces import PostgresSpaces
 from citewire_retriever.store.watch import PostgresProgressFeed
@@ -53,7 +55,8 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever")
     stack.push_async_callback(pool.close)
     feed = await stack.enter_async_context(PostgresProgressFeed(dsn))
-    retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings)))
+    sampler = await _start_sampling(stack, settings)
+    retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler))
     corpus = CorpusService(
         PostgresDocuments(pool, store_seconds=settings.store_seconds),
         PostgresContent(pool, store_seconds=settings.store_seconds),
@@ -75,6 +78,30 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
     stack.push_async_callback(_stop, follower)
     return server
+
+
+async def _start_sampling(stack: AsyncExitStack, settings: RetrieverSettings) -> RecallSampler | None:
+    """Measures recall beside the searches, on connections of its own; None if it is switched off."""
+    if not settings.recall_sample_rate:
+        return None
+    sampling = Sampling(
+        rate=settings.recall_sample_rate,
+        at_once=settings.recall_sample_connections,
+        waiting=settings.recall_sample_waiting,
+        seconds=settings.recall_sample_seconds,
+        low=settings.recall_sample_low,
+    )
+    pool = await open_pool(
+        settings.dsn.get_secret_value(),
+        min_size=0,
+        max_size=settings.recall_sample_connections,
+        name="citewire-retriever-recall",
+    )
+    stack.push_async_callback(pool.close)
+    recall = PostgresRecall(pool, _tuning(settings), seconds=settings.recall_sample_seconds)
+    sampler = RecallSampler(recall.measure, sampling)
+    await stack.enter_async_context(sampler.running())
+    return sampler
 
 
 async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: float) -> None:

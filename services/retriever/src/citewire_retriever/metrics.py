@@ -2,9 +2,10 @@
 
 from typing import Final, Literal
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 Way = Literal["graph", "scan", "fallback", "words"]
+SampleOutcome = Literal["taken", "dropped", "changed", "failed"]
 
 SEARCHES: Final = Counter(
     "citewire_searches_total",
@@ -18,3 +19,27 @@ for _way in ("graph", "scan", "fallback", "words"):
 def count_search(way: Way) -> None:
     """Counts a search."""
     SEARCHES.labels(way).inc()
+
+
+RECALL: Final = Histogram(
+    "citewire_search_sampled_recall",
+    "Of sampled searches through the graph: the share of the ten nearest that it found; by whether filters narrowed them.",
+    ["scope"],
+    buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
+)
+for _scope in ("narrowed", "whole"):
+    RECALL.labels(_scope)
+
+RECALL_SAMPLES: Final = Counter(
+    "citewire_search_recall_samples_total",
+    "Searches drawn for measuring recall: taken; dropped, as there was no room or the process ended; changed, as the"
+    " graph isn't their way any more; failed.",
+    ["outcome"],
+)
+for _outcome in ("taken", "dropped", "changed", "failed"):
+    RECALL_SAMPLES.labels(_outcome)
+
+
+def count_recall_sample(outcome: SampleOutcome) -> None:
+    """Counts a search that was drawn."""
+    RECALL_SAMPLES.labels(outcome).inc()

@@ -19,6 +19,7 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.base import Counted, Found, SearchStore
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
+from citewire_retriever.store.sampling import RecallSampler, Sample
 from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, IndexSearch, SearchTuning, Sizes, choose
@@ -36,10 +37,11 @@ _Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 class PostgresSearch(SearchStore):
     """See `SearchStore`."""
 
-    def __init__(self, pool: Pool, tuning: SearchTuning) -> None:
-        """Takes the pool of the application's role."""
+    def __init__(self, pool: Pool, tuning: SearchTuning, sampler: RecallSampler | None = None) -> None:
+        """Takes the pool of the application's role, and who measures the recall of a share of the searches."""
         self._pool = pool
         self._tuning = tuning
+        self._sampler = sampler
         self._sizes = SizeCache(tuning.statistics_seconds)
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
@@ -70,6 +72,8 @@ class PostgresSearch(SearchStore):
                 way = None
                 await search.prepare(None)
                 ranked = await (await search.rank(None)).fetchall()
+            if way is not None and self._sampler is not None:
+                self._sampler.offer(Sample(tenant, query, search.table, way))
             return Found(
                 served=served,
                 unknown_ids=await _ids(unknown),

@@ -1,0 +1,65 @@
+"""How much of what an exact search finds the graph finds, for one search, in Postgres."""
+
+from typing import Any, Final
+
+import numpy as np
+from psycopg import sql
+
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_retriever.store import rows
+from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.sampling import Sample
+from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, SearchTuning
+
+_SQL: Final = rows.queries("recall")
+_SEARCH: Final = rows.queries("search")
+_FIRST: Final = 10
+"""Recall is that of the first ten, or of all if fewer were asked for."""
+
+
+class PostgresRecall:
+    """Repeats searches both ways, in one statement: both see the same snapshot.
+
+    So it doesn't matter what was written since the search was answered, nor what is written meanwhile: the recall is
+    that of the graph as it is now, for the same question, scope and effort.
+    """
+
+    def __init__(self, pool: Pool, tuning: SearchTuning, *, seconds: float) -> None:
+        """Takes a pool of its own, so that searches never wait for it, and the longest that a statement may take."""
+        self._pool = pool
+        self._tuning = tuning
+        self._seconds = seconds
+
+    async def measure(self, sample: Sample) -> float | None:
+        """Returns the share of the nearest that the graph finds; None if it finds too little to be the answer.
+
+        What is as near as the last of the nearest counts as one of them. Raises as `tenant_transaction`.
+        """
+        query = sample.query
+        first = min(query.top_k, _FIRST)
+        parameters = Parameters()
+        statement = sql.SQL(_SQL["recall_of_documents" if query.by_document else "recall_of_chunks"]).format(
+            vectors=sql.Identifier("corpus", sample.table),
+            scope=scope_condition(query.scope, sample.tenant.user_id, parameters),
+            by_index=sql.SQL(_SEARCH["by_index"]),
+            by_scan=sql.SQL(_SEARCH["by_scan"]),
+        )
+        values: dict[str, Any] = {
+            "org_id": sample.tenant.org_id,
+            "vector": HalfVector(np.frombuffer(query.vector, dtype="<f4")),
+            "candidates": query.top_k * (CHUNKS_PER_DOCUMENT if query.by_document else 1),
+            "first": first,
+            **parameters.values,
+        }
+        settings = {
+            "org_id": sample.tenant.org_id,
+            "ef_search": str(sample.way.ef_search),
+            "max_scan_tuples": str(self._tuning.max_scan_tuples),
+            "enable_sort": "off",
+        }
+        async with tenant_transaction(self._pool, sample.tenant, statement_seconds=self._seconds) as connection:
+            await connection.execute(_SEARCH["prepare_search"], settings)
+            walked, scanned, common = (await (await connection.execute(statement, values)).fetchall())[0]
+        # With fewer, a search falls back to the scan.
+        return common / scanned if scanned and walked >= query.top_k else None

@@ -1,0 +1,131 @@
+"""Measures, for a share of the searches that went through the graph, what the graph missed: beside the answers.
+
+Nothing here is waited for by a search. What there is no room for is dropped and counted.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+from citewire_retriever.metrics import RECALL, count_recall_sample
+from citewire_retriever.model import SearchQuery
+from citewire_retriever.tuning import IndexSearch
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The settings of sampling; `RetrieverSettings` says what they mean."""
+
+    rate: float = 0.01
+    at_once: int = 1
+    waiting: int = 16
+    seconds: float = 10.0
+    low: float = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A search that went through the graph."""
+
+    tenant: Tenant
+    query: SearchQuery
+    table: str
+    """Where its space's vectors are."""
+    way: IndexSearch
+
+
+Measure = Callable[[Sample], Awaitable[float | None]]
+"""Gives the recall of a search, 0–1; None if it wouldn't go through the graph any more."""
+
+
+class RecallSampler:
+    """Draws, queues and measures; works while `running`."""
+
+    def __init__(self, measure: Measure, sampling: Sampling, chance: Callable[[], float] = random.random) -> None:
+        """Takes what measures one search.
+
+        Args:
+            measure: Looks at the database; may raise `CitewireError`.
+            sampling: The settings.
+            chance: Gives numbers from 0 to 1, 1 excluded.
+        """
+        self._measure = measure
+        self._sampling = sampling
+        self._chance = chance
+        self._queue: asyncio.Queue[Sample] = asyncio.Queue(sampling.waiting)
+
+    def offer(self, sample: Sample) -> None:
+        """Takes a search in if it is drawn and there is room. Returns at once, and never fails."""
+        if self._chance() >= self._sampling.rate:
+            return
+        try:
+            self._queue.put_nowait(sample)
+        except asyncio.QueueFull:
+            count_recall_sample("dropped")
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None, None]:
+        """Measures in the background. At the end, what is being measured is cancelled and what waits is dropped."""
+        workers = [
+            asyncio.create_task(self._work(), name=f"recall-sampling-{number}")
+            for number in range(self._sampling.at_once)
+        ]
+        try:
+            yield
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers)
+            while not self._queue.empty():
+                self._queue.get_nowait()
+                count_recall_sample("dropped")
+
+    async def drained(self) -> None:
+        """Returns when nothing waits and nothing is being measured."""
+        await self._queue.join()
+
+    async def _work(self) -> None:
+        while True:
+            sample = await self._queue.get()
+            try:
+                await self._take(sample)
+            finally:
+                self._queue.task_done()
+
+    async def _take(self, sample: Sample) -> None:
+        try:
+            # The statement has a limit of its own; this one also holds for a connection that doesn't come.
+            async with asyncio.timeout(2 * self._sampling.seconds):
+                recall = await self._measure(sample)
+        except (CitewireError, TimeoutError) as exc:
+            count_recall_sample("failed")
+            log.info("recall_sample_failed", org_id=sample.tenant.org_id, error=str(exc) or type(exc).__name__)
+        except Exception:
+            count_recall_sample("failed")
+            log.exception("recall_sample_failed", org_id=sample.tenant.org_id)
+        else:
+            self._note(sample, recall)
+
+    def _note(self, sample: Sample, recall: float | None) -> None:
+        if recall is None:
+            count_recall_sample("changed")
+            return
+        count_recall_sample("taken")
+        narrowed = sample.query.scope.narrowed
+        RECALL.labels("narrowed" if narrowed else "whole").observe(recall)
+        if recall < self._sampling.low:
+            log.warning(
+                "sampled_recall_low",
+                org_id=sample.tenant.org_id,
+                recall=round(recall, 3),
+                narrowed=narrowed,
+                by_document=sample.query.by_document,
+                ef_search=sample.way.ef_search,
+            )
