@@ -19,7 +19,7 @@ from citewire_gateway.events import (
     UncitedSentence,
     Usage,
 )
-from citewire_gateway.metrics import count_citation, count_uncited
+from citewire_gateway.metrics import count_citation, count_uncited, note_first_text
 from citewire_gateway.records import Closing, Exchange, State
 from citewire_gateway.wire import (
     assessment_json,
@@ -101,7 +101,9 @@ class ChatRecord:
         """Takes note of an event that is about to be shown."""
         if type(event) is Tokens:
             if self._first_token_ms is None:
-                self._first_token_ms = round((time.monotonic() - self._started) * 1000)
+                seconds = time.monotonic() - self._started
+                self._first_token_ms = round(seconds * 1000)
+                note_first_text(self.exchange.profile, seconds)
             self._texts.extend(event.texts)
         elif type(event) is Citations:
             self._citations = event.citations

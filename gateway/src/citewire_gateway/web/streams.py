@@ -18,7 +18,8 @@ from citewire_gateway.dialects.base import HEARTBEAT
 from citewire_gateway.drain import Drain, going_away
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
-from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT
+from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT
+from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 
@@ -99,6 +100,8 @@ class EventStream(Response, Generic[E]):
             if error is not None:
                 if not writer.started:
                     raise error
+                if http_status(error) >= 500:
+                    STREAMS_BROKEN.labels(self._dialect).inc()
                 log.warning("stream_failed", dialect=self._dialect, reason=error.reason, error=error.message)
                 try:
                     async with asyncio.timeout(_LAST_FRAME_SECONDS):

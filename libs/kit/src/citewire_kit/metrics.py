@@ -7,6 +7,7 @@ the start, so that a rate is never missing its first event. No label is unbounde
 
 from collections.abc import Iterable
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Literal
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
@@ -16,6 +17,9 @@ from citewire_kit.errors import Code
 TokenType = Literal["input", "output"]
 CancelCause = Literal["client", "deadline", "drain", "upstream"]
 CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
+
+_PACKAGES = {"worker": "citewire-retriever"}
+"""Where a process isn't named as its package."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
@@ -99,6 +103,22 @@ STREAMS_IN_FLIGHT = Gauge("citewire_streams_in_flight", "Answers that are being 
 STREAMS_CANCELLED = Counter(
     "citewire_streams_cancelled_total", "Streamed answers that ended before their end.", ["cause"]
 )
+STREAMS_BROKEN = Counter(
+    "citewire_streams_broken_total",
+    "Streamed answers that our own failure ended after a status of 200: no status of a request counts them.",
+    ["dialect"],
+)
+
+BUILD = Gauge("citewire_build_info", "Which process this is, and its version; always 1.", ["service", "version"])
+
+
+def init_process(service: str) -> None:
+    """Says which process this is, and the version of its package."""
+    try:
+        found = version(_PACKAGES.get(service, f"citewire-{service}"))
+    except PackageNotFoundError:
+        found = "unknown"
+    BUILD.labels(service, found).set(1)
 
 
 def record_tokens(*, provider: str, model: str, operation: str, token_type: TokenType, count: int) -> None:
@@ -133,6 +153,7 @@ def init_streams(dialects: Iterable[str], causes: Iterable[CancelCause] = CANCEL
     """Makes the series of the streams that this process serves exist."""
     for dialect in dialects:
         STREAMS_IN_FLIGHT.labels(dialect)
+        STREAMS_BROKEN.labels(dialect)
     for cause in causes:
         STREAMS_CANCELLED.labels(cause)
 

@@ -13,6 +13,7 @@ from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool
 
+from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
@@ -77,6 +78,7 @@ async def open_pool(
         open=False,
     )
     await pool.open()
+    pool_metrics.watch(pool)
     return pool
 
 
