@@ -3,85 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import psycopg
 import pytest
-from numpy.typing import NDArray
 from prometheus_client import REGISTRY
 
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import comparison
-from citewire_retriever.model import Scope, SearchQuery, Space
+from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
-from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
+from corpus_rows import CorpusRows
 from recorded_search import RecordedSearch, recorded_search
+from search_library import DIMENSIONS, clustered, fill, partition_mate, query
 
 if TYPE_CHECKING:
     from conftest import Database
 
-DIMENSIONS = 32
-SPACE = Space(MODEL, REVISION, DIMENSIONS)
 ALWAYS_INDEX = SearchTuning(exact_chunks=0, exact_chunks_per_candidate=0)
 DEFAULT = SearchTuning()
-
-
-def partition_mate(org: str, dsn: str) -> str:
-    """The name of another organisation whose vectors share a partition with those of `org`."""
-    with psycopg.connect(dsn) as connection:
-        row = connection.execute(
-            "SELECT 'mate' || n FROM generate_series(1, 1000) n, (SELECT 'corpus.vectors_1'::regclass AS parent) p"
-            " WHERE EXISTS (SELECT FROM generate_series(0, 15) r"
-            "  WHERE satisfies_hash_partition(p.parent, 16, r, 'mate' || n)"
-            "  AND satisfies_hash_partition(p.parent, 16, r, %s::text)) LIMIT 1",
-            (org,),
-        ).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Library:
-    """What was put, for numpy to search."""
-
-    vectors: Vectors
-    """A row per chunk, of length 1."""
-    chunk_ids: NDArray[np.int64]
-    document_ids: NDArray[np.int64]
-
-    def nearest(self, query: Vectors, top_k: int, keep: NDArray[np.bool_] | None = None) -> list[int]:
-        """The exact answer among the rows to keep."""
-        scores = self.vectors @ query
-        if keep is not None:
-            scores = np.where(keep, scores, -np.inf)
-        order = np.argsort(-scores, kind="stable")[:top_k]
-        return [int(self.chunk_ids[index]) for index in order if scores[index] > -np.inf]
-
-
-def clustered(random: np.random.Generator, count: int) -> Vectors:
-    """Vectors that lie as embeddings do: around some centres, on fewer dimensions than they have."""
-    basis = np.random.default_rng(0).normal(size=(8, DIMENSIONS))
-    centres = np.random.default_rng(1).normal(size=(40, 8))
-    points = centres[random.integers(0, len(centres), count)] + 0.5 * random.normal(size=(count, 8))
-    vectors = points @ basis + 0.1 * random.normal(size=(count, DIMENSIONS))
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
-def fill(rows: CorpusRows, org: str, vectors: Vectors, *, each: int, **fields: Any) -> Library:  # noqa: ANN401 # values of any kind are meant
-    """Puts documents of `each` chunks; every third one has the tag `third`."""
-    chunk_ids: list[int] = []
-    document_ids: list[int] = []
-    for number, start in enumerate(range(0, len(vectors), each)):
-        part = vectors[start : start + each]
-        tags = ["third"] if number % 3 == 0 else []
-        document_id, chunks = rows.add(NewDocument(org, part, tags=tags, **fields))
-        chunk_ids += chunks
-        document_ids += [document_id] * len(chunks)
-    return Library(vectors, np.array(chunk_ids), np.array(document_ids))
 
 
 @pytest.fixture
@@ -95,11 +38,6 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
     pool = await open_pool(database.dsn("citewire_corpus"), name="test")
     yield pool
     await pool.close()
-
-
-def query(vector: Vectors, **fields: Any) -> SearchQuery:  # noqa: ANN401 # values of any kind are meant
-    values: dict[str, Any] = {"scope": Scope(), "space": SPACE, **fields}
-    return SearchQuery(vector=vector.astype("<f4").tobytes(), **values)
 
 
 async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:

@@ -23,7 +23,7 @@ def count_search(way: Way) -> None:
 
 RECALL: Final = Histogram(
     "citewire_search_sampled_recall",
-    "Of sampled searches through the graph: the share of the ten nearest that it found; by whether filters narrowed them.",
+    "Share of the ten nearest that a sampled search through the graph found, by whether filters narrowed it.",
     ["scope"],
     buckets=(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0),
 )
