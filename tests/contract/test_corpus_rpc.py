@@ -114,6 +114,33 @@ async def test_an_upload_is_stored_with_its_bytes_and_a_job(me: Caller, owner: p
     assert all(0 < len(response.data) <= MIB for response in responses[1:])
 
 
+async def test_the_text_of_a_version_is_what_spans_count_from(me: Caller, owner: psycopg.Connection) -> None:
+    document = await me.upload(pb.UploadHeader(file_name="a.md"), b"original")
+    request = pb.DownloadDocumentRequest(document_id=document.document_id, text=True)
+    with pytest.raises(CitewireError) as early:
+        await me.stream(me.running.corpus.DownloadDocument, request)
+    assert (early.value.code, early.value.reason) == (Code.FAILED_PRECONDITION, "WRONG_STATE")
+    parts = [f"{number} ü🙂\r\n" for number in range(9)]
+    starts = [sum(map(len, parts[:number])) for number in range(9)]
+    owner.execute("UPDATE corpus.versions SET status = 'ready' WHERE document_id = %s", (document.document_id,))
+    for number, (start, part) in enumerate(zip(starts, parts, strict=True)):
+        owner.execute(
+            "INSERT INTO corpus.texts (org_id, document_id, version, part, char_start, body)"
+            " SELECT org_id, document_id, version, %s, %s, %s FROM corpus.versions WHERE document_id = %s",
+            (number, start, part, document.document_id),
+        )
+    responses = await me.stream(me.running.corpus.DownloadDocument, request)
+    data = b"".join(response.data for response in responses[1:])
+    assert data.decode() == "".join(parts)
+    assert responses[0].header == pb.DownloadHeader(
+        file_name="a.md", media_type="text/plain; charset=utf-8", size_bytes=len(data), version=1
+    )
+    request.version = 2
+    with pytest.raises(CitewireError) as missing:
+        await me.stream(me.running.corpus.DownloadDocument, request)
+    assert missing.value.reason == "VERSION_NOT_FOUND"
+
+
 async def test_an_upload_without_a_title_is_called_as_its_file(me: Caller) -> None:
     document = await me.upload(pb.UploadHeader(file_name="notes.md", title="  "), b"text")
     assert document.title == "notes.md"

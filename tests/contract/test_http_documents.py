@@ -339,6 +339,17 @@ async def test_the_original_comes_back(gateway: Gateway, media_type: str, shown_
     assert (missing.status_code, missing.json()["reason"]) == (404, "VERSION_NOT_FOUND")
 
 
+async def test_the_text_that_was_found_comes_as_plain_text(gateway: Gateway) -> None:
+    created = (await gateway.http.post("/v1/documents", files={"file": ("a.html", "<b>ü🙂</b>".encode())})).json()
+    response = await gateway.http.get(f"/v1/documents/{created['id']}/text")
+    assert response.text == "<b>ü🙂</b>"
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert "sandbox" in response.headers["content-security-policy"]
+    assert response.headers["x-document-version"] == "1"
+    missing = await gateway.http.get(f"/v1/documents/{created['id']}/text?version=9")
+    assert (missing.status_code, missing.json()["reason"]) == (404, "VERSION_NOT_FOUND")
+
+
 async def test_an_original_that_breaks_off_is_no_whole_body(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x" * 1000)})).json()
     gateway.fakes.corpus.cut_download = True

@@ -29,6 +29,7 @@ ROUTES = {
     ("delete", "/v1/documents/{document_id}"),
     ("post", "/v1/documents/{document_id}:retry"),
     ("get", "/v1/documents/{document_id}/content"),
+    ("get", "/v1/documents/{document_id}/text"),
     ("get", "/v1/documents/{document_id}/events"),
     ("get", "/v1/collections"),
     ("post", "/v1/collections"),

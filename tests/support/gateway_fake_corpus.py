@@ -135,6 +135,14 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         found = self._find(request.document_id)
         if request.HasField("version") and request.version != found.document.version:
             raise NotFound(f"no such version: {request.version}", reason="VERSION_NOT_FOUND")
+        if request.text:
+            text = found.content.decode("utf-8", "replace").encode()
+            found_text = corpus_pb2.DownloadHeader(
+                media_type="text/plain; charset=utf-8", size_bytes=len(text), version=found.document.version
+            )
+            yield corpus_pb2.DownloadDocumentResponse(header=found_text)
+            yield corpus_pb2.DownloadDocumentResponse(data=text)
+            return
         header = corpus_pb2.DownloadHeader(
             file_name=found.document.file_name,
             media_type=found.document.media_type,

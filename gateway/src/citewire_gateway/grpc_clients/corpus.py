@@ -153,9 +153,9 @@ class CorpusClient:
             async for message in messages:
                 yield documents.progress_json(message)
 
-    async def download(self, document_id: int, version: int | None) -> Original:
-        """Opens a version's original; the live one if none is named."""
-        request = corpus_pb2.DownloadDocumentRequest(document_id=document_id, version=version)
+    async def download(self, document_id: int, version: int | None, *, text: bool = False) -> Original:
+        """Opens a version's original, or the text that was found in it; the live one's if none is named."""
+        request = corpus_pb2.DownloadDocumentRequest(document_id=document_id, version=version, text=text)
         stream = client.stream(self._stub.DownloadDocument, request, timeout=self._transfer_seconds)
         first = await anext(stream, None)  # if it raises, the stream has closed itself
         if first is None or first.WhichOneof("part") != "header":

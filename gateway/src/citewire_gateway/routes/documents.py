@@ -32,6 +32,7 @@ from citewire_gateway.web.openapi import (
     documents_docs,
     events_docs,
     patch_docs,
+    text_docs,
     upload_docs,
 )
 from citewire_gateway.web.progress import ProgressFrames
@@ -143,6 +144,25 @@ async def get_content(
         "X-Document-Version": str(original.version),
     }
     return ByteStream(original.data, headers=headers, tenant=tenant, rules=services.stream_rules)
+
+
+@router.get("/v1/documents/{document_id}/text", summary="Read the text that was found", **text_docs())
+async def get_text(
+    document_id: str,
+    tenant: TenantDep,
+    services: ServicesDep,
+    version: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+) -> Response:
+    """Returns the text that was found in a version, which citations' offsets count from; by default the live one's."""
+    text = await services.corpus.download(_id(document_id), version, text=True)
+    media_type, _, policy = _presentation(text.media_type)
+    headers = {
+        "Content-Type": media_type,
+        "Content-Length": str(text.size_bytes),
+        "Content-Security-Policy": policy,
+        "X-Document-Version": str(text.version),
+    }
+    return ByteStream(text.data, headers=headers, tenant=tenant, rules=services.stream_rules)
 
 
 @router.get("/v1/documents/{document_id}/events", summary="Watch a document's progress", **events_docs())

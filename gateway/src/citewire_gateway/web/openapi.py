@@ -228,6 +228,12 @@ def content_docs() -> Docs:
     return _docs({"description": "The original bytes.", "content": content}, missing=True)
 
 
+def text_docs() -> Docs:
+    """A version's text."""
+    content: Docs = {"text/plain": {"schema": {"type": "string"}, "example": "Revenue grew by 12 %, to 4.2 million …"}}
+    return _docs({"description": "The text.", "content": content}, conflicts=True, missing=True)
+
+
 def events_docs() -> Docs:
     """A document's progress."""
     stream = _stream(

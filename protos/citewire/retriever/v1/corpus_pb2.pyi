@@ -273,12 +273,14 @@ class WatchDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ..., stage: _Optional[_Union[IngestStage, str]] = ..., done: _Optional[int] = ..., total: _Optional[int] = ..., attempt: _Optional[int] = ..., deleted: _Optional[bool] = ...) -> None: ...
 
 class DownloadDocumentRequest(_message.Message):
-    __slots__ = ("document_id", "version")
+    __slots__ = ("document_id", "version", "text")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     version: int
-    def __init__(self, document_id: _Optional[int] = ..., version: _Optional[int] = ...) -> None: ...
+    text: bool
+    def __init__(self, document_id: _Optional[int] = ..., version: _Optional[int] = ..., text: _Optional[bool] = ...) -> None: ...
 
 class DownloadHeader(_message.Message):
     __slots__ = ("file_name", "media_type", "size_bytes", "sha256", "version")

@@ -127,9 +127,13 @@ class DocumentCursor:
     document_id: int
 
 
+TEXT_TYPE = "text/plain; charset=utf-8"
+"""Media type of the text that ingest found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Original:
-    """What is known of a version's bytes before them."""
+    """What is known of a version's bytes, or of the text found in them, before they are read; a text has no hash."""
 
     document_id: int
     version: int

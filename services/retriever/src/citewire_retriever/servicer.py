@@ -133,7 +133,8 @@ class CorpusServicer(CorpusServiceServicer):
     ) -> AsyncGenerator[corpus_pb2.DownloadDocumentResponse]:
         tenant = current_tenant()
         version = request.version if request.HasField("version") else None
-        original = await self._service.find_original(tenant, convert.to_id(request.document_id), version)
+        find = self._service.find_text if request.text else self._service.find_original
+        original = await find(tenant, convert.to_id(request.document_id), version)
         yield corpus_pb2.DownloadDocumentResponse(header=convert.from_original(original))
         parts = cast("AsyncGenerator[bytes, None]", self._service.read(tenant, original))
         async with aclosing(parts):

@@ -154,7 +154,24 @@ class CorpusService:
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
         """Returns the header of a version's bytes; None means the live version, else the latest. Raises `NotFound`."""
-        original = await self._content.find_original(tenant, document_id, version)
+        return await self._found(
+            tenant, document_id, version, await self._content.find_original(tenant, document_id, version)
+        )
+
+    async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
+        """Returns the header of the text that was found in a version, which is chosen as above.
+
+        Raises:
+            FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
+            NotFound: There is no such version or document.
+        """
+        return await self._found(
+            tenant, document_id, version, await self._content.find_text(tenant, document_id, version)
+        )
+
+    async def _found(
+        self, tenant: Tenant, document_id: int, version: int | None, original: Original | None
+    ) -> Original:
         if original is None:
             await self.get(tenant, document_id)
             raise NotFound(
@@ -165,8 +182,8 @@ class CorpusService:
         return original
 
     def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
-        """Yields a version's bytes."""
-        return self._content.read(tenant, original)
+        """Yields what `find_original` or `find_text` found."""
+        return self._content.read(tenant, original) if original.sha256 else self._content.read_text(tenant, original)
 
     async def collections(self, tenant: Tenant, page_size: int, page_token: str) -> tuple[list[Collection], str]:
         """Returns a page of collections by name, and the token of the next one ("" on the last page)."""

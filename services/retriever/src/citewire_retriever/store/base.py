@@ -90,6 +90,18 @@ class ContentStore(ABC):
         """Returns a version's header; None for `version` means the live one, or else the latest."""
 
     @abstractmethod
+    async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
+        """Returns the header of the text that was found in a version, chosen as above.
+
+        Raises:
+            FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
+        """
+
+    @abstractmethod
+    def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:
+        """Yields that text in UTF-8, some 100,000 characters at a time, otherwise as `read`."""
+
+    @abstractmethod
     def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
         """Yields a version's bytes, at most 1 MiB at a time. No connection is held while the caller is busy.
 

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import psycopg
 
-from citewire_kit.errors import NotFound
+from citewire_kit.errors import FailedPrecondition, NotFound
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Document, NewContent, Original
+from citewire_retriever.model import TEXT_TYPE, Document, NewContent, Original
 from citewire_retriever.store import rows
 from citewire_retriever.store.base import ContentStore, Source
 from citewire_retriever.store.collections import hold_collection
@@ -79,6 +79,42 @@ class PostgresContent(ContentStore):
         for first in range(0, parts, _PARTS_AT_ONCE):
             end = min(first + _PARTS_AT_ONCE, parts)
             for part in await self._read_parts(tenant, original, first, end):
+                yield part
+
+    async def find_text(  # noqa: D102 - see the base
+        self, tenant: Tenant, document_id: int, version: int | None
+    ) -> Original | None:
+        async with tenant_transaction(self._pool, tenant) as connection:
+            cursor = await connection.execute(
+                _SQL["find_text"],
+                {"org_id": tenant.org_id, "document_id": document_id, "version": version},
+            )
+            row = await cursor.fetchone()
+        if row is None:
+            return None
+        number, found, name, size, ready = row
+        if not ready:
+            raise FailedPrecondition(
+                f"version {found} of document {number} isn't ready: it has no text",
+                reason="WRONG_STATE",
+                metadata={"document_ids": str(number), "version": str(found)},
+            )
+        return Original(number, found, name, TEXT_TYPE, int(size), b"")
+
+    async def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:  # noqa: D102 - see the base
+        read = first = 0
+        while read < text.size_bytes:
+            values = {"document_id": text.document_id, "version": text.version, "first": first}
+            async with tenant_transaction(self._pool, tenant) as connection:
+                cursor = await connection.execute(
+                    _SQL["read_text"], {"org_id": tenant.org_id, **values, "end": first + _PARTS_AT_ONCE}
+                )
+                parts: list[bytes] = [row[0].encode() for row in await cursor.fetchall()]
+            if not parts:
+                raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
+            first += _PARTS_AT_ONCE
+            for part in parts:
+                read += len(part)
                 yield part
 
     async def _read_parts(self, tenant: Tenant, original: Original, first: int, end: int) -> list[bytes]:

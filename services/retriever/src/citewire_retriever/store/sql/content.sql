@@ -77,6 +77,26 @@ JOIN corpus.versions v
  AND v.version = coalesce(%(version)s::integer, d.live_version, d.latest_version)
 WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 
+-- name: find_text
+-- The header of the text that was found in a version, chosen as above, and whether the version is ready.
+SELECT v.document_id, v.version, v.file_name,
+       (SELECT coalesce(sum(octet_length(t.body)), 0)
+        FROM corpus.texts t
+        WHERE t.org_id = v.org_id AND t.document_id = v.document_id AND t.version = v.version),
+       v.status = 'ready'
+FROM corpus.documents d
+JOIN corpus.versions v
+  ON v.org_id = d.org_id AND v.document_id = d.document_id
+ AND v.version = coalesce(%(version)s::integer, d.live_version, d.latest_version)
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
+
+-- name: read_text
+SELECT body
+FROM corpus.texts
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
+  AND part >= %(first)s AND part < %(end)s
+ORDER BY part
+
 -- name: read_parts
 SELECT part, bytes
 FROM corpus.originals
