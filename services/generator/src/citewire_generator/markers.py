@@ -21,6 +21,7 @@ bounded in length.
 import re
 import unicodedata
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from citewire_generator.model import MarkerStyle
 from citewire_generator.text.code_tracker import CodeTracker
@@ -105,6 +106,15 @@ def _spread(first: int, last: int) -> list[int]:
     return list(range(first, last + 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A marker in the answer as it was sent, with the numbers in it that are in the context."""
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+
+
 class MarkerFilter:
     """Reads the markers of one answer while it streams.
 
@@ -134,6 +144,8 @@ class MarkerFilter:
         self._link = ""
         self._after_removed = False
         self._after_space = False
+        self._sent = 0
+        self._marks: list[Mark] = []
         self.invalid = 0
         """Numbers in markers that aren't in the context."""
         self.removed = 0
@@ -144,12 +156,18 @@ class MarkerFilter:
         """Numbers of the context that markers in the text refer to, each once, in order of first use."""
         return tuple(self._cited)
 
+    def take_marks(self) -> list[Mark]:
+        """Returns the citations in the text that was returned since the last call; none where markers are removed."""
+        marks, self._marks = self._marks, []
+        return marks
+
     def feed(self, text: str) -> str:
         """Takes the next piece of the answer and returns what may be shown now."""
         if self._off:
             return text
         if self._plain(text):
             self._code.push(text)
+            self._sent += len(text)
             self._after_space = text[-1:] in {" ", "\t"} if text else self._after_space
             return text
         for char in text:
@@ -265,7 +283,10 @@ class MarkerFilter:
                 return
             self._candidate = ""
             pure = self._count(numbers, cite=True) and (not rest or rest[0] == "†")
-            self._emit("".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate)
+            shown = "".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate
+            known = tuple(number for number in dict.fromkeys(numbers) if 1 <= number <= self._packed)
+            self._marks.append(Mark(self._sent, self._sent + len(shown), known))
+            self._emit(shown)
             return
         if not numbers and not self._is_worded(candidate[1:-1]):
             self._reject()
@@ -319,6 +340,7 @@ class MarkerFilter:
     def _emit(self, text: str) -> None:
         self._code.push(text)
         self._out.append(text)
+        self._sent += len(text)
         self._after_space = text[-1] in " \t"
 
     def _close_gap(self, char: str) -> None:

@@ -22,6 +22,11 @@ NOT_FOUND = Counter(
 ANSWERS_FOUND = NOT_FOUND.labels("answered")
 ANSWERS_NOT_FOUND = NOT_FOUND.labels("not_found")
 
+VERIFICATION_FAILURES = Counter(
+    "citewire_generator_verification_failures_total",
+    "Answers or sentences whose citations could not be verified, through a fault of ours; the answer went on.",
+)
+
 JUDGEMENTS = Counter(
     "citewire_generator_judgements_total",
     "Decisions, assessments and rewritings by a language model, by whether it gave one that could be read (judged) or "

@@ -99,6 +99,10 @@ class AnswerPolicy:
     max_context_chars: int = 0
     """Labels and line ends count; 0: no such limit."""
     instructions: str = ""
+    verify_citations: bool = False
+    """Whether each cited sentence is verified; read where markers are wanted."""
+    flag_uncited: bool = False
+    """Whether sentences that state facts without a citation are pointed out; read where markers are wanted."""
     max_history_tokens: int = 0
     """Of the system prompt and the history together; 0: no such limit."""
 
@@ -210,7 +214,47 @@ class Completed:
     model: str = ""
 
 
-Event = Started | TextDelta | Notice | Completed
+class Verdict(Enum):
+    """How far a text supports a sentence."""
+
+    SUPPORTED = auto()
+    PARTIAL = auto()
+    UNSUPPORTED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A sentence of the answer, and what one passage that it cites says about it."""
+
+    start: int
+    """The sentence's span: code points of the answer as it was sent."""
+    end: int
+    number: int
+    """Of the packed passage."""
+    quote: str
+    """The passage's best supporting text, verbatim; empty if nothing comes near."""
+    quote_start: int
+    """In code points of the request's passage text."""
+    quote_end: int
+    support: float
+    """0–1."""
+    verdict: Verdict
+    """On this passage alone."""
+    sentence_verdict: Verdict
+    """On all passages that the sentence cites, together."""
+    mismatches: tuple[str, ...] = ()
+    """What the sentence states and the passage doesn't, as written in the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uncited:
+    """A sentence that states facts and cites nothing, by its span in the answer as it was sent."""
+
+    start: int
+    end: int
+
+
+Event = Started | TextDelta | Notice | Citation | Uncited | Completed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_c
 from citewire_generator.engine import Admitted, Began, Ended, Engine, Work
 from citewire_generator.markers import MarkerFilter
 from citewire_generator.model import (
+    Citation,
     Completed,
     Event,
     FinishReason,
@@ -16,15 +17,20 @@ from citewire_generator.model import (
     Grounding,
     ModelInfo,
     Notice,
+    PackedPassage,
     Started,
     Suggestions,
     SuggestRequest,
     TextDelta,
+    Uncited,
 )
 from citewire_generator.planning import AnswerPlan, ServiceLimits
 from citewire_generator.providers.base import Delta, End
+from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
 from citewire_generator.registry import Chosen, Registry
 from citewire_generator.tokens import estimate_tokens
+from citewire_generator.verification.reader import Sentence
+from citewire_generator.verification.verifier import open_verifier
 from citewire_kit.errors import Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Purpose
@@ -38,13 +44,14 @@ SUGGESTION_TOKENS = 64
 class _AnswerText:
     """What is done to the text of one answer on its way: the not-found sentence, then markers."""
 
-    def __init__(self, began: Began, packed: int, request: GenerateRequest) -> None:
+    def __init__(self, began: Began, packed: tuple[PackedPassage, ...], request: GenerateRequest) -> None:
         policy = request.policy
         strict = policy.grounding is Grounding.STRICT
         # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
         quoting = not began.chosen.model.remote
         self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoting) if strict or quoting else None
-        self.markers = MarkerFilter(policy.marker_style, packed)
+        self.markers = MarkerFilter(policy.marker_style, len(packed))
+        self._verifier = open_verifier(policy, packed, own=(NO_GENERAL_KNOWLEDGE,))
 
     @property
     def not_found(self) -> bool:
@@ -53,6 +60,16 @@ class _AnswerText:
     @property
     def suggested_questions(self) -> int:
         return self._gate.suggested_questions if self._gate is not None else 0
+
+    def completed_by(self, texts: tuple[str, ...], *, final: bool = False) -> list[Sentence]:
+        """Returns the sentences that these texts, which were shown, complete; none unless they are asked for."""
+        if self._verifier is None:
+            return []
+        return self._verifier.read("".join(texts), self.markers.take_marks(), final=final)
+
+    async def judge(self, sentences: list[Sentence]) -> list[Citation | Uncited]:
+        """Returns what is to be said of complete sentences."""
+        return await self._verifier.judge(sentences, flag=not self.not_found) if self._verifier else []
 
     def feed(self, delta: Delta) -> tuple[str, ...]:
         """Returns what may be shown of a delta's texts, entry by entry."""
@@ -165,6 +182,9 @@ class Generator:
                     if isinstance(event, Delta) and text is not None:
                         if texts := text.feed(event):
                             yield TextDelta(texts)
+                            if sentences := text.completed_by(texts):
+                                for found in await text.judge(sentences):
+                                    yield found
                     elif isinstance(event, Notice):
                         if shown:
                             yield event
@@ -179,10 +199,12 @@ class Generator:
                         if not shown:
                             for first in (*_beginning(plan, event.chosen), *early):
                                 yield first
-                        began, text = event, _AnswerText(event, len(plan.packed.passages), request)
+                        began, text = event, _AnswerText(event, plan.packed.passages, request)
                     elif isinstance(event, Ended) and began is not None and text is not None:
                         if rest := text.finish():
                             yield TextDelta((rest,))
+                        for found in await text.judge(text.completed_by((rest,), final=True)):
+                            yield found
                         yield _completed(plan, began, text, event)
                         return
         raise Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")

@@ -19,6 +19,7 @@ from citewire_generator.converters.fields import (
 from citewire_generator.model import (
     NOT_FOUND_SENTENCE,
     AnswerPolicy,
+    Citation,
     Completed,
     ContextFormat,
     Event,
@@ -32,6 +33,8 @@ from citewire_generator.model import (
     Suggestions,
     SuggestRequest,
     TextDelta,
+    Uncited,
+    Verdict,
 )
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
@@ -65,6 +68,11 @@ _FINISH = {
     FinishReason.LENGTH: pb.FINISH_REASON_LENGTH,
     FinishReason.CONTENT_FILTER: pb.FINISH_REASON_CONTENT_FILTER,
     FinishReason.REFUSAL: pb.FINISH_REASON_REFUSAL,
+}
+_VERDICTS = {
+    Verdict.SUPPORTED: pb.VERDICT_SUPPORTED,
+    Verdict.PARTIAL: pb.VERDICT_PARTIAL,
+    Verdict.UNSUPPORTED: pb.VERDICT_UNSUPPORTED,
 }
 
 
@@ -160,6 +168,11 @@ def from_event(event: Event) -> pb.GenerateResponse:
         case Notice():
             notice = pb.Notice(name=event.name, text=event.text, provider=event.provider, model=event.model)
             return pb.GenerateResponse(notice=notice)
+        case Citation():
+            return pb.GenerateResponse(citation=_from_citation(event))
+        case Uncited():
+            span = pb.AnswerSpan(start=event.start, end=event.end)
+            return pb.GenerateResponse(uncited=pb.Uncited(sentence=span))
         case Completed():
             return pb.GenerateResponse(
                 completed=pb.Completed(
@@ -198,6 +211,20 @@ def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
     )
 
 
+def _from_citation(citation: Citation) -> pb.Citation:
+    return pb.Citation(
+        sentence=pb.AnswerSpan(start=citation.start, end=citation.end),
+        number=citation.number,
+        quote=citation.quote,
+        quote_start=citation.quote_start,
+        quote_end=citation.quote_end,
+        support=citation.support,
+        verdict=_VERDICTS[citation.verdict],
+        sentence_verdict=_VERDICTS[citation.sentence_verdict],
+        mismatches=citation.mismatches,
+    )
+
+
 def _policy(v: Violations, policy: pb.AnswerPolicy) -> AnswerPolicy:
     check_name(v, policy.answer_language, "policy.answer_language")
     sentence = policy.not_found_sentence
@@ -215,5 +242,7 @@ def _policy(v: Violations, policy: pb.AnswerPolicy) -> AnswerPolicy:
         max_context_tokens=policy.max_context_tokens,
         max_context_chars=policy.max_context_chars,
         max_history_tokens=policy.max_history_tokens,
+        verify_citations=policy.verify_citations,
+        flag_uncited=policy.flag_uncited,
         instructions=policy.instructions,
     )

@@ -28,6 +28,9 @@ class Unit:
 MAX_UNIT = 700
 """Longest unit in code points; a longer one is divided at its weaker punctuation."""
 
+LOOK_AHEAD = 40
+"""Code points around a full stop that say whether it ends a sentence."""
+
 _ABBREVIATION_LIST = """
     mr mrs ms dr prof sr jr st rev hon gen col capt lt sgt maj gov sen rep pres messrs mt ft vs etc fig figs no nos nr
     vol vols pp p ch sec art par ed eds al approx appr dept est inc ltd co corp bros cf ca viz resp incl excl max min
@@ -41,7 +44,7 @@ _STARTER_LIST = """
     for from with its his her their our i you der die das es sie er el la los las le les il
 """
 _STARTERS = frozenset(_STARTER_LIST.split())
-_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？｡।॥۔؟]+[」』”’）]*")
+SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？｡।॥۔؟]+[」』”’）]*")
 _LAST_WORD = re.compile(r"([^\s(\[\"'“‘«]+)$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+\S")
@@ -158,8 +161,9 @@ def _is_short_line(text: str, lines: list[tuple[int, int]], index: int, widest: 
 def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     bullet = _BULLET.match(text, start, end)
     begin = start = bullet.end() if bullet else start
-    for match in _END.finditer(text, start, end):
-        if _is_end(text, begin, match, end):
+    for match in SENTENCE_END.finditer(text, start, end):
+        rest = text[match.end() : min(end, match.end() + LOOK_AHEAD)]
+        if ends_sentence(text, begin, match, rest):
             span = _strip(text, begin, match.end())
             if span[0] < span[1]:
                 yield span
@@ -169,10 +173,17 @@ def _sentences(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield span
 
 
-def _is_end(text: str, begin: int, match: re.Match[str], end: int) -> bool:
-    """Whether a full stop ends a sentence, or an abbreviation, an initial, a number of a list."""
+def ends_sentence(text: str, begin: int, match: re.Match[str], rest: str) -> bool:
+    """Whether a full stop ends a sentence, or an abbreviation, an initial, a number of a list.
+
+    Args:
+        text: The whole text.
+        begin: Where the sentence begins.
+        match: A match of `SENTENCE_END` in it.
+        rest: What follows, at least up to the end of the next word; empty if nothing does.
+    """
     mark = match.group()
-    rest = text[match.end() : min(end, match.end() + 40)].lstrip()
+    rest = rest.lstrip()
     if not rest or mark[0] not in ".…":
         return True
     first = rest.lstrip("\"'“‘«([*_`")[:1]
@@ -180,7 +191,7 @@ def _is_end(text: str, begin: int, match: re.Match[str], end: int) -> bool:
         return False
     if mark[0] == "…" or len(mark.rstrip("\"'”’»)]")) > 1:
         return True
-    word_match = _LAST_WORD.search(text, begin, match.start())
+    word_match = _LAST_WORD.search(text, max(begin, match.start() - LOOK_AHEAD), match.start())
     word = (word_match.group(1) if word_match else "").rstrip(".").lower()
     next_word = re.match(r"\W*(\w+)", rest)
     starts_anew = next_word is not None and next_word.group(1).lower() in _STARTERS
@@ -188,7 +199,8 @@ def _is_end(text: str, begin: int, match: re.Match[str], end: int) -> bool:
         return starts_anew and word not in {"e.g", "i.e", "mr", "mrs", "ms", "dr", "prof", "vs", "cf"}
     if len(word) == 1 and word.isalpha():
         return starts_anew and word in "ai"
-    return not (word.isdigit() and len(word) <= 3 and text[begin : match.start()].strip() == word)
+    before = text[max(begin, match.start() - LOOK_AHEAD) : match.start()].strip()
+    return not (word.isdigit() and len(word) <= 3 and before == word)
 
 
 def _divide(text: str, unit: Unit) -> list[Unit]:

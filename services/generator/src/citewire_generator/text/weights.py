@@ -51,16 +51,17 @@ def load_weights() -> Weights:
 def parse_weights(raw: dict[str, object]) -> Weights:
     """Reads constants from the JSON's form."""
     return Weights(
-        unit=_linear(raw["unit"]),
+        unit=parse_linear(raw["unit"]),
         unit_margin=_number(raw["unit_margin"]),
-        answer=_linear(raw["answer"]),
+        answer=parse_linear(raw["answer"]),
         answer_threshold=_number(raw["answer_threshold"]),
-        answer_lexical=_linear(raw["answer_lexical"]),
+        answer_lexical=parse_linear(raw["answer_lexical"]),
         answer_lexical_threshold=_number(raw["answer_lexical_threshold"]),
     )
 
 
-def _linear(raw: object) -> Linear:
+def parse_linear(raw: object) -> Linear:
+    """Reads a weighted sum from the JSON's form."""
     fields = cast("dict[str, object]", raw)
     weights = cast("dict[str, object]", fields["weights"])
     return Linear(tuple(_number(value) for value in weights.values()), _number(fields["bias"]))

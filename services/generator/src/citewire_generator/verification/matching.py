@@ -1,0 +1,319 @@
+"""Looks in a passage for what a sentence says: the best quote, what is covered, and what is otherwise there.
+
+Words are compared by stems, names by their parts and initials, numbers by value and unit. Where a sentence's words
+stand around a name or number as they do in the passage, but around another one, that is a contradiction, even if the
+sentence's own name or number is elsewhere in the passage. So is a word that is denied on one side only, or its opposite.
+All work is linear in the passage's words; each word of the sentence is looked for at a bounded number of places.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from citewire_generator.text.sentences import UnitKind
+from citewire_generator.verification.claims import Claim
+from citewire_generator.verification.passages import PassageIndex
+from citewire_generator.verification.vocabulary import OPPOSITES
+from citewire_generator.verification.words import Word, WordKind, denies, softly_denied
+
+FEATURES = (
+    "cover",  # share of the sentence's words in the quote, by weight
+    "cover_two",  # the same with one more unit of the passage
+    "cover_all",  # the same with the whole passage and its headings
+    "pairs",  # share of neighbouring words that are near one another in the passage
+    "names",  # share of the sentence's names that are nowhere in the passage
+    "numbers",  # share of its numbers that are nowhere there
+    "replaced",  # 1 if a name or number stands where the passage has another
+    "denied",  # 1 if something is denied on one side only
+    "opposite",  # 1 if the passage has the opposite of a word
+)
+MAX_QUOTE = 3
+"""Sentences of a quote."""
+_GAIN = 0.1
+"""Share of the sentence's words that a further sentence has to add to a quote."""
+_NEAR = 4
+_BETWEEN = 6
+"""Words between two anchors, at most."""
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What a passage says about a sentence."""
+
+    start: int = 0
+    """The quote's span in the passage's text."""
+    end: int = 0
+    features: tuple[float, ...] = (0.0,) * len(FEATURES)
+    covered: dict[int, float] = field(default_factory=dict[int, float])
+    """Items of the sentence that are in the passage, and how surely."""
+    missing: dict[int, str] = field(default_factory=dict[int, str])
+    """Items, names or numbers, that aren't, as they are written."""
+    replaced: dict[int, str] = field(default_factory=dict[int, str])
+    """Items where the passage has another."""
+    turned: list[str] = field(default_factory=list[str])
+    """Words that are denied on one side only, or whose opposite is there."""
+
+    @property
+    def mismatches(self) -> list[str]:
+        """Everything that isn't as the sentence says, as written there, each once."""
+        return list(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.turned]))
+
+
+class _Search:
+    """One sentence in one passage."""
+
+    def __init__(self, claim: Claim, index: PassageIndex) -> None:
+        self.claim, self.index = claim, index
+        self.items = [claim.words[item] for item in claim.items]
+        found = [index.find(word) for word in self.items]
+        self.places = [places for places, _ in found]
+        self.sure = [sure for _, sure in found]
+        self.units = [{index.unit_of[place] for place in places} - {-1} for places in self.places]
+        self.total = claim.total or 1.0
+        self.window = range(0)
+        self.near: list[bool] = self._pairs()
+
+    def run(self) -> Evidence:
+        evidence = Evidence()
+        if not self.items or not self.index.units:
+            return evidence
+        best = self._best_unit()
+        if best is None:
+            self._find_missing(evidence)
+            evidence.features = self._features(evidence, 0.0, 0.0)
+            return evidence
+        self.window = self._widen(best)
+        cover = self._cover(self.window)
+        second = self._second(cover)
+        units = self.index.units
+        evidence.start, evidence.end = units[self.window[0]].start, units[self.window[-1]].end
+        self._find_missing(evidence)
+        self._find_replaced(evidence)
+        self._find_denied(evidence)
+        denied = bool(evidence.turned)
+        opposite = self._find_opposites(evidence)
+        evidence.features = self._features(evidence, cover, second, denied=denied, opposite=opposite)
+        return evidence
+
+    # What is covered, and by which units.
+
+    def _pairs(self) -> list[bool]:
+        """Whether each item and the next one stand near each other somewhere in the passage."""
+        near: list[bool] = []
+        for one, other in zip(self.places, self.places[1:], strict=False):
+            there = set(other)
+            near.append(any(place + step in there for place in one for step in range(1, _NEAR + 1)))
+        return near
+
+    def _best_unit(self) -> int | None:
+        scores: dict[int, float] = {}
+        for place, units in enumerate(self.units):
+            weight = self.claim.weights[place] * self.sure[place]
+            for unit in units:
+                scores[unit] = scores.get(unit, 0.0) + weight
+        for place, near in enumerate(self.near):
+            if near:
+                for unit in self.units[place] & self.units[place + 1]:
+                    scores[unit] += 0.3
+        quotable = [unit for unit in scores if self.index.quotable(unit)]
+        if not quotable:
+            return None
+        return max(quotable, key=lambda unit: (scores[unit], -unit))
+
+    def _cover(self, units: range) -> float:
+        inside = set(units)
+        return self._weight(lambda place: not inside.isdisjoint(self.units[place]))
+
+    def _weight(self, is_in: Callable[[int], bool]) -> float:
+        claim = self.claim
+        covered = sum(claim.weights[i] * self.sure[i] for i in range(len(self.items)) if is_in(i))
+        return covered / self.total
+
+    def _widen(self, best: int) -> range:
+        """Adds neighbouring sentences to a quote, each only if it adds enough."""
+        chosen = range(best, best + 1)
+        while len(chosen) < MAX_QUOTE:
+            now = self._cover(chosen)
+            wider = [
+                range(start, stop)
+                for start, stop in ((chosen.start - 1, chosen.stop), (chosen.start, chosen.stop + 1))
+                if start >= 0 and stop <= len(self.index.units) and self._is_running_text(range(start, stop))
+            ]
+            gains = [(self._cover(one) - now, one) for one in wider]
+            gains = [(gain, one) for gain, one in gains if gain >= _GAIN]
+            if not gains:
+                break
+            chosen = max(gains, key=lambda pair: pair[0])[1]
+        return chosen
+
+    def _is_running_text(self, units: range) -> bool:
+        return all(self.index.units[unit].kind is UnitKind.SENTENCE for unit in units)
+
+    def _second(self, cover: float) -> float:
+        """Coverage of the quote and one more unit."""
+        inside = set(self.window)
+        gains: dict[int, float] = {}
+        for place, units in enumerate(self.units):
+            if inside.isdisjoint(units):
+                for unit in units:
+                    gains[unit] = gains.get(unit, 0.0) + self.claim.weights[place] * self.sure[place]
+        return cover + max(gains.values(), default=0.0) / self.total
+
+    # What isn't as the sentence says.
+
+    def _find_missing(self, evidence: Evidence) -> None:
+        """Names and numbers that are neither in the passage nor in its headings."""
+        named: dict[int, bool] = {}
+        for place, word in enumerate(self.items):
+            known = bool(self.places[place]) or self.index.in_headings(word)
+            if known:
+                evidence.covered[place] = self.sure[place] or 1.0
+            group = self.claim.groups[place]
+            named[group] = named.get(group, False) or known
+        for place, word in enumerate(self.items):
+            if place in evidence.covered or word.kind not in {WordKind.NAME, WordKind.NUMBER}:
+                continue
+            if word.kind is WordKind.NUMBER and _is_vague(word):
+                continue
+            if not named[self.claim.groups[place]] or word.kind is WordKind.NUMBER:
+                evidence.missing[place] = self._written(place)
+        for name in self.claim.foreign:
+            if name.casefold() not in self.index.folded:
+                evidence.missing[-1 - len(evidence.missing)] = name
+
+    def _written(self, place: int) -> str:
+        """A name whole, a number with its percent sign."""
+        word = self.items[place]
+        if word.kind is WordKind.NUMBER:
+            return self.claim.text[word.start : word.end]
+        group = self.claim.groups[place]
+        members = [one for one, other in zip(self.items, self.claim.groups, strict=True) if other == group]
+        return self.claim.text[members[0].start : members[-1].end]
+
+    def _find_replaced(self, evidence: Evidence) -> None:
+        """Names and numbers where, between the same words, the passage has others."""
+        for place, word in enumerate(self.items):
+            if place in evidence.missing or word.kind not in {WordKind.NAME, WordKind.NUMBER}:
+                continue
+            if word.kind is WordKind.NUMBER and _is_vague(word):
+                continue
+            if self._is_replaced(place, word):
+                evidence.replaced[place] = self._written(place)
+
+    def _is_replaced(self, place: int, word: Word) -> bool:
+        left = self.places[place - 1] if place else []
+        right = self.places[place + 1] if place + 1 < len(self.items) else []
+        own = set(self.places[place])
+        other = False
+        for start in left:
+            for end in right:
+                if 1 < end - start <= _BETWEEN:
+                    between = range(start + 1, end)
+                    if not own.isdisjoint(between):
+                        return False
+                    other = other or any(self._is_other(spot, word) for spot in between)
+        return other
+
+    def _is_other(self, spot: int, word: Word) -> bool:
+        """Whether a word of the passage is of a sentence's word's kind, and none of the sentence's."""
+        there = self.index.words[spot]
+        return there.kind is word.kind and not (
+            there.quantity is not None and word.quantity is not None and there.quantity.word != word.quantity.word
+        )
+
+    def _find_denied(self, evidence: Evidence) -> None:
+        index, claim = self.index, self.claim
+        if claim.unspaced:
+            quote = index.text[evidence.start : evidence.end]
+            if self._cover(self.window) >= 0.6 and denies(claim.text) != denies(quote):
+                evidence.turned.append(claim.text[:40])
+            return
+        for place, word in enumerate(self.items):
+            spots = self._spots_in_window(place)
+            if not spots:
+                continue
+            if word.head:
+                around = [
+                    index.words[i] for spot in spots for i in range(max(spot - 6, 0), min(spot + 5, len(index.words)))
+                ]
+                if not any(index.words[spot].denied for spot in spots) and not softly_denied(around):
+                    evidence.turned.append(self._with_negator(place))
+            elif not word.denied and all(index.words[spot].head for spot in spots):
+                item = claim.items[place]
+                if not softly_denied(claim.words[max(item - 6, 0) : item + 5]) and self._anchored(place, spots):
+                    evidence.turned.append(claim.text[word.start : word.end])
+
+    def _spots_in_window(self, place: int) -> list[int]:
+        inside = set(self.window)
+        return [spot for spot in self.places[place] if self.index.unit_of[spot] in inside]
+
+    def _anchored(self, place: int, spots: list[int]) -> bool:
+        """Whether a neighbour of the sentence's word is near it in the passage too."""
+        for step in (-1, 1):
+            if 0 <= place + step < len(self.items):
+                beside = self.places[place + step]
+                if any(0 < (there - spot) * step <= _BETWEEN for spot in spots for there in beside):
+                    return True
+        return False
+
+    def _with_negator(self, place: int) -> str:
+        """The word with what stands before it, up to the negator."""
+        words, item = self.claim.words, self.claim.items[place]
+        start = max(item - 2, 0)
+        return " ".join(self.claim.text[words[start].start : words[item].end].split())
+
+    def _find_opposites(self, evidence: Evidence) -> bool:
+        """Words of the sentence that the passage doesn't have, with their opposites near the same words."""
+        index, claim = self.index, self.claim
+        inside = set(self.window)
+        matched = {spot for places in self.places for spot in places}
+        found = False
+        for number, word in enumerate(claim.words):
+            others = OPPOSITES.get(word.normal)
+            if others is None or any(index.unit_of[spot] in inside for spot in index.normals.get(word.normal, ())):
+                continue
+            spots = [spot for other in others for spot in index.normals.get(other, ()) if index.unit_of[spot] in inside]
+            for spot in spots:
+                before = not matched.isdisjoint(range(spot - 3, spot))
+                after = not matched.isdisjoint(range(spot + 1, spot + 4))
+                denied = word.denied or index.words[spot].denied or _negated_before(claim.words, number)
+                if before and after and not denied:
+                    evidence.turned.append(claim.text[word.start : word.end])
+                    found = True
+                    break
+        return found
+
+    def _features(
+        self, evidence: Evidence, cover: float, second: float, *, denied: bool = False, opposite: bool = False
+    ) -> tuple[float, ...]:
+        claim = self.claim
+        names = [place for place, word in enumerate(self.items) if word.kind is WordKind.NAME]
+        numbers = [place for place, word in enumerate(self.items) if word.kind is WordKind.NUMBER]
+        everywhere = sum(claim.weights[place] * sure for place, sure in evidence.covered.items()) / self.total
+        pairs = sum(self.near) / len(self.near) if self.near else everywhere
+        return (
+            min(cover, 1.0),
+            min(second, 1.0),
+            min(everywhere, 1.0),
+            pairs,
+            len(evidence.missing.keys() & set(names)) / len(names) if names else 0.0,
+            len(evidence.missing.keys() & set(numbers)) / len(numbers) if numbers else 0.0,
+            float(bool(evidence.replaced)),
+            float(denied),
+            float(opposite),
+        )
+
+
+def examine(claim: Claim, index: PassageIndex) -> Evidence:
+    """Looks in a passage for what a sentence says."""
+    return _Search(claim, index).run()
+
+
+def _is_vague(word: Word) -> bool:
+    """Whether a number is said so often without being one that its absence tells nothing: one, first, both."""
+    return word.quantity is not None and word.quantity.word and word.quantity.values[0] <= 2
+
+
+def _negated_before(words: list[Word], number: int) -> bool:
+    return any(
+        word.normal in {"not", "no", "t", "never", "kein", "nicht"} for word in words[max(number - 2, 0) : number]
+    )

@@ -1,0 +1,57 @@
+"""Which sentences of an answer state facts, so that they should cite something."""
+
+import re
+
+from citewire_generator.answer import is_not_found
+from citewire_generator.text.small_talk import is_small_talk
+from citewire_generator.text.terms import normalise, terms
+from citewire_generator.verification.reader import LineKind, Sentence
+
+_ASKS = re.compile(r"[?？؟;]['\"”’»)*_\s]*$")
+_INTRODUCES = re.compile(r"[:：]['\"”’»)*_\s]*$")
+_META = re.compile(
+    r"(?:"
+    # What the writer does, offers or asks.
+    r"i|i'm|i've|i'll|i'd|let me|let us|let's|let me know|feel free|please|if you|would you|do you|you can ask|you may ask"
+    r"|sure|certainly|of course|absolutely|great question|good question|hope|happy to|thank you|thanks|sorry|unfortunately"
+    # What follows, or was said.
+    r"|here is|here's|here are|here you|below is|below are|the following|as follows|see below|in short|in conclusion|in summary"
+    r"|to summari[sz]e|to sum up|as mentioned|as noted|for more|for further|note that the|note that these"
+    # What the passages are or lack.
+    r"|(?:the |these |this |your |no )?(?:provided |given |available |uploaded |cited )?"
+    r"(?:documents?|passages?|sources?|context|excerpts?|texts?|information)(?: provided| given| available)?"
+    r" (?:do|does|did|is|are|don't|doesn't|doesnt|dont|cannot|can't|contain|contains|mention|mentions|provide|provides|say|says)"
+    r"|based on (?:the|these|your|this)[\w ]{0,40}(?:documents?|passages?|sources?|context|excerpts?|information)[, ]{0,3}"
+    r"(?:here|i|the following|it is not|there is no)"
+    # Other languages.
+    r"|hier (?:ist|sind|finden)|ich|bitte|leider|gerne|wenn sie|falls sie|zusammenfassend"
+    r"|voici|je|j'|s'il vous plait|malheureusement|si vous|n'hesitez"
+    r"|aqui (?:esta|estan|tienes|tiene)|lo siento|por favor|si (?:quieres|desea|necesita)|puedo|claro|a continuacion"
+    r"|ecco|mi dispiace|per favore|se vuoi|certamente|aqui (?:estao|esta)|desculpe|se voce|hier (?:zijn|volgt)|helaas"
+    r")(?!\w)"
+)
+_DECORATION = " \t*_`\"'“”‘’«»#>-–—•([{"
+_LEAST = 2
+"""Words with a topic, from which a sentence may state something."""
+
+
+def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> bool:
+    """Whether a sentence states something that a passage could bear out.
+
+    Args:
+        sentence: A sentence of an answer.
+        known: Sentences that are the server's own, such as the not-found sentence; casefolded.
+    """
+    text = " ".join(sentence.text.split())
+    if sentence.kind in {LineKind.HEADING, LineKind.CODE}:
+        return False
+    if _ASKS.search(text) or _INTRODUCES.search(text) or text.casefold() in known:
+        return False
+    if sentence.kind is LineKind.ROW:
+        cells = [cell for cell in text.strip("|").split("|") if cell.strip()]
+        return len(cells) > 1 and any(char.isdigit() for char in text)
+    content = [term for term in terms(text) if not term.stop]
+    if len(content) < _LEAST:
+        return False
+    start = normalise(text.lstrip(_DECORATION)[:120].replace("’", "'"))
+    return not (_META.match(start) or is_small_talk(text) or is_not_found(text[:400]))

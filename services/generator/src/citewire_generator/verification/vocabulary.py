@@ -1,0 +1,89 @@
+"""Words that turn a statement around, in a few languages: negators, what negates without saying so, opposites.
+
+Spelled as `terms.normalise` spells them.
+"""
+
+from citewire_generator.text.stop_words import words_of
+
+NEGATORS = words_of("""
+    not never no nor neither cannot none nobody nothing nowhere without aint
+    nicht kein keine keinen keiner keinem keines nie niemals weder ohne
+    pas jamais aucun aucune rien sans
+    nunca jamas tampoco ningun ninguna ninguno nada
+    nessun nessuna nessuno niente senza
+    nao nem nenhum nenhuma
+    niet geen nooit zonder
+    не нет ни без никогда nie nigdy bez δεν μην değil degil inte ikke
+    ليس لا لم لن ليست بدون לא אין בלי नहीं न ไม่
+""")
+LANGUAGE_NEGATORS = {
+    "es": words_of("no sin"),
+    "it": words_of("non mai"),
+    "fr": words_of("ne non"),
+    "pt": words_of("sem"),
+}
+"""Those that are other words in other languages."""
+SOFT_NEGATORS = words_of("""
+    fail fails failed failing failure lack lacks lacked lacking refuse refuses refused deny denies denied denying
+    unable hardly barely rarely seldom scarcely few little less except excluding exclude excludes instead rather prevent
+    prevents prevented prevents avoid avoids avoided absence absent stop stops stopped ceased cease impossible
+    unlikely only reject rejects rejected prohibit prohibited forbidden forbid ban banned lost loses neglect no-one
+    ended abandoned cancelled canceled declined decline against contrary false false wrong unless until but
+    kaum wenig selten verhindert verboten ausser pero sino salvo sauf peu
+""")
+"""Words that say no without a negator, so that a paraphrase may have one."""
+NOT_NEGATING_AFTER = words_of(
+    "only just merely simply least necessarily surprisingly doubt matter longer nur solo seulement"
+)
+"""After a negator: `not only`, `no doubt`; they don't deny what follows."""
+PREFIXES = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
+
+_OPPOSITES = """
+    increase/decrease increased/decreased increases/decreases increasing/decreasing before/after more/less more/fewer
+    most/least higher/lower highest/lowest high/low first/last always/never all/none win/lose won/lost wins/loses
+    allow/prohibit allowed/prohibited allows/prohibits allow/forbid allowed/forbidden permitted/forbidden above/below
+    north/south northern/southern east/west eastern/western largest/smallest larger/smaller large/small big/small
+    bigger/smaller older/younger oldest/youngest old/new early/late earlier/later earliest/latest begin/end began/ended
+    begins/ends open/closed opened/closed include/exclude included/excluded includes/excludes including/excluding
+    accept/reject accepted/rejected accepts/rejects agreed/refused success/failure successful/unsuccessful succeeded/failed
+    true/false possible/impossible legal/illegal major/minor male/female men/women man/woman up/down rise/fall
+    rises/falls rose/fell rising/falling gain/loss gained/lost positive/negative best/worst better/worse maximum/minimum
+    max/min import/export imports/exports imported/exported buy/sell bought/sold hot/cold left/right strong/weak
+    stronger/weaker fast/slow faster/slower long/short longer/shorter rich/poor inside/outside internal/external
+    public/private with/without ancient/modern majority/minority many/few support/oppose supported/opposed
+    supports/opposes for/against approved/rejected started/stopped start/stop enter/leave entered/left born/died
+    victory/defeat victories/defeats upper/lower over/under add/remove added/removed like/unlike common/rare
+    often/rarely frequently/rarely usually/rarely easy/difficult enabled/disabled enable/disable active/inactive
+    mandatory/optional required/optional visible/invisible direct/indirect directly/indirectly known/unknown
+    equal/unequal complete/incomplete able/unable likely/unlikely day/night father/mother son/daughter brother/sister
+    king/queen husband/wife boy/girl alive/dead day/night summer/winter domestic/foreign simple/complex
+    expanded/shrank expand/shrink grew/shrank encourage/discourage encouraged/discouraged
+    mehr/weniger vor/nach immer/nie erlaubt/verboten gross/klein hoch/niedrig neu/alt erste/letzte
+    mas/menos antes/despues siempre/nunca mayor/menor grande/pequeno primero/ultimo plus/moins avant/apres
+    toujours/jamais grand/petit premier/dernier piu/meno prima/dopo sempre/mai maggiore/minore
+"""
+
+
+def _pairs() -> dict[str, frozenset[str]]:
+    found: dict[str, set[str]] = {}
+    for pair in _OPPOSITES.split():
+        one, other = pair.split("/")
+        found.setdefault(one, set()).add(other)
+        found.setdefault(other, set()).add(one)
+    return {word: frozenset(others) for word, others in found.items()}
+
+
+OPPOSITES = _pairs()
+"""Each word with those that say the opposite."""
+
+OPENERS = words_of("""
+    the a an this that these those it its he she they his her their there here in on at by for from with without of to
+    as and or but so if when while where after before during since until although though because however moreover
+    furthermore additionally also then thus therefore hence meanwhile finally first second third firstly secondly
+    lastly next later earlier overall generally typically usually often sometimes originally initially historically
+    currently today yes no not only some many most few several each every all both either neither one two three four
+    five six seven eight nine ten various other others another such similarly likewise instead indeed specifically
+    according based due despite between among through under over within what which who whose how why you your we our i
+    my please note other its being having once unlike like such per until upon
+""")
+"""Words that begin English sentences with a capital without being names."""

@@ -1,0 +1,181 @@
+"""The words of a sentence or passage as they are compared: what is a name, what a number, what is denied."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from citewire_generator.text.languages import detect_language
+from citewire_generator.text.terms import Term, normalise, terms
+from citewire_generator.verification.numbers import Quantity, find_numbers, month_value
+from citewire_generator.verification.vocabulary import (
+    LANGUAGE_NEGATORS,
+    NEGATORS,
+    NOT_NEGATING_AFTER,
+    OPENERS,
+    PREFIXES,
+    SOFT_NEGATORS,
+)
+
+
+class WordKind(Enum):
+    """What a word is, as far as its form tells."""
+
+    STOP = auto()
+    PLAIN = auto()
+    NAME = auto()
+    NUMBER = auto()
+
+
+@dataclass(slots=True)
+class Word:
+    """A word, or a number of several words."""
+
+    key: str
+    normal: str
+    start: int
+    end: int
+    kind: WordKind
+    capital: bool = False
+    unspaced: bool = False
+    quantity: Quantity | None = None
+    denied: bool = False
+    """Whether it stands in the scope of a negator."""
+    head: bool = False
+    """Whether it is what the negator says no to: the first word after it."""
+    clause: int = 0
+    """Number of the clause, by its punctuation."""
+
+
+SCOPE = 3
+"""Words with a topic that a negator reaches."""
+_BREAK = re.compile(r"[,;:.!?()\[\]…。！？、，—–\n]")
+_KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{3,}")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_UNSPACED_NO = re.compile(r"[不没沒無无未非莫勿]|ない|なかった|ません|ず、|않|없|아니|못|ไม่|မ")
+_NOT_NO = re.compile(
+    r"不仅|不僅|不但|不同|不断|不斷|非常|無線|无线|未来|未來|不足|少なくない|かもしれない|なければならない|में"
+)
+_TITLE_SHARE = 0.7
+
+
+def read_words(text: str) -> list[Word]:
+    """Takes a text apart."""
+    quantities = find_numbers(text)
+    found: list[Word] = []
+    at = 0
+    for term in terms(text):
+        while at < len(quantities) and quantities[at].end <= term.start:
+            at += 1
+        if at < len(quantities) and quantities[at].start <= term.start < quantities[at].end:
+            one = quantities[at]
+            if not found or found[-1].quantity is not one:
+                normal = normalise(text[one.start : one.end])
+                found.append(Word(normal, normal, one.start, one.end, WordKind.NUMBER, quantity=one))
+            continue
+        found.append(_word(text, term))
+    _mark_names(text, found)
+    _mark_denied(text, found)
+    return found
+
+
+def _word(text: str, term: Term) -> Word:
+    raw = text[term.start : term.end]
+    normal = normalise(raw)
+    kind = WordKind.STOP if term.stop else (WordKind.NAME if term.name else WordKind.PLAIN)
+    unspaced = not raw[0].isascii() and _UNSPACED.match(raw) is not None
+    return Word(term.key, normal, term.start, term.end, kind, raw[0].isupper(), unspaced)
+
+
+def _mark_names(text: str, found: list[Word]) -> None:
+    """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
+    plain = [word for word in found if word.kind is not WordKind.NUMBER and not word.unspaced and word.normal.isalpha()]
+    content = [word for word in plain if word.kind is not WordKind.STOP]
+    titled = len(content) >= 4 and sum(word.capital for word in content) >= _TITLE_SHARE * len(content)
+    titled = titled and all(word.capital for word in plain if len(word.normal) > 4)
+    german = detect_language(text) == "de" if content else False
+    for index, word in enumerate(found):
+        if word.kind not in {WordKind.NAME, WordKind.PLAIN} or not word.capital:
+            continue
+        raw = text[word.start : word.end]
+        if raw.isupper() and len(raw) > 1 and not titled:
+            word.kind = WordKind.NAME
+            continue
+        following = found[index + 1] if index + 1 < len(found) else None
+        beside = following is not None and following.capital and following.kind is not WordKind.STOP
+        beside = beside and following is not None and not text[word.end : following.start].strip(" -.&'’")
+        before = found[index - 1] if index else None
+        beside = beside or (
+            before is not None and before.kind is WordKind.NAME and not text[before.end : word.start].strip(" -.&'’")
+        )
+        if titled or (month_value(word.normal) is not None and not german):
+            word.kind = WordKind.PLAIN
+        elif german:
+            word.kind = WordKind.NAME if beside else WordKind.PLAIN
+        elif word.kind is WordKind.PLAIN and word.normal not in OPENERS:
+            # Capital at a sentence's start: a name if another follows, or nothing but a comma keeps it from its verb.
+            comma = text[word.end : word.end + 1] == ","
+            adverb = word.normal.endswith(("ly", "ing", "ed"))
+            if beside or not (comma or adverb):
+                word.kind = WordKind.NAME if beside else WordKind.PLAIN
+
+
+def _mark_denied(text: str, found: list[Word]) -> None:
+    negators = NEGATORS
+    if any(word.normal in _AMBIGUOUS for word in found):
+        negators = NEGATORS | LANGUAGE_NEGATORS.get(detect_language(text), frozenset())
+    reach = 0
+    head = False
+    clause = 0
+    previous = 0
+    last: Word | None = None
+    for index, word in enumerate(found):
+        if _BREAK.search(text, previous, word.start):
+            if head and last is not None and last.clause == clause:
+                last.denied = last.head = True
+            clause += 1
+            reach, head = 0, False
+        previous = word.end
+        word.clause = clause
+        if _is_negator(text, found, index, negators):
+            reach, head = SCOPE, True
+        elif word.normal in NOT_NEGATING_AFTER and head:
+            reach, head = 0, False
+        elif word.kind is not WordKind.STOP:
+            if reach:
+                word.denied, word.head = True, head
+                reach, head = reach - 1, False
+            last = word
+    if head and last is not None and last.clause == clause:
+        last.denied = last.head = True
+
+
+_AMBIGUOUS = frozenset(word for words in LANGUAGE_NEGATORS.values() for word in words)
+
+
+def _is_negator(text: str, found: list[Word], index: int, negators: frozenset[str]) -> bool:
+    word = found[index]
+    if word.normal == "t":
+        return text[max(word.start - 2, 0) : word.start].lower() in {"n'", "n’"}
+    if word.normal not in negators:
+        return False
+    # `No. 5`, `non-profit`
+    return not (word.normal in {"no", "non"} and text[word.end : word.end + 1] in {".", "-"})
+
+
+def denies(text: str) -> bool:
+    """Whether a text of a script without spaces says no somewhere."""
+    return _UNSPACED_NO.search(_NOT_NO.sub("", text)) is not None
+
+
+def softly_denied(words: Iterable[Word]) -> bool:
+    """Whether words say no without a negator."""
+    return any(
+        word.normal in SOFT_NEGATORS or word.denied or (len(word.normal) > 6 and word.normal.startswith(PREFIXES))
+        for word in words
+    )
+
+
+def katakana(text: str) -> list[tuple[int, int]]:
+    """Spans of foreign names and words in Japanese."""
+    return [match.span() for match in _KATAKANA.finditer(text)]
