@@ -252,11 +252,11 @@ def _chunk_writer(transport: asyncio.Transport) -> Callable[[bytes], None]:
     return write
 
 
-async def _serve(settings: UpstreamSettings, port: int) -> None:
+async def _serve(settings: UpstreamSettings, host: str, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with Upstream(settings).running(port=port) as base_url:
+    async with Upstream(settings).running(host=host, port=port) as base_url:
         print(json.dumps({"port": int(base_url.rsplit(":", 1)[1].removesuffix("/v1"))}), flush=True)
         await stop.wait()
 
@@ -265,13 +265,14 @@ def main(arguments: Sequence[str]) -> None:
     """Serves with the given settings until it is told to stop."""
     defaults = UpstreamSettings()
     parser = argparse.ArgumentParser(description="A paced upstream that speaks OpenAI's chat API.")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one, printed as JSON (default)")
     parser.add_argument("--rate", type=float, default=defaults.rate, help="tokens per second (default: %(default)s)")
     parser.add_argument("--tokens", type=int, default=defaults.tokens, help="tokens per answer (default: %(default)s)")
     parser.add_argument("--first-delay", type=float, default=0, help="seconds before the first token (default: 0)")
     options = parser.parse_args(arguments)
     settings = UpstreamSettings(rate=options.rate, tokens=options.tokens, first_delay=options.first_delay)
-    asyncio.run(_serve(settings, options.port))
+    asyncio.run(_serve(settings, options.host, options.port))
 
 
 if __name__ == "__main__":

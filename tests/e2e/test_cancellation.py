@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from http_load import Load
+from deploy.rehearsal.load import Load
 from leaving import LIMIT_SECONDS, QUESTION, TOKEN, How, Leaving, leaving, running_curl
 from paced_stack import PacedStack
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pytest
 
-from http_load import KINDS, Load
+from deploy.rehearsal.load import KINDS, Load
 from paced_stack import PacedStack
 from replicas import GATEWAYS, SERVICES, Doubled, doubled
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from http_load import KINDS, STREAMS, Asked, End, Kind, Load
+from deploy.rehearsal.load import KINDS, STREAMS, Asked, End, Kind, Load
 from paced_stack import CHAT_SECONDS, ORPHAN_SECONDS, PacedStack
 
 AFFECTED: Mapping[str, frozenset[Kind]] = {

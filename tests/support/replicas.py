@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import psutil
 
+from deploy.rehearsal.balancer import Balancer
 from paced_stack import PacedStack
 
 SERVICES = ("embedder", "retriever", "generator")
@@ -33,6 +34,11 @@ class Replica:
     metrics_port: int
     log: Path
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def url(self) -> str:
+        """Where its HTTP API is, if it has one."""
+        return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
         """Starts it; `until_ready` waits for it."""
@@ -62,7 +68,7 @@ class Doubled:
     paced: PacedStack
     services: dict[str, Replica]
     gateways: dict[str, Replica]
-    balancer: "Balancer"
+    balancer: Balancer
 
     async def roll(self, name: str) -> None:
         """Ends this service's further replica, and waits until all clients work with it again."""
@@ -84,7 +90,7 @@ class Doubled:
         gateway = self.gateways[name]
         await gateway.leave()
         gateway.start()
-        await self.balancer.until_ready(gateway)
+        await self.balancer.until_ready(gateway.url)
 
     async def until_used(self) -> None:
         """Waits until every replica has answered calls of every gateway."""
@@ -113,51 +119,6 @@ class Doubled:
         )
 
 
-_MOST_REFUSALS = 2
-
-
-class Balancer:
-    """Gives the gateways that say that they are ready, in turns, as a load balancer does.
-
-    One leaves after two answers in a row that it isn't ready: a single one may be a service's replica that left at that
-    moment, and probes have such a threshold everywhere for that reason. One that can't be reached leaves at once.
-    """
-
-    def __init__(self, gateways: list[Replica]) -> None:
-        self._ready: dict[int, bool] = {gateway.port: False for gateway in gateways}
-        self._turn = 0
-        self._changed = asyncio.Event()
-
-    def url(self) -> str:
-        """The next gateway's."""
-        ready = [port for port, yes in self._ready.items() if yes]
-        assert ready, "no gateway is ready"
-        self._turn += 1
-        return f"http://127.0.0.1:{ready[self._turn % len(ready)]}"
-
-    async def watch(self, port: int) -> None:
-        """Asks one gateway again and again, until it is cancelled."""
-        refusals = _MOST_REFUSALS
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=2) as http:
-            while True:
-                try:
-                    refusals = 0 if (await http.get("/readyz")).status_code == 200 else refusals + 1
-                except httpx.HTTPError:
-                    refusals = _MOST_REFUSALS
-                ready = refusals < _MOST_REFUSALS
-                if ready != self._ready[port]:
-                    self._ready[port] = ready
-                    self._changed.set()
-                await asyncio.sleep(0.1)  # as balancers do
-
-    async def until_ready(self, *gateways: Replica) -> None:
-        """Waits until these are ready."""
-        async with asyncio.timeout(60):
-            while not all(self._ready[gateway.port] for gateway in gateways):
-                self._changed.clear()
-                await self._changed.wait()
-
-
 @asynccontextmanager
 async def doubled(paced: PacedStack, folder: Path) -> AsyncGenerator[Doubled]:
     """Starts the further replicas and the gateways; yields once all of them have been used or are ready."""
@@ -171,17 +132,15 @@ async def doubled(paced: PacedStack, folder: Path) -> AsyncGenerator[Doubled]:
         base |= {f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": addresses}
     gateways = {name: _replica("gateway", name, base, folder) for name in GATEWAYS}
     replicas = [*services.values(), *gateways.values()]
-    balancer = Balancer(list(gateways.values()))
-    watches = [asyncio.create_task(balancer.watch(gateway.port)) for gateway in gateways.values()]
+    urls = [gateway.url for gateway in gateways.values()]
+    balancer = Balancer(urls)
     try:
         for replica in replicas:
             replica.start()
-        await balancer.until_ready(*gateways.values())
-        yield Doubled(paced, services, gateways, balancer)
+        async with balancer.watching():
+            await balancer.until_ready(*urls)
+            yield Doubled(paced, services, gateways, balancer)
     finally:
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
         for replica in replicas:
             replica.kill()
 

@@ -1,10 +1,11 @@
 """Clients that ask again and again while something happens to the stack, and what became of each of their requests."""
 
 import asyncio
+import itertools
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -49,6 +50,8 @@ class Asked:
     kind: Kind
     request_id: str
     began: float
+    base: str = ""
+    """Whom it was sent to: the gateway's URL."""
     status: int | None = None
     tokens: int = 0
     first_token: float | None = None
@@ -132,11 +135,21 @@ class Asked:
         return "complete"
 
 
+class NoGatewayError(Exception):
+    """The load balancer has no gateway that is ready."""
+
+
 class Load:
     """Running clients; `asked` grows while they run."""
 
-    def __init__(self, url: Callable[[], str], name: str) -> None:
-        """`url`: asked before each request, so that a test may steer. `name`: begins the request ids."""
+    def __init__(self, url: Callable[[], str], name: str, headers: Mapping[str, str] | None = None) -> None:
+        """Asks nothing yet.
+
+        Args:
+            url: Asked before each request, so that a test may steer.
+            name: Begins the request ids.
+            headers: Sent with each request, such as the API key.
+        """
         self._url = url
         self._name = name
         self.asked: list[Asked] = []
@@ -144,6 +157,7 @@ class Load:
         self._stopping = False
         # A fresh connection for each request: one that idles when the server goes can't be told from a refused one.
         self._http = httpx.AsyncClient(
+            headers=headers,
             trust_env=False,
             timeout=HANG_SECONDS,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=0),
@@ -151,10 +165,24 @@ class Load:
 
     @asynccontextmanager
     async def running(self, clients: Mapping[Kind, int] = CLIENTS) -> AsyncGenerator["Load"]:
-        """Asks until the block ends, then waits for what is still running."""
-        tasks = [asyncio.create_task(self._client(kind)) for kind, count in clients.items() for _ in range(count)]
-        try:
+        """Clients ask, wait for the answer and ask again until the block ends; then waits for what still runs."""
+        async with self._tasks([self._client(kind) for kind, count in clients.items() for _ in range(count)]):
             yield self
+
+    @asynccontextmanager
+    async def steady(self, rates: Mapping[Kind, float]) -> AsyncGenerator["Load"]:
+        """Asks so often a second, whether answers come or not, until the block ends; then waits for what still runs.
+
+        A client that waits for its answer asks less while a replica hangs, and so hides how many would have met it.
+        """
+        async with self._tasks([self._arrivals(kind, rate) for kind, rate in rates.items()]):
+            yield self
+
+    @asynccontextmanager
+    async def _tasks(self, work: Sequence[Coroutine[None, None, None]]) -> AsyncGenerator[None]:
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            yield
         except BaseException:
             for task in tasks:
                 task.cancel()
@@ -174,6 +202,8 @@ class Load:
             asked.end = await self._perform(asked, number)
         except httpx.ConnectError:
             asked.end = "refused"
+        except NoGatewayError as error:
+            asked.end, asked.why = "refused", str(error)
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
             asked.end, asked.why = "cut", repr(error)
         except httpx.TimeoutException as error:
@@ -223,10 +253,21 @@ class Load:
             asked = await self.ask(kind)
             await asyncio.sleep(_PAUSES[kind] if asked.end == "complete" else _AFTER_FAILURE)
 
+    async def _arrivals(self, kind: Kind, rate: float) -> None:
+        """Asks on a schedule: a late request doesn't make the next ones later."""
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as group:
+            for number in itertools.count(1):
+                if self._stopping:
+                    return
+                group.create_task(self.ask(kind))
+                await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
+
     async def _perform(self, asked: Asked, number: int) -> End:
+        asked.base = self._url()
         request = self._http.stream(
             "POST",
-            f"{self._url()}{_PATHS[asked.kind]}",
+            f"{asked.base}{_PATHS[asked.kind]}",
             json=_body(asked.kind, asked.request_id, number),
             headers={"X-Request-Id": asked.request_id},
         )
