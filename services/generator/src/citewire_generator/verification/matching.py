@@ -2,7 +2,8 @@
 
 Words are compared by stems, names by their parts and initials, numbers by value and unit. Where a sentence's words
 stand around a name or number as they do in the passage, but around another one, that is a contradiction, even if the
-sentence's own name or number is elsewhere in the passage. So is a word that is denied on one side only, or its opposite.
+sentence's own name or number is elsewhere in the passage. So is a word that is denied on one side only, or whose
+opposite is there.
 All work is linear in the passage's words; each word of the sentence is looked for at a bounded number of places.
 """
 

@@ -9,25 +9,26 @@ from citewire_generator.verification.reader import LineKind, Sentence
 
 _ASKS = re.compile(r"[?？؟;]['\"”’»)*_\s]*$")
 _INTRODUCES = re.compile(r"[:：]['\"”’»)*_\s]*$")
+_DOCUMENTS = r"(?:documents?|passages?|sources?|context|excerpts?|texts?|information)"
 _META = re.compile(
     r"(?:"
     # What the writer does, offers or asks.
-    r"i|i'm|i've|i'll|i'd|let me|let us|let's|let me know|feel free|please|if you|would you|do you|you can ask|you may ask"
-    r"|sure|certainly|of course|absolutely|great question|good question|hope|happy to|thank you|thanks|sorry|unfortunately"
+    r"i|i'm|i've|i'll|i'd|let me|let us|let's|feel free|please|if you|would you|do you|you can ask|you may ask|sure"
+    r"|certainly|of course|absolutely|great question|good question|hope|happy to|thank you|thanks|sorry|unfortunately"
     # What follows, or was said.
-    r"|here is|here's|here are|here you|below is|below are|the following|as follows|see below|in short|in conclusion|in summary"
-    r"|to summari[sz]e|to sum up|as mentioned|as noted|for more|for further|note that the|note that these"
+    r"|here is|here's|here are|here you|below is|below are|the following|as follows|see below|as mentioned|as noted"
+    r"|for more|for further|note that the|note that these"
     # What the passages are or lack.
-    r"|(?:the |these |this |your |no )?(?:provided |given |available |uploaded |cited )?"
-    r"(?:documents?|passages?|sources?|context|excerpts?|texts?|information)(?: provided| given| available)?"
-    r" (?:do|does|did|is|are|don't|doesn't|doesnt|dont|cannot|can't|contain|contains|mention|mentions|provide|provides|say|says)"
-    r"|based on (?:the|these|your|this)[\w ]{0,40}(?:documents?|passages?|sources?|context|excerpts?|information)[, ]{0,3}"
-    r"(?:here|i|the following|it is not|there is no)"
+    rf"|(?:the |these |this |your |no )?(?:provided |given |available |uploaded |cited )?{_DOCUMENTS}"
+    r"(?: provided| given| available)? (?:do|does|did|is|are|don't|doesn't|cannot|can't|contains?|mentions?|provides?"
+    r"|says?)"
+    rf"|based on (?:the|these|your|this)[\w ]{{0,40}}{_DOCUMENTS}[, ]{{0,3}}(?:here|i|the following|it is not"
+    r"|there is no)"
     # Other languages.
     r"|hier (?:ist|sind|finden)|ich|bitte|leider|gerne|wenn sie|falls sie|zusammenfassend"
     r"|voici|je|j'|s'il vous plait|malheureusement|si vous|n'hesitez"
-    r"|aqui (?:esta|estan|tienes|tiene)|lo siento|por favor|si (?:quieres|desea|necesita)|puedo|claro|a continuacion"
-    r"|ecco|mi dispiace|per favore|se vuoi|certamente|aqui (?:estao|esta)|desculpe|se voce|hier (?:zijn|volgt)|helaas"
+    r"|aqui (?:esta|estan|tienes|tiene|estao)|lo siento|por favor|si (?:quieres|desea|necesita)|puedo|claro"
+    r"|a continuacion|ecco|mi dispiace|per favore|se vuoi|certamente|desculpe|se voce|hier (?:zijn|volgt)|helaas"
     r")(?!\w)"
 )
 _DECORATION = " \t*_`\"'“”‘’«»#>-–—•([{"

@@ -64,7 +64,7 @@ class Verifier:
         try:
             found = self._reader.feed(text, marks) if text else []
             return found + self._reader.finish() if final else found
-        except Exception:
+        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
             _failed("answer")
             self._reader = None
             return []
@@ -84,7 +84,7 @@ class Verifier:
                         found += await self._verify(sentence)
                 elif self._uncited and flag and states_facts(sentence, self._own):
                     found.append(Uncited(sentence.start, sentence.end))
-            except Exception:
+            except Exception:  # noqa: BLE001 # a fault here must not cost an answer
                 _failed("sentence")
         return found
 

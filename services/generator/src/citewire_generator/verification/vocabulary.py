@@ -45,9 +45,11 @@ _OPPOSITES = """
     north/south northern/southern east/west eastern/western largest/smallest larger/smaller large/small big/small
     bigger/smaller older/younger oldest/youngest old/new early/late earlier/later earliest/latest begin/end began/ended
     begins/ends open/closed opened/closed include/exclude included/excluded includes/excludes including/excluding
-    accept/reject accepted/rejected accepts/rejects agreed/refused success/failure successful/unsuccessful succeeded/failed
+    accept/reject accepted/rejected accepts/rejects agreed/refused success/failure
+    successful/unsuccessful succeeded/failed
     true/false possible/impossible legal/illegal major/minor male/female men/women man/woman up/down rise/fall
-    rises/falls rose/fell rising/falling gain/loss gained/lost positive/negative best/worst better/worse maximum/minimum
+    rises/falls rose/fell rising/falling gain/loss gained/lost positive/negative best/worst better/worse
+    maximum/minimum
     max/min import/export imports/exports imported/exported buy/sell bought/sold hot/cold left/right strong/weak
     stronger/weaker fast/slow faster/slower long/short longer/shorter rich/poor inside/outside internal/external
     public/private with/without ancient/modern majority/minority many/few support/oppose supported/opposed
