@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Generator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2 as pb
 from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1.calibration_pb2 import Calibration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code
@@ -59,6 +62,14 @@ class Stack:
         """Switches to a space."""
         request = pb.SwitchSpaceRequest(space=space, force=force)
         return (await self.boss.unary(self.boss.running.corpus.SwitchSpace, request)).space
+
+    async def calibrate(
+        self, space: common_pb2.EmbeddingSpace, calibration: Calibration | None, caller: Caller | None = None
+    ) -> pb.SpaceInfo:
+        """Stores what a space's scores mean."""
+        me = caller or self.boss
+        request = pb.SetCalibrationRequest(space=space, calibration=calibration)
+        return (await me.unary(me.running.corpus.SetCalibration, request)).space
 
     async def search(self, space: common_pb2.EmbeddingSpace) -> int:
         """How many chunks a search in a space finds."""
@@ -222,6 +233,60 @@ async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> N
     assert [(space.items, space.items_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
 
 
+@pytest.mark.parametrize("calibrated", [True, False])
+async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: bool) -> None:
+    document_id = await stack.world.upload("about.md", article(2))
+    async with stack.working():
+        await stack.world.until(document_id, "ready")
+    (before,) = await stack.list()
+    assert not before.HasField("calibration")  # nobody measured this model
+    wanted = Calibration(relevance_threshold=0.0, dense_weight=0.5)
+    wanted.report.update({"questions": 12, "sets": ["a"]})
+    stored = await stack.calibrate(OLD, wanted)
+    assert (stored.space, stored.items) == (OLD, 1)
+    kept = stored.calibration
+    assert (kept.relevance_threshold, kept.dense_weight) == (0.0, 0.5)
+    assert (kept.HasField("relevance_threshold"), kept.HasField("answerable_threshold")) == (True, False)
+    assert dict(kept.report) == {"questions": 12, "sets": ["a"]}
+    assert abs(kept.measured_at.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert [space.calibration for space in await stack.list()] == [kept]
+    # Plan and Search carry it, without the report.
+    kept.ClearField("report")
+    planned = await stack.boss.unary(stack.boss.running.retriever.Plan, retriever_pb2.PlanRequest())
+    vector = np.ones(DIMENSIONS, dtype="<f4").tobytes()
+    request = retriever_pb2.SearchRequest(vector=vector, space=OLD, top_k=50, min_score=1.0)
+    request.min_score_calibrated = calibrated
+    found = await stack.boss.unary(stack.boss.running.retriever.Search, request)
+    assert planned.calibration == found.calibration == kept
+    # Asked for, the space's threshold counts in the request's stead.
+    assert bool(found.results) == calibrated
+    # Others have their own, and a later one takes its place as a whole.
+    assert (await refusal(stack.calibrate(OLD, wanted, stack.as_(THEIRS))))[1] == "SPACE_NOT_FOUND"
+    moment = Timestamp(seconds=1_700_000_000)
+    later = await stack.calibrate(OLD, Calibration(answerable_threshold=0.4, measured_at=moment))
+    assert later.calibration == Calibration(answerable_threshold=0.4, measured_at=moment, report={})
+    assert not (await stack.calibrate(OLD, None)).HasField("calibration")
+    found = await stack.boss.unary(stack.boss.running.retriever.Search, request)
+    assert (found.results, found.HasField("calibration")) == ([], False)
+
+
+async def test_only_a_registered_space_is_calibrated(stack: Stack) -> None:
+    never = common_pb2.EmbeddingSpace(model="never", revision="r", dimensions=3)
+    assert (await refusal(stack.calibrate(never, Calibration())))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
+    await stack.prepare(never)
+    assert (await refusal(stack.calibrate(never, None)))[:2] == (Code.FAILED_PRECONDITION, "WRONG_STATE")
+
+
+async def test_what_comes_with_the_server_counts_until_something_is_stored(stack: Stack) -> None:
+    known = common_pb2.EmbeddingSpace(model="all-MiniLM-L6-v2", revision="any", dimensions=384)
+    (entry,) = (entry for entry in [await stack.prepare(known)] if entry.HasField("calibration"))
+    assert entry.calibration.relevance_threshold > 0
+    assert not entry.calibration.HasField("measured_at")
+    assert entry.calibration.report
+    other = common_pb2.EmbeddingSpace(model="all-MiniLM-L6-v2", revision="any", dimensions=128)
+    assert not (await stack.prepare(other)).HasField("calibration")
+
+
 async def test_who_may(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
     document_id = await stack.world.upload("about.md", article(2))
     async with stack.working():
@@ -231,6 +296,7 @@ async def test_who_may(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
     for call in (
         staff.unary(staff.running.corpus.PrepareSpace, pb.PrepareSpaceRequest(space=new)),
         staff.unary(staff.running.corpus.SwitchSpace, pb.SwitchSpaceRequest(space=OLD)),
+        stack.calibrate(OLD, Calibration(), staff),
     ):
         assert (await refusal(call))[:2] == (Code.PERMISSION_DENIED, "PERMISSION_DENIED")
     assert await stack.list(them) == []
@@ -245,6 +311,7 @@ async def test_wrong_fields_are_named(stack: Stack) -> None:
     for call in (
         stack.boss.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest(space=empty)),
         stack.boss.unary(corpus.SwitchSpace, pb.SwitchSpaceRequest()),
+        stack.calibrate(empty, None),
     ):
         with pytest.raises(CitewireError) as refused:
             await call
@@ -256,3 +323,19 @@ async def test_wrong_fields_are_named(stack: Stack) -> None:
     with pytest.raises(CitewireError) as refused:
         await stack.boss.unary(corpus.PrepareSpace, pb.PrepareSpaceRequest(space=large))
     assert [each.field for each in refused.value.violations] == ["space.dimensions"]
+
+
+async def test_wrong_calibrations_are_named(stack: Stack) -> None:
+    wrong = Calibration(
+        relevance_threshold=-0.1,
+        answerable_threshold=1.5,
+        dense_weight=float("nan"),
+        measured_at=Timestamp(seconds=2**60),
+        report={"large": "x" * 70_000},
+    )
+    with pytest.raises(CitewireError) as refused:
+        await stack.calibrate(OLD, wrong)
+    assert {each.field for each in refused.value.violations} == {
+        f"calibration.{name}"
+        for name in ("relevance_threshold", "answerable_threshold", "dense_weight", "measured_at", "report")
+    }

@@ -36,6 +36,7 @@ ROUTES = {
     ("patch", "/v1/collections/{name}"),
     ("delete", "/v1/collections/{name}"),
     ("get", "/v1/spaces"),
+    ("put", "/v1/spaces/calibration"),
     ("get", "/v1/conversations"),
     ("get", "/v1/conversations/{conversation_id}"),
     ("get", "/v1/conversations/{conversation_id}/export"),

@@ -9,6 +9,9 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2
 
+from citewire_gateway.identity.keys import make_key
+from citewire_gateway.identity.store import IdentityStore
+from citewire_kit.postgres import open_pool
 from gateway_fakes import running_fakes
 from gateway_process import Gateway, running_gateway
 
@@ -50,6 +53,7 @@ async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
                 "given_up": 1,
                 "chunks": 40,
                 "chunks_with_vectors": 33,
+                "calibration": None,
             }
         ]
     }
@@ -58,3 +62,75 @@ async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
 async def test_an_organisation_without_documents_has_none(gateway: Gateway) -> None:
     response = await gateway.http.get("/v1/spaces")
     assert response.json() == {"spaces": []}
+
+
+SPACE = {"model": "new", "revision": "r2", "dimensions": 768}
+
+
+def one_space(gateway: Gateway) -> None:
+    gateway.fakes.corpus.spaces = [
+        corpus_pb2.SpaceInfo(space=common_pb2.EmbeddingSpace(**SPACE), role=corpus_pb2.SPACE_ROLE_LIVE)
+    ]
+
+
+async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None:
+    one_space(gateway)
+    wanted = {"relevance_threshold": 0.21, "dense_weight": 0, "report": {"questions": 1200, "sets": ["mine"]}}
+    response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": wanted})
+    assert response.status_code == 200
+    assert response.json()["calibration"] == {
+        "relevance_threshold": 0.21,
+        "answerable_threshold": None,
+        "dense_weight": 0.0,
+        "measured_at": "2026-01-02T03:04:05Z",
+        "report": {"questions": 1200, "sets": ["mine"]},
+    }
+    assert (await gateway.http.get("/v1/spaces")).json()["spaces"] == [response.json()]
+    removed = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": None})
+    assert (removed.status_code, removed.json()["calibration"]) == (200, None)
+    assert not gateway.fakes.corpus.spaces[0].HasField("calibration")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"space": SPACE}, "calibration"),
+        ({"calibration": None}, "space"),
+        ({"space": SPACE | {"dimensions": 0}, "calibration": None}, "space.dimensions"),
+        ({"space": SPACE | {"model": ""}, "calibration": None}, "space.model"),
+        ({"space": SPACE, "calibration": {"relevance_threshold": 1.5}}, "calibration.relevance_threshold"),
+        ({"space": SPACE, "calibration": {"answerable_threshold": "0.5"}}, "calibration.answerable_threshold"),
+        ({"space": SPACE, "calibration": {"dense_weight": -0.1}}, "calibration.dense_weight"),
+        ({"space": SPACE, "calibration": {"report": []}}, "calibration.report"),
+        ({"space": SPACE, "calibration": {"threshold": 0.1}}, "calibration.threshold"),
+    ],
+)
+async def test_wrong_calibrations_name_the_field(gateway: Gateway, body: dict[str, object], field: str) -> None:
+    one_space(gateway)
+    response = await gateway.http.put("/v1/spaces/calibration", json=body)
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == [field]
+
+
+async def test_a_space_that_is_not_there_is_not_calibrated(gateway: Gateway) -> None:
+    response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": {}})
+    assert (response.status_code, response.json()["reason"]) == (404, "SPACE_NOT_FOUND")
+
+
+async def test_members_do_not_calibrate(database: Database) -> None:
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
+        one_space(gateway)
+        pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
+        store = IdentityStore(pool)
+        # The first user of an organisation owns it.
+        for user, status in (("ana", 200), ("bob", 403)):
+            key = make_key()
+            await store.ensure_user("acme", user, "pro")
+            await store.add_key("acme", user, "test", key)
+            headers = {"Authorization": f"Bearer {key.text}"}
+            body = {"space": SPACE, "calibration": {"relevance_threshold": 0.3}}
+            response = await gateway.http.put("/v1/spaces/calibration", json=body, headers=headers)
+            assert response.status_code == status, user
+            listed = (await gateway.http.get("/v1/spaces", headers=headers)).json()["spaces"]
+            assert listed[0]["calibration"]["relevance_threshold"] == 0.3
+        await pool.close()

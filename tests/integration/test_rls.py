@@ -149,6 +149,26 @@ def test_without_a_tenant_nothing_is_seen(database: Database, vectors: str) -> N
                 assert ask(database.dsn(role), query, org=org) == [(0,)], (role, table, org)
 
 
+def test_calibrations_are_each_organisations_own(database: Database, vectors: str) -> None:
+    space = int(vectors.removeprefix("vectors_"))
+    put = "INSERT INTO corpus.space_calibrations (org_id, space_id) VALUES ('acme', %s)"
+    count = "SELECT count(*) FROM corpus.space_calibrations"
+    with psycopg.connect(database.dsn("citewire_corpus")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        connection.execute(put, (space,))
+    assert ask(database.dsn("citewire_corpus"), count, org="acme") == [(1,)]
+    for org in (None, "", "other"):
+        assert ask(database.dsn("citewire_corpus"), count, org=org) == [(0,)]
+    with psycopg.connect(database.dsn("citewire_corpus")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'other', true)")
+        assert connection.execute("UPDATE corpus.space_calibrations SET dense_weight = 1").rowcount == 0
+        assert connection.execute("DELETE FROM corpus.space_calibrations").rowcount == 0
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(put, (space,))
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        ask(database.dsn("citewire_worker"), count, org="acme")
+
+
 FORBIDDEN: list[tuple[str, LiteralString]] = [
     ("citewire_corpus", "INSERT INTO corpus.collections (org_id, name) VALUES ('other', 'x')"),
     ("citewire_corpus", "UPDATE corpus.documents SET org_id = 'other'"),

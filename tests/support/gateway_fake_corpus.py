@@ -162,6 +162,18 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
     ) -> corpus_pb2.ListSpacesResponse:
         return corpus_pb2.ListSpacesResponse(spaces=self.spaces)
 
+    async def SetCalibration(  # noqa: N802 # the name that gRPC gives it
+        self, request: corpus_pb2.SetCalibrationRequest, context: Context
+    ) -> corpus_pb2.SetCalibrationResponse:
+        for info in self.spaces:
+            if info.space == request.space:
+                info.ClearField("calibration")
+                if request.HasField("calibration"):
+                    info.calibration.CopyFrom(request.calibration)
+                    info.calibration.measured_at.FromJsonString("2026-01-02T03:04:05Z")
+                return corpus_pb2.SetCalibrationResponse(space=info)
+        raise NotFound("no such space", reason="SPACE_NOT_FOUND")
+
     async def ListCollections(  # noqa: N802 # the name that gRPC gives it
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc
 
-from citewire_gateway.domain import Filter
+from citewire_gateway.domain import Filter, Space
 from citewire_gateway.grpc_clients import converters, documents
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
@@ -175,6 +175,15 @@ class CorpusClient:
         """Lists the organisation's embedding spaces, the live one first."""
         response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
         return {"spaces": [documents.space_json(one) for one in response.spaces]}
+
+    async def set_calibration(self, space: Space, calibration: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Stores what a space's scores mean, in place of what is stored; None removes it. Returns the space."""
+        request = corpus_pb2.SetCalibrationRequest(
+            space=converters.space_message(space),
+            calibration=None if calibration is None else documents.calibration_message(calibration),
+        )
+        response = await client.unary(self._stub.SetCalibration, request, timeout=self._seconds)
+        return documents.space_json(response.space)
 
     async def list_collections(self, page_size: int, page_token: str) -> dict[str, Any]:
         """Lists collections by name."""

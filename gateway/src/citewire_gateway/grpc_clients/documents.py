@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from citewire.retriever.v1 import corpus_pb2
+from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf import struct_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -23,6 +23,7 @@ STATUSES: Mapping[str, corpus_pb2.DocumentStatus] = {
 """States of a document, as the API names them."""
 
 _MAX_EXACT = 2**53
+_THRESHOLDS = ("relevance_threshold", "answerable_threshold", "dense_weight")
 
 
 def header_message(fields: FileFields, document_id: int | None) -> corpus_pb2.UploadHeader:
@@ -134,7 +135,20 @@ def space_json(info: corpus_pb2.SpaceInfo) -> dict[str, Any]:
         "given_up": info.items_failed,
         "chunks": info.chunks,
         "chunks_with_vectors": info.chunks_filled,
+        "calibration": _calibration(info.calibration) if info.HasField("calibration") else None,
     }
+
+
+def calibration_message(calibration: Mapping[str, Any]) -> calibration_pb2.Calibration:
+    """What a space's scores mean, as a message; what is absent or null stays unset."""
+    thresholds = {name: calibration.get(name) for name in _THRESHOLDS}
+    return calibration_pb2.Calibration(**thresholds, report=struct_message(calibration.get("report") or {}))
+
+
+def _calibration(message: calibration_pb2.Calibration) -> dict[str, Any]:
+    shown: dict[str, Any] = {name: getattr(message, name) if message.HasField(name) else None for name in _THRESHOLDS}
+    measured_at = time_of(message.measured_at) if message.HasField("measured_at") else None
+    return shown | {"measured_at": measured_at, "report": _object(message.report)}
 
 
 def _name(value: str) -> str:

@@ -199,6 +199,13 @@ SPACE: Docs = {
     "given_up": 0,
     "chunks": 1810,
     "chunks_with_vectors": 1424,
+    "calibration": {
+        "relevance_threshold": 0.21,
+        "answerable_threshold": 0.38,
+        "dense_weight": 0.5,
+        "measured_at": "2026-01-01T12:00:00Z",
+        "report": {"questions": 1200},
+    },
 }
 CONVERSATION: Docs = {
     "id": "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11",

@@ -12,6 +12,7 @@ from citewire_gateway.web.api_schemas import SCHEMAS
 from citewire_gateway.web.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
 from citewire_gateway.web.schemas import (
     BudgetBody,
+    CalibrationBody,
     ChatRequest,
     CollectionBody,
     ConversationPatch,
@@ -44,6 +45,7 @@ _BODIES: tuple[type[BaseModel], ...] = (
     ProviderBody,
     ProviderRulesBody,
     BudgetBody,
+    CalibrationBody,
 )
 _OPEN_PATHS = frozenset({"/livez", "/readyz"})
 _KEY_PARAMETER: Docs = {
@@ -250,6 +252,17 @@ def collections_docs() -> Docs:
 def spaces_docs() -> Docs:
     """The embedding spaces."""
     return json_docs("The organisation's embedding spaces, the live one first.", {"spaces": [examples.SPACE]})
+
+
+def calibration_docs() -> Docs:
+    """`PUT /v1/spaces/calibration`."""
+    return _docs(
+        {"description": "The space, with what counts now.", **_json(examples.SPACE)},
+        body=CalibrationBody,
+        missing=True,
+        conflicts=True,
+        more=(403,),
+    )
 
 
 def collection_body_docs(status: int) -> Docs:

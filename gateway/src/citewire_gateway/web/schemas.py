@@ -250,6 +250,40 @@ class ProviderBody(Strict):
     test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
 
 
+class SpaceBody(Strict):
+    """An embedding space, as `GET /v1/spaces` names it."""
+
+    model: Annotated[StrictStr, Field(min_length=1, max_length=200)]
+    revision: Annotated[StrictStr, Field(min_length=1, max_length=100)]
+    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)]
+
+
+class CalibrationValues(Strict):
+    """What was measured; what is absent or null wasn't derived, and the server's default counts."""
+
+    relevance_threshold: Score | None = Field(
+        default=None, description="Cosine similarity below which a chunk is hardly ever relevant."
+    )
+    answerable_threshold: Score | None = Field(
+        default=None, description="Score of an extractive answer below which the passages don't answer."
+    )
+    dense_weight: Score | None = Field(
+        default=None, description="Weight of the vectors in hybrid search; the words have the rest."
+    )
+    report: dict[str, Any] | None = Field(
+        default=None, description="What was measured and how: any JSON object, at most 64 KiB."
+    )
+
+
+class CalibrationBody(Strict):
+    """What a space's scores mean; it takes the place of what is kept, as a whole."""
+
+    space: SpaceBody
+    calibration: CalibrationValues | None = Field(
+        description="Null removes what is kept: what comes with the server counts again."
+    )
+
+
 class BudgetBody(Strict):
     """What may be spent in a period; UTC."""
 

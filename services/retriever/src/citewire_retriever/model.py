@@ -1,7 +1,7 @@
 """What the retriever talks about, as plain frozen data. No transport, no SQL."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -198,6 +198,8 @@ class Chunk:
     created_at: datetime
     live: bool
     metadata: JsonObject
+    verbatim: bool = True
+    """Whether the text is the version's stored text from char_start to char_end."""
     """The document's."""
 
 
@@ -230,6 +232,8 @@ class SearchQuery:
     mode: SearchMode = "dense"
     top_k: int = 10
     min_score: float | None = None
+    min_score_calibrated: bool = False
+    """Whether the space's relevance threshold counts in `min_score`'s stead, where it is known."""
     by_document: bool = False
     recent: int = 0
     exact: bool = False
@@ -243,6 +247,8 @@ class SearchOutcome:
     exact: bool
     """Whether no index was used for the ranking."""
     space: Space | None
+    calibration: "Calibration | None" = None
+    """What scores mean in that space; None: that isn't known."""
 
 
 ContextPath = Literal["focused", "long_context", "long_context_trim", "long_context_fallback", "semantic"]
@@ -288,6 +294,27 @@ class Plan:
     counts: ScopeCounts
     space: Space | None
     """The live space; None while nothing was ingested."""
+    calibration: "Calibration | None" = None
+    """What scores mean in the live space; None: that isn't known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What scores mean in a space. None: that wasn't derived.
+
+    Attributes:
+        relevance_threshold: Cosine similarity, 0–1, below which a chunk is hardly ever relevant.
+        answerable_threshold: Score of an extractive answer, 0–1, below which the passages don't answer.
+        dense_weight: Weight of the dense leg in hybrid search, 0–1; the words have the rest.
+        measured_at: None for one that came with the server.
+        report: What was measured, at most 64 KiB as JSON; empty where it wasn't read.
+    """
+
+    relevance_threshold: float | None = None
+    answerable_threshold: float | None = None
+    dense_weight: float | None = None
+    measured_at: datetime | None = None
+    report: JsonObject = field(default_factory=dict[str, JsonValue])
 
 
 SpaceRole = Literal["live", "previous", "next", "further"]
@@ -305,6 +332,7 @@ class SpaceFill:
         chunks: Chunks of the documents.
         chunks_filled: Those that have a vector in it.
         items_failed: Documents whose backfill was given up for now; counted over all spaces together.
+        calibration: What its scores mean; of a store: what is stored for it.
     """
 
     space: Space
@@ -314,6 +342,7 @@ class SpaceFill:
     chunks: int
     chunks_filled: int
     items_failed: int
+    calibration: Calibration | None = None
 
     @property
     def missing(self) -> int:

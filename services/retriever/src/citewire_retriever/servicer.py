@@ -191,3 +191,10 @@ class CorpusServicer(CorpusServiceServicer):
         space = convert_spaces.to_space(request.space)
         fill = await self._spaces.switch(current_tenant(), space, force=request.force)
         return corpus_pb2.SwitchSpaceResponse(space=convert_spaces.from_fill(fill))
+
+    async def SetCalibration(
+        self, request: corpus_pb2.SetCalibrationRequest, context: Context
+    ) -> corpus_pb2.SetCalibrationResponse:
+        space, calibration = convert_spaces.to_calibration(request)
+        fill = await self._spaces.calibrate(current_tenant(), space, calibration)
+        return corpus_pb2.SetCalibrationResponse(space=convert_spaces.from_fill(fill))

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import calibration_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
 
@@ -19,6 +20,7 @@ from citewire_retriever.converters.checks import (
 )
 from citewire_retriever.converters.filters import to_filter
 from citewire_retriever.model import (
+    Calibration,
     Chunk,
     ContextPath,
     Hit,
@@ -153,6 +155,7 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
         mode=mode,
         top_k=top_k,
         min_score=min_score,
+        min_score_calibrated=message.min_score_calibrated,
         by_document=message.group_by == pb.GROUP_BY_DOCUMENT,
         recent=recent,
         exact=message.exact,
@@ -176,6 +179,7 @@ def from_plan(plan: Plan) -> pb.PlanResponse:
         reason=plan.reason,
         counts=_counts(plan.counts),
         space=None if plan.space is None else from_space(plan.space),
+        calibration=None if plan.calibration is None else from_calibration(plan.calibration),
     )
 
 
@@ -193,7 +197,8 @@ def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
     chunks = _written([hit.chunk for hit in outcome.hits])
     results = [_result(hit, chunk) for hit, chunk in zip(outcome.hits, chunks, strict=True)]
     space = None if outcome.space is None else from_space(outcome.space)
-    return pb.SearchResponse(results=results, exact=outcome.exact, space=space)
+    calibration = None if outcome.calibration is None else from_calibration(outcome.calibration)
+    return pb.SearchResponse(results=results, exact=outcome.exact, space=space, calibration=calibration)
 
 
 def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
@@ -252,12 +257,24 @@ def _chunk(chunk: Chunk) -> pb.Chunk:
         type=chunk.type,
         created_at=to_timestamp(chunk.created_at),
         live=chunk.live,
+        verbatim=chunk.verbatim,
     )
 
 
 def from_space(space: Space) -> common_pb2.EmbeddingSpace:
     """Writes an embedding space."""
     return common_pb2.EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
+
+
+def from_calibration(calibration: Calibration, *, report: bool = False) -> calibration_pb2.Calibration:
+    """Writes what scores mean, with the report if it is wanted."""
+    return calibration_pb2.Calibration(
+        relevance_threshold=calibration.relevance_threshold,
+        answerable_threshold=calibration.answerable_threshold,
+        dense_weight=calibration.dense_weight,
+        measured_at=None if calibration.measured_at is None else to_timestamp(calibration.measured_at),
+        report=to_struct(calibration.report) if report else None,
+    )
 
 
 def _result(hit: Hit, chunk: pb.Chunk) -> pb.SearchResult:

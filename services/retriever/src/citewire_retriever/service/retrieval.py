@@ -7,8 +7,19 @@ from typing import Final
 
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
+from citewire_retriever.calibrations import effective
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
-from citewire_retriever.model import Chunk, Hit, Plan, Scope, ScopeCounts, SearchOutcome, SearchQuery, Strategy
+from citewire_retriever.model import (
+    Calibration,
+    Chunk,
+    Hit,
+    Plan,
+    Scope,
+    ScopeCounts,
+    SearchOutcome,
+    SearchQuery,
+    Strategy,
+)
 from citewire_retriever.service.fusion import FUSION_DEPTH, fuse
 from citewire_retriever.service.planning import context_budget, decide
 from citewire_retriever.store.base import SearchStore
@@ -41,7 +52,10 @@ class RetrievalService:
         counts = counted.counts
         if path == "semantic":
             counts = counts.untrimmed()
-        return Plan(path, reason, counts, counted.served[0] if counted.served else None)
+        if not counted.served:
+            return Plan(path, reason, counts, None)
+        space = counted.served[0]
+        return Plan(path, reason, counts, space, effective(space, counted.calibration))
 
     async def context(
         self, tenant: Tenant, scope: Scope, max_tokens: int
@@ -92,10 +106,12 @@ class RetrievalService:
         if found.served and query.space not in found.served:
             raise space_mismatch(found.served[0])
         best = fuse(found.ranked, found.by_words, by_document=query.by_document) if hybrid else found.ranked
-        ranked = [hit for hit in best if _reaches(hit, query.min_score)][: query.top_k]
+        calibration = None if query.space is None else effective(query.space, found.calibration)
+        lowest = _lowest(query, calibration)
+        ranked = [hit for hit in best if _reaches(hit, lowest)][: query.top_k]
         known = {hit.chunk.document_id for hit in ranked}
         recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
-        return SearchOutcome(hits=(*ranked, *recent), exact=found.exact, space=query.space)
+        return SearchOutcome(hits=(*ranked, *recent), exact=found.exact, space=query.space, calibration=calibration)
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[Chunk]:
         """Returns chunks in the order asked, those of superseded versions too.
@@ -118,6 +134,13 @@ def _beginning(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
     """Returns the first chunks, as many as fit."""
     total = list(accumulate(chunk.token_count for chunk in chunks))
     return [chunk for chunk, running in zip(chunks, total, strict=True) if running <= max_tokens]
+
+
+def _lowest(query: SearchQuery, calibration: Calibration | None) -> float | None:
+    """The lowest similarity of a result: the query's, or the space's where the query asks for that and it is known."""
+    if query.min_score_calibrated and calibration is not None and calibration.relevance_threshold is not None:
+        return calibration.relevance_threshold
+    return query.min_score
 
 
 def _reaches(hit: Hit, min_score: float | None) -> bool:

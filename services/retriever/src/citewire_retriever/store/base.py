@@ -8,6 +8,7 @@ from typing import Protocol
 
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import (
+    Calibration,
     Changes,
     Chunk,
     Collection,
@@ -151,6 +152,8 @@ class Found:
     """Whether no index was used for the ranking."""
     by_words: tuple[Hit, ...] = ()
     """At most `top_k` of a lexical or hybrid search, best first."""
+    calibration: Calibration | None = None
+    """What the organisation stored for the query's space, without the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +165,8 @@ class Counted:
     counts: ScopeCounts
     items: tuple[Item, ...] = ()
     """If asked for: those that fit the budget, most recent first; the very first also if it doesn't."""
+    calibration: Calibration | None = None
+    """What the organisation stored for the live space, without the report."""
 
 
 class SearchStore(ABC):
@@ -197,6 +202,16 @@ class Switched:
     done: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What became of storing a calibration."""
+
+    fill: SpaceFill | None
+    """The space; None: it is none of the organisation's."""
+    done: bool
+    """False where no worker has registered the space yet."""
+
+
 class SpaceStore(ABC):
     """Embedding spaces of an organisation."""
 
@@ -214,6 +229,10 @@ class SpaceStore(ABC):
     @abstractmethod
     async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> Switched:
         """Makes a space the live one if it is filled, or if forced; the live one becomes the previous one."""
+
+    @abstractmethod
+    async def calibrate(self, tenant: Tenant, space: Space, calibration: Calibration | None) -> Calibrated:
+        """Stores what a space's scores mean, in place of what was stored; None removes it."""
 
 
 class Changed(Protocol):

@@ -1,11 +1,11 @@
 """The queries in `sql/`, and what they return as domain data: the order of columns here is the order there."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, LiteralString
 
 from citewire_kit.postgres import load_queries
-from citewire_retriever.model import Chunk, Document, IngestError, JsonObject, Progress, Stage, Status
+from citewire_retriever.model import Calibration, Chunk, Document, IngestError, JsonObject, Progress, Stage, Status
 
 
 def queries(name: str) -> Mapping[str, LiteralString]:
@@ -69,10 +69,20 @@ def chunk(row: tuple[Any, ...]) -> Chunk:
         created_at=utc(row[18]),
         live=row[19],
         metadata=row[20],
+        verbatim=row[21],
     )
 
 
-CHUNK_COLUMNS = 21
+def calibration(row: Sequence[Any]) -> Calibration | None:
+    """Reads when it was measured, the thresholds and the weight; None where nothing is stored."""
+    if row[0] is None:
+        return None
+    return Calibration(
+        relevance_threshold=row[1], answerable_threshold=row[2], dense_weight=row[3], measured_at=utc(row[0])
+    )
+
+
+CHUNK_COLUMNS = 22
 """How many columns `chunk_columns` has; what a query adds comes after them."""
 
 

@@ -14,7 +14,7 @@ from citewire_kit.postgres import Connection, Pool, tenant_transaction, transact
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
-from citewire_retriever.model import Chunk, Hit, Item, Scope, ScopeCounts, SearchQuery, Space
+from citewire_retriever.model import Calibration, Chunk, Hit, Item, Scope, ScopeCounts, SearchQuery, Space
 from citewire_retriever.store import rows
 from citewire_retriever.store.base import Counted, Found, SearchStore
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
@@ -47,11 +47,12 @@ class PostgresSearch(SearchStore):
         self._tables: dict[Space, str] = {}
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
-        async with tenant_transaction(self._pool, tenant) as connection:
+        async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
             if query.space is None:
                 return await _search_words(connection, tenant, query)
             if query.space not in self._tables:
-                served = self._learn(await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id}))
+                found = await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
+                served = tuple(self._learn(found))
                 if query.space not in served:
                     return Found(served, await _unknown(connection, tenant, query.scope), (), (), exact=True)
             search = _Search(connection, tenant, query, self._tables[query.space], self._tuning)
@@ -63,7 +64,8 @@ class PostgresSearch(SearchStore):
                 ranking = await search.rank(way)
                 latest = await search.ask_recent()
                 words = await search.ask_words()
-            served = self._learn(await serving.fetchall())
+            calibrations = self._learn(await serving.fetchall())
+            served = tuple(calibrations)
             ranked = await ranking.fetchall()
             enough = way is None or len(ranked) >= query.top_k
             count_search("fallback" if not enough else "scan" if way is None else "graph")
@@ -81,6 +83,7 @@ class PostgresSearch(SearchStore):
                 recent=() if latest is None else tuple(_hit(row, recent=True) for row in await latest.fetchall()),
                 exact=way is None,
                 by_words=() if words is None else tuple(_word_hit(row) for row in await words.fetchall()),
+                calibration=calibrations.get(query.space),
             )
 
     async def count(  # noqa: D102 - see the base
@@ -88,11 +91,12 @@ class PostgresSearch(SearchStore):
     ) -> Counted:
         parameters = Parameters()
         condition = scope_condition(scope, tenant.user_id, parameters)
-        async with tenant_transaction(self._pool, tenant) as connection:
+        async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
             async with connection.pipeline():
                 serving = await connection.execute(_SQL["served_spaces"], {"org_id": tenant.org_id})
                 unknown = await _ask_unknown(connection, tenant, scope)
-            served = self._learn(await serving.fetchall())
+            calibrations = self._learn(await serving.fetchall())
+            served = tuple(calibrations)
             lacks_vectors: sql.Composable = sql.SQL("true")
             if served:
                 table = sql.Identifier("corpus", self._tables[served[0]])
@@ -121,6 +125,7 @@ class PostgresSearch(SearchStore):
                     cut=cut,
                 ),
                 items=tuple(map(Item, row[6] or (), row[7] or ())) if list_items else (),
+                calibration=calibrations[served[0]] if served else None,
             )
 
     async def read_items(  # noqa: D102 - see the base
@@ -166,13 +171,14 @@ class PostgresSearch(SearchStore):
             sizes = Sizes(documents, chunks, sizes.partition_rows)
         return choose(sizes, wanted=search.query.top_k, by_document=search.query.by_document, tuning=self._tuning)
 
-    def _learn(self, served: list[tuple[Any, ...]]) -> tuple[Space, ...]:
-        spaces: list[Space] = []
-        for space_id, model, revision, dimensions in served:
+    def _learn(self, served: list[tuple[Any, ...]]) -> dict[Space, Calibration | None]:
+        """Returns what is stored about the scores of each space that serves, the live one first."""
+        spaces: dict[Space, Calibration | None] = {}
+        for space_id, model, revision, dimensions, *calibration in served:
             space = Space(model, revision, dimensions)
             self._tables[space] = f"vectors_{space_id}"
-            spaces.append(space)
-        return tuple(spaces)
+            spaces[space] = rows.calibration(calibration)
+        return spaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,16 @@
 """Embedding spaces of an organisation, in Postgres."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from psycopg import sql
+from psycopg.types.json import Jsonb
 
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Space, SpaceFill, SpaceRole
+from citewire_retriever.model import Calibration, Space, SpaceFill, SpaceRole
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import SpaceStore, Switched
+from citewire_retriever.store.base import Calibrated, SpaceStore, Switched
 
 _SQL: Final = rows.queries("spaces")
 _ROLES: Final[tuple[SpaceRole, ...]] = ("live", "next", "previous", "further")
@@ -25,6 +26,7 @@ class _Known:
     role: SpaceRole
     space_id: int | None
     table: str | None
+    calibration: Calibration | None = None
 
 
 class PostgresSpaces(SpaceStore):
@@ -63,14 +65,48 @@ class PostgresSpaces(SpaceStore):
             now = _live(await _spaces(connection, tenant))
             return Switched(fill if now is None else await _fill(connection, tenant, now), done=True)
 
+    async def calibrate(  # noqa: D102 # documented by the base class
+        self, tenant: Tenant, space: Space, calibration: Calibration | None
+    ) -> Calibrated:
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
+            known = _find(await _spaces(connection, tenant), space)
+            if known is None:
+                return Calibrated(None, done=False)
+            if known.space_id is None:
+                return Calibrated(await _fill(connection, tenant, known), done=False)
+            key = {"org_id": tenant.org_id, "space_id": known.space_id}
+            if calibration is None:
+                await connection.execute(_SQL["forget_calibration"], key)
+            else:
+                await connection.execute(_SQL["calibrate_space"], key | _values(calibration))
+            stored = (await _calibrations(connection, tenant)).get(known.space_id)
+            return Calibrated(await _fill(connection, tenant, replace(known, calibration=stored)), done=True)
+
 
 async def _spaces(connection: Connection, tenant: Tenant) -> list[_Known]:
     found = await (await connection.execute(_SQL["spaces_of"], {"org_id": tenant.org_id})).fetchall()
+    stored = await _calibrations(connection, tenant)
     known: list[_Known] = []
     for row in found:
         role: int = row[3]
-        known.append(_Known(Space(row[0], row[1], row[2]), _ROLES[role - 1], row[4], row[5]))
+        known.append(_Known(Space(row[0], row[1], row[2]), _ROLES[role - 1], row[4], row[5], stored.get(row[4])))
     return known
+
+
+async def _calibrations(connection: Connection, tenant: Tenant) -> dict[int, Calibration]:
+    """What is stored, by the space's id."""
+    found = await (await connection.execute(_SQL["calibrations"], {"org_id": tenant.org_id})).fetchall()
+    return {row[0]: Calibration(row[1], row[2], row[3], rows.utc(row[4]), row[5]) for row in found}
+
+
+def _values(calibration: Calibration) -> dict[str, Any]:
+    return {
+        "relevance_threshold": calibration.relevance_threshold,
+        "answerable_threshold": calibration.answerable_threshold,
+        "dense_weight": calibration.dense_weight,
+        "measured_at": calibration.measured_at,
+        "report": Jsonb(calibration.report),
+    }
 
 
 async def _fill(connection: Connection, tenant: Tenant, known: _Known) -> SpaceFill:
@@ -81,7 +117,9 @@ async def _fill(connection: Connection, tenant: Tenant, known: _Known) -> SpaceF
     cursor = await connection.execute(sql.SQL(_SQL["fill"]).format(filled=filled), values)
     items, items_filled, chunks, chunks_filled = (await cursor.fetchall())[0]
     (failed,) = (await (await connection.execute(_SQL["given_up"], values)).fetchall())[0]
-    return SpaceFill(known.space, known.role, items, items_filled, int(chunks), int(chunks_filled), failed)
+    return SpaceFill(
+        known.space, known.role, items, items_filled, int(chunks), int(chunks_filled), failed, known.calibration
+    )
 
 
 def _live(spaces: list[_Known]) -> _Known | None:

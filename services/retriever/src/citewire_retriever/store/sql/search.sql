@@ -4,7 +4,7 @@
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.page_number,
 c.row_number, c.start_line, c.end_line, c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
-c.version IS NOT DISTINCT FROM d.live_version, d.metadata
+c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim
 
 -- name: nearest_chunks
 WITH nearest AS MATERIALIZED (
@@ -71,11 +71,14 @@ LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
 ORDER BY d.created_at DESC, d.document_id DESC
 
 -- name: served_spaces
--- The organisation's live space, then the previous one if it has one, and the further ones.
-SELECT s.space_id, s.model, s.revision, s.dimensions
+-- The organisation's live space, then the previous one if it has one, and the further ones; what is stored about
+-- their scores.
+SELECT s.space_id, s.model, s.revision, s.dimensions,
+       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight
 FROM corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
     OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
+LEFT JOIN corpus.space_calibrations k ON k.org_id = %(org_id)s AND k.space_id = s.space_id
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
@@ -90,11 +93,13 @@ WITH settings AS MATERIALIZED (
            set_config('enable_sort', %(enable_sort)s, true),
            set_config('jit', 'off', true)
 )
-SELECT s.space_id, s.model, s.revision, s.dimensions
+SELECT s.space_id, s.model, s.revision, s.dimensions,
+       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight
 FROM settings
 CROSS JOIN corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
     OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
+LEFT JOIN corpus.space_calibrations k ON k.org_id = %(org_id)s AND k.space_id = s.space_id
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 

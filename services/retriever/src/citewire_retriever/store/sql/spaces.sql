@@ -35,6 +35,23 @@ WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
 -- name: filled_nothing
 (SELECT 0::bigint AS document_id, 0 AS version, 0::bigint AS chunks WHERE false)
 
+-- name: calibrations
+-- What is stored for the organisation's spaces, reports included.
+SELECT space_id, relevance_threshold, answerable_threshold, dense_weight, measured_at, report
+FROM corpus.space_calibrations WHERE org_id = %(org_id)s
+
+-- name: calibrate_space
+INSERT INTO corpus.space_calibrations
+    (org_id, space_id, relevance_threshold, answerable_threshold, dense_weight, measured_at, report)
+VALUES (%(org_id)s, %(space_id)s, %(relevance_threshold)s, %(answerable_threshold)s, %(dense_weight)s,
+        coalesce(%(measured_at)s, now()), %(report)s)
+ON CONFLICT (org_id, space_id) DO UPDATE
+SET relevance_threshold = excluded.relevance_threshold, answerable_threshold = excluded.answerable_threshold,
+    dense_weight = excluded.dense_weight, measured_at = excluded.measured_at, report = excluded.report
+
+-- name: forget_calibration
+DELETE FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s
+
 -- name: given_up
 SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 
