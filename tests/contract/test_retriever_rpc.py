@@ -90,7 +90,7 @@ async def test_a_result_has_all_that_a_citation_needs(me: Caller, corpus: Corpus
     assert chunk.text == f"Chunk 1 of version 1 of document {document_id} of acme."
     assert (chunk.token_count, len(chunk.content_hash), chunk.section) == (10, 64, "A > B")
     assert (chunk.page_number, chunk.HasField("row_number"), chunk.HasField("start_line")) == (2, False, False)
-    assert (chunk.char_start, chunk.char_end) == (0, len(chunk.text))
+    assert (chunk.char_start, chunk.char_end, chunk.verbatim) == (0, len(chunk.text), True)
     assert (chunk.title, chunk.file_name, chunk.url, chunk.type) == ("T", "f.pdf", "https://x.test", "file")
     assert chunk.created_at.ToDatetime(UTC) == saved
     assert chunk.live

@@ -47,6 +47,7 @@ def make_chunks(count: int, *, start: int = 0) -> list[Chunk]:
             end_line=index + 1,
             char_start=index * 10,
             char_end=index * 10 + 6,
+            verbatim=True,
             header="Title",
         )
         for index in range(start, start + count)

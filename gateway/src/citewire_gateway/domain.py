@@ -209,6 +209,8 @@ class Chunk:
     created_at: str | None = None
     live: bool = True
     metadata: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    verbatim: bool = False
+    """Whether the text is its document's, character by character."""
 
     @property
     def name(self) -> str:

@@ -128,8 +128,8 @@ class CheckedCitation:
     @classmethod
     def of(cls, verified: Verified, chunk: Chunk) -> "CheckedCitation":
         """Puts a verdict together with the place that it speaks of."""
-        # A chunk that isn't its document's text word for word has no place for its words there.
-        placed = bool(verified.quote) and chunk.char_end - chunk.char_start == len(chunk.text)
+        # The words of a chunk that isn't its document's text have no place there.
+        placed = bool(verified.quote) and chunk.verbatim
         return cls(
             index=verified.number,
             sentence=verified.sentence,

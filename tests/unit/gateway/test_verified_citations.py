@@ -34,7 +34,19 @@ from scripted_pipeline import World
 
 TEXT = "It opened in 1999.\nIt has 🙂 five rooms."
 CHUNK = Chunk(
-    7, 3, 2, 0, TEXT, "House", "house.md", page_number=4, start_line=10, end_line=11, char_start=100, char_end=139
+    7,
+    3,
+    2,
+    0,
+    TEXT,
+    "House",
+    "house.md",
+    page_number=4,
+    start_line=10,
+    end_line=11,
+    char_start=100,
+    char_end=139,
+    verbatim=True,
 )
 QUOTE = "It has 🙂 five rooms."
 START = TEXT.index(QUOTE)
@@ -88,7 +100,7 @@ def test_without_a_quote_there_is_no_place_for_it() -> None:
 
 
 def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
-    assert CheckedCitation.of(VERIFIED, replace(CHUNK, char_end=300)).document_start is None
+    assert CheckedCitation.of(VERIFIED, replace(CHUNK, verbatim=False)).document_start is None
 
 
 def test_lines_are_counted_only_where_the_chunk_has_the_documents_lines() -> None:

@@ -49,7 +49,8 @@ def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> N
         assert each.token_count == own_tokens
         assert each.content_hash == hashlib.sha256(each.text.encode()).digest()
         assert any(char.isalnum() for char in each.text)
-        if (each.char_start, each.char_end) not in rows:
+        assert each.verbatim == ((each.char_start, each.char_end) not in rows)
+        if each.verbatim:
             assert each.text == document.text[each.char_start : each.char_end]
         if document.has_lines:
             assert each.start_line is not None

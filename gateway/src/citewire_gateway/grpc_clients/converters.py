@@ -231,6 +231,7 @@ def chunk_of(message: retriever_pb2.Chunk) -> Chunk:
         content_hash=message.content_hash,
         created_at=time_of(message.created_at) if message.HasField("created_at") else None,
         live=message.live,
+        verbatim=message.verbatim,
         metadata=json_format.MessageToDict(message.metadata) if message.HasField("metadata") else {},
     )
 

@@ -240,5 +240,6 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
         end_line=end_line,
         char_start=start,
         char_end=end,
+        verbatim=each.span is None,
         header=each.header,
     )

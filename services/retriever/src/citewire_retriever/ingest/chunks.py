@@ -53,6 +53,7 @@ class Chunk:
         end_line: Last line.
         char_start: Start in the stored text, in code points.
         char_end: End, exclusive.
+        verbatim: Whether the text is the stored text between char_start and char_end.
         header: What is embedded before the text, by `embedding_input`; shortened to its share of the window.
     """
 
@@ -67,6 +68,7 @@ class Chunk:
     end_line: int | None
     char_start: int
     char_end: int
+    verbatim: bool
     header: str
 
 

@@ -375,6 +375,7 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
         "end_lines": [chunk.end_line for chunk in chunks],
         "char_starts": [chunk.char_start for chunk in chunks],
         "char_ends": [chunk.char_end for chunk in chunks],
+        "verbatims": [chunk.verbatim for chunk in chunks],
     }
 
 
