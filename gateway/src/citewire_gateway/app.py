@@ -105,10 +105,11 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     """
     pool = await open_pool(settings.dsn, max_size=settings.pool_max, name="citewire-gateway")
     stack.push_async_callback(pool.close)
-    embedding = open_channel(settings.embedder_target)
-    retrieving = open_channel(settings.retriever_target)
-    generating = open_channel(settings.generator_target)
-    streaming = open_channel(settings.generator_target, streams=True)
+    tls = settings.tls()
+    embedding = open_channel(settings.embedder_target, tls=tls)
+    retrieving = open_channel(settings.retriever_target, tls=tls)
+    generating = open_channel(settings.generator_target, tls=tls)
+    streaming = open_channel(settings.generator_target, streams=True, tls=tls)
     for channel in (embedding, retrieving, generating, streaming):
         stack.push_async_callback(channel.close, None)
     timeouts = Timeouts(

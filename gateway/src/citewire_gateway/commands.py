@@ -80,7 +80,9 @@ async def _rotate() -> int:
     async with AsyncExitStack() as stack:
         pool = await open_pool(settings.dsn, max_size=1, name="citewire-rotate")
         stack.push_async_callback(pool.close)
-        embedding, generating = open_channel(settings.embedder_target), open_channel(settings.generator_target)
+        tls = settings.tls()
+        embedding = open_channel(settings.embedder_target, tls=tls)
+        generating = open_channel(settings.generator_target, tls=tls)
         for channel in (embedding, generating):
             stack.push_async_callback(channel.close, None)
         try:

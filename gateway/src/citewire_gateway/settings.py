@@ -5,7 +5,7 @@ from pydantic_settings import BaseSettings
 
 from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.profiles import PROFILES, SIMPLE, ProfileModels
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
 MIB = 1024 * 1024
@@ -139,7 +139,7 @@ def _types_in(value: str) -> frozenset[ProviderType]:
     return frozenset(ProviderType(name) for name in names)
 
 
-class RotateSettings(BaseSettings):
+class RotateSettings(TlsSettings):
     """What `rotate` can be told."""
 
     model_config = settings_config(PREFIX)

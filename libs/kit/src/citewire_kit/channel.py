@@ -5,6 +5,9 @@ from collections.abc import Iterable
 
 import grpc
 
+from citewire_kit.tls import RenewedChannel
+from citewire_kit.tls_files import TlsFiles
+
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 
 # Unary calls that may run twice without harm: UNAVAILABLE is retried. Calls that write, or that pay a model provider,
@@ -25,7 +28,11 @@ IDEMPOTENT: tuple[tuple[str, str], ...] = (
 
 
 def open_channel(
-    target: str, *, streams: bool = False, idempotent: Iterable[tuple[str, str]] = IDEMPOTENT
+    target: str,
+    *,
+    streams: bool = False,
+    idempotent: Iterable[tuple[str, str]] = IDEMPOTENT,
+    tls: TlsFiles | None = None,
 ) -> grpc.aio.Channel:
     """Opens a channel that spreads calls over all healthy replicas behind `target`.
 
@@ -34,11 +41,18 @@ def open_channel(
         streams: For streams of tokens. The tiny receive window lets a slow reader be felt at the sender, which then
             sends several tokens in one message; it would slow large unary calls down, hence a channel of its own.
         idempotent: (service, method) pairs of unary calls that are retried when a replica is unavailable.
+        tls: The caller's certificate, for mutual TLS; the server's must name the target's host. None: no TLS.
 
     Returns:
         The channel; the caller closes it. Nothing is connected before the first call.
+
+    Raises:
+        StartupError: The certificate can't be read.
     """
-    return grpc.aio.insecure_channel(_full_target(target), options=_options(streams=streams, idempotent=idempotent))
+    address, options = _full_target(target), _options(streams=streams, idempotent=tuple(idempotent))
+    if tls is None:
+        return grpc.aio.insecure_channel(address, options=options)
+    return RenewedChannel(tls, lambda credentials: grpc.aio.secure_channel(address, credentials, options=options))
 
 
 def service_config(idempotent: Iterable[tuple[str, str]] = IDEMPOTENT) -> str:

@@ -8,21 +8,32 @@ from __future__ import annotations  # grpc's classes are generic only in their t
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 NAME = "grpc.health.v1.Health"
+
+LIVENESS: Final = "citewire.liveness"
+"""SERVING as long as the process can answer. It asks nobody: restarting cures no database that is away."""
+
+STARTUP: Final = "citewire.startup"
+"""SERVING once the process has come up: what takes long, such as loading a model, is done."""
+
 _Response = health_pb2.HealthCheckResponse
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):
-    """Answers for the whole server ("") and for each of its services, all with the same state."""
+    """Answers for the whole server ("") and for each of its services, all with the same state: whether it wants calls.
+
+    Probes that ask whether the process lives, or has come up, have names of their own.
+    """
 
     def __init__(self) -> None:
         self._names = {""}
         self._serving = False
+        self._started = False
         self._closed = False
         self._ended = False
         self._changed = asyncio.Event()
@@ -35,6 +46,12 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         """Changes the answer; after `close` it stays NOT_SERVING."""
         if not self._closed and serving != self._serving:
             self._serving = serving
+            self._wake()
+
+    def set_started(self) -> None:
+        """Says that the process has come up; it stays so."""
+        if not self._started:
+            self._started = True
             self._wake()
 
     def close(self) -> None:
@@ -51,9 +68,10 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
     async def Check(  # noqa: N802, D102 # grpc's interface
         self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> health_pb2.HealthCheckResponse:
-        if request.service not in self._names:
+        state = self._state(request.service)
+        if state == _Response.SERVICE_UNKNOWN:
             await context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
-        return _Response(status=self._state(request.service))
+        return _Response(status=state)
 
     async def Watch(  # noqa: N802, D102 # grpc's interface
         self, request: health_pb2.HealthCheckRequest, context: grpc.aio.ServicerContext[Any, Any]
@@ -70,6 +88,10 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
             await changed.wait()
 
     def _state(self, service: str) -> health_pb2.HealthCheckResponse.ServingStatus:
+        if service == LIVENESS:
+            return _Response.SERVING
+        if service == STARTUP:
+            return _Response.SERVING if self._started else _Response.NOT_SERVING
         if service not in self._names:
             return _Response.SERVICE_UNKNOWN
         return _Response.SERVING if self._serving else _Response.NOT_SERVING

@@ -16,9 +16,11 @@ from citewire_kit.channel import MAX_MESSAGE_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, StagesInterceptor
 from citewire_kit.methods import methods_of
+from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.stages import Load, build_stages
 from citewire_kit.telemetry import get_logger
+from citewire_kit.tls import server_credentials
 
 __all__ = ["INTERCEPTOR_ORDER", "GrpcServer", "run", "run_until_signal", "stop_signal"]
 
@@ -67,6 +69,7 @@ class GrpcServer:
         self._port: int | None = None
         self._decided = False
         self._health = health.HealthServicer()
+        self._probes = ProbeServer(settings, service=service, servicer=self._health)
         stages = build_stages(auth=settings.auth, load=self._load)
         self._server = grpc.aio.server(
             interceptors=[StagesInterceptor(stages)], options=_options(stream_window=stream_window)
@@ -101,7 +104,7 @@ class GrpcServer:
             The bound port.
 
         Raises:
-            StartupError: The address can't be had.
+            StartupError: An address can't be had, or the certificate can't be read.
         """
         if self._port is not None:
             return self._port
@@ -110,19 +113,25 @@ class GrpcServer:
         reflection.enable_server_reflection((*self._names, health.NAME, reflection.SERVICE_NAME), self._server)
         address = _address(self._settings.host, self._settings.port)
         try:
-            self._port = self._server.add_insecure_port(address)
+            tls = self._settings.tls()
+            if tls is None:
+                self._port = self._server.add_insecure_port(address)
+            else:
+                self._port = self._server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as exc:
             raise StartupError(
                 f"the {self._service} cannot listen on {address}: the address is taken or not this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('port')} to another port."
             ) from exc
         await self._server.start()
+        await self._probes.start()
         log.info("listening", host=self._settings.host, port=self._port)
         return self._port
 
     def set_serving(self, serving: bool) -> None:
         """Says through health checks whether the server wants calls. Clients leave a NOT_SERVING server."""
         self._decided = True
+        self._health.set_started()
         self._health.set_serving(serving)
 
     async def drain_and_stop(self) -> None:
@@ -146,6 +155,7 @@ class GrpcServer:
         finally:
             self._load.cut()
             await self._server.stop(None)
+            await self._probes.stop()
         log.info("stopped")
 
 

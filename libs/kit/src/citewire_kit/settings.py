@@ -7,15 +7,19 @@ Each process has one frozen settings class with its own environment prefix. It i
 import ipaddress
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from citewire_kit.tls_files import TlsFiles
+
 S = TypeVar("S", bound="BaseSettings")
 
 Auth = Literal["keys", "off"]
+_TLS_FILES = 3
 
 
 def settings_config(prefix: str) -> SettingsConfigDict:
@@ -31,7 +35,37 @@ def settings_config(prefix: str) -> SettingsConfigDict:
     )
 
 
-class ProcessSettings(BaseSettings):
+class TlsSettings(BaseSettings):
+    """How a process proves to the others who it is. Part of each server's settings, and of commands that call one."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    tls_cert: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CERT"))
+    """File with the certificate that the process shows to the others, as server and as client, in PEM. With it, with
+    CITEWIRE_TLS_KEY and CITEWIRE_TLS_CA, gRPC is spoken over mutual TLS only. Files may be replaced at any time."""
+
+    tls_key: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_KEY"))
+    """File with its private key."""
+
+    tls_ca: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CA"))
+    """File with the certificate of the authority whose certificates are taken, from servers and from clients."""
+
+    @model_validator(mode="after")
+    def _tls_is_complete(self) -> Self:
+        self.tls()
+        return self
+
+    def tls(self) -> TlsFiles | None:
+        """Returns where the process's certificate is; None: gRPC is spoken without TLS."""
+        files = [path for path in (self.tls_cert, self.tls_key, self.tls_ca) if path is not None]
+        if not files:
+            return None
+        if len(files) < _TLS_FILES:
+            raise ValueError("CITEWIRE_TLS_CERT, CITEWIRE_TLS_KEY and CITEWIRE_TLS_CA must be set together")
+        return TlsFiles(*files)
+
+
+class ProcessSettings(TlsSettings):
     """What every server process can be told. Subclasses set `model_config = settings_config("CITEWIRE_X_")`."""
 
     model_config = settings_config("CITEWIRE_")
@@ -58,6 +92,10 @@ class ProcessSettings(BaseSettings):
 
     log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
     """`json` for machines, one object per line; `console` for people."""
+
+    probe_port: int = Field(default=0, ge=0, le=65535)
+    """Port where health checks, and nothing else, are answered without TLS: for probes that can't speak it, and for
+    processes that serve no calls. 0: none."""
 
     otlp_endpoint: str | None = Field(
         default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT"), pattern=r"^https?://.+"

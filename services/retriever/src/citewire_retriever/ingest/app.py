@@ -5,7 +5,9 @@ from contextlib import AsyncExitStack
 
 from citewire_kit import telemetry
 from citewire_kit.channel import open_channel
+from citewire_kit.health import HealthServicer
 from citewire_kit.postgres import open_pool
+from citewire_kit.probes import ProbeServer
 from citewire_kit.server import run, stop_signal
 from citewire_kit.settings import load_settings
 from citewire_retriever.ingest.backfill.rate import TokenRate
@@ -42,11 +44,15 @@ async def work_until_signal(settings: WorkerSettings) -> None:
 async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
     """Works until `stop` is set."""
     async with AsyncExitStack() as stack:
+        probed = HealthServicer()
+        probes = ProbeServer(settings, service="worker", servicer=probed)
+        await probes.start()
+        stack.push_async_callback(probes.stop)
         dsn = settings.dsn.get_secret_value()
         # A job holds at most one connection at a time; claims, leases and measurements need some of their own.
         pool = await open_pool(dsn, max_size=settings.concurrency + 4, name="citewire-worker")
         stack.push_async_callback(pool.close)
-        channel = open_channel(settings.embedder_target)
+        channel = open_channel(settings.embedder_target, tls=settings.tls())
         stack.push_async_callback(channel.close)
         folder = stack.enter_context(spool_folder(settings.spool_dir))
         rules = SandboxRules(
@@ -61,4 +67,5 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         pipeline = Pipeline(store, embedder, sandbox, folder, settings)
         rate = TokenRate(settings.backfill_tokens_per_second)
         backfill = Backfill(PostgresBackfillStore(pool), store, embedder, rate, settings)
+        probed.set_started()
         await Worker(store, pipeline, settings, backfill).run(stop)

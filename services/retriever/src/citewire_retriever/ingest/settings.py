@@ -17,7 +17,7 @@ class WorkerSettings(ProcessSettings):
     model_config = settings_config("CITEWIRE_WORKER_")
 
     port: int = Field(default=0, ge=0, le=65535)
-    """Not used: the worker answers no calls. Its health is its metrics server and the age of the queue."""
+    """Not used: the worker answers no calls. Probes ask it on `probe_port`."""
 
     metrics_port: int = Field(default=9104, ge=0, le=65535)
     """Port of the metrics server; 0 takes a free one (tests)."""

@@ -1,0 +1,178 @@
+"""Mutual TLS between our processes: certificates from files that are renewed while the process runs.
+
+Whoever issues the certificates (cert-manager, a sidecar) replaces the files, and running processes follow. A server
+asks for its certificate at each handshake. A client cannot change the certificate of a channel (grpc#41779): a new
+channel takes the old one's place, whose calls may finish.
+"""
+
+from __future__ import annotations  # grpc's classes are generic only in their type stubs
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import grpc
+
+from citewire_kit.errors import StartupError
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tls_files import TlsFiles
+
+__all__ = ["RenewedChannel", "TlsFiles", "server_credentials"]
+
+_LOOK_SECONDS: Final = 1.0
+"""How often the files are looked at, at most."""
+
+_FINISH_SECONDS: Final = 310.0
+"""What the calls of a replaced channel have to finish: longer than the longest stream (300 s)."""
+
+log = get_logger(__name__)
+
+
+class _Watched:
+    """The newest readable content of the files."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
+        try:
+            self._stamp, self.pair = files.read()
+        except OSError as exc:
+            raise StartupError(f"cannot read the TLS files (CITEWIRE_TLS_CERT, _KEY and _CA): {exc}") from exc
+        self._looked = time.monotonic()
+        self._failing = False
+
+    def changed(self) -> bool:
+        """Looks at the files, at most once a second; says whether `pair` is a new one."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = now
+        try:
+            if self._files.stamp() == self._stamp:
+                return False
+            self._stamp, self.pair = self._files.read()
+        except OSError as exc:
+            # The certificate at hand is valid for a while: it is kept until the files can be read again.
+            if not self._failing:
+                log.warning("tls_files_unreadable", error=str(exc))
+            self._failing = True
+            return False
+        self._failing = False
+        log.info("tls_certificate_renewed", cert=str(self._files.cert))
+        return True
+
+
+def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
+    """Returns credentials that take only clients with a certificate of the same authority.
+
+    Raises:
+        StartupError: The files can't be read.
+    """
+    watched = _Watched(files)
+
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        pair = watched.pair
+        return grpc.ssl_server_certificate_configuration([(pair.key, pair.cert)], root_certificates=pair.ca)
+
+    def fetch() -> grpc.ServerCertificateConfiguration | None:
+        """Called by grpc at each handshake; None keeps what it has."""
+        return configuration() if watched.changed() else None
+
+    return grpc.dynamic_ssl_server_credentials(
+        configuration(),
+        fetch,  # pyright: ignore[reportArgumentType] # the stubs don't know that None means no change
+        require_client_authentication=True,
+    )
+
+
+class RenewedChannel(grpc.aio.Channel):
+    """A channel with a client certificate; when that is renewed, further calls go over a new connection.
+
+    Args:
+        files: The certificate's.
+        open_secure: Opens a channel with the given credentials.
+
+    Raises:
+        StartupError: The files can't be read.
+    """
+
+    def __init__(self, files: TlsFiles, open_secure: Callable[[grpc.ChannelCredentials], grpc.aio.Channel]) -> None:
+        self._watched = _Watched(files)
+        self._open = open_secure
+        self._channel = self._opened()
+        self._finishing: set[asyncio.Task[None]] = set()
+
+    def current(self) -> grpc.aio.Channel:
+        """Returns the channel for the next call."""
+        if self._watched.changed():
+            old, self._channel = self._channel, self._opened()
+            task = asyncio.get_running_loop().create_task(old.close(_FINISH_SECONDS))
+            self._finishing.add(task)
+            task.add_done_callback(self._finishing.discard)
+        return self._channel
+
+    async def close(self, grace: float | None = None) -> None:
+        """Closes the channel and those before it; running calls have `grace` seconds."""
+        finishing = tuple(self._finishing)
+        for task in finishing:
+            task.cancel()
+        await asyncio.gather(*finishing, return_exceptions=True)
+        await self._channel.close(grace)
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        """See grpc."""
+        return self.current().get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        """See grpc."""
+        await self._channel.wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        """See grpc."""
+        await self.current().channel_ready()
+
+    def unary_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
+        """See grpc."""
+        return _Method(self, "unary_unary", args, kwargs)
+
+    def unary_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
+        """See grpc."""
+        return _Method(self, "unary_stream", args, kwargs)
+
+    def stream_unary(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
+        """See grpc."""
+        return _Method(self, "stream_unary", args, kwargs)
+
+    def stream_stream(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
+        """See grpc."""
+        return _Method(self, "stream_stream", args, kwargs)
+
+    async def __aenter__(self) -> RenewedChannel:
+        """Returns itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Closes at once."""
+        await self.close()
+
+    def _opened(self) -> grpc.aio.Channel:
+        pair = self._watched.pair
+        return self._open(grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert))
+
+
+class _Method:
+    """A method of a stub, which each call looks for anew."""
+
+    def __init__(self, channel: RenewedChannel, shape: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._renewed, self._shape, self._args, self._kwargs = channel, shape, args, kwargs
+        self._made_for: grpc.aio.Channel | None = None
+        self._callable: Any = None
+        path: str | bytes = args[0] if args else kwargs["method"]
+        self._method = path.encode() if isinstance(path, str) else path  # where `client` finds the name, as in grpc's
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 # grpc's signature
+        channel = self._renewed.current()
+        if channel is not self._made_for:
+            self._callable = getattr(channel, self._shape)(*self._args, **self._kwargs)
+            self._made_for = channel
+        return self._callable(*args, **kwargs)

@@ -1,0 +1,55 @@
+"""The files of a process's certificate, which their issuer replaces while the process runs."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_ATTEMPTS: Final = 3
+
+Stamp = tuple[tuple[int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPair:
+    """A certificate with its key, and the authority that both sides trust. All in PEM.
+
+    Attributes:
+        cert: The certificate's chain.
+        key: Its private key.
+        ca: Certificates of the authorities whose certificates are accepted.
+    """
+
+    cert: bytes
+    key: bytes = field(repr=False)
+    ca: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Where a process's certificate, its key and the authority's certificate are."""
+
+    cert: Path
+    key: Path
+    ca: Path
+
+    def stamp(self) -> Stamp:
+        """Returns what changes when a file is replaced.
+
+        Raises:
+            OSError: A file can't be found.
+        """
+        states = [path.stat() for path in (self.cert, self.key, self.ca)]
+        return tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
+
+    def read(self) -> tuple[Stamp, TlsPair]:
+        """Reads the files, all of the same renewal.
+
+        Raises:
+            OSError: A file can't be read, or they are replaced faster than they can be read.
+        """
+        for _ in range(_ATTEMPTS):
+            before = self.stamp()
+            pair = TlsPair(self.cert.read_bytes(), self.key.read_bytes(), self.ca.read_bytes())
+            if self.stamp() == before:
+                return before, pair
+        raise OSError("the files keep changing")
