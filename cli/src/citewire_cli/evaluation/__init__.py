@@ -1,6 +1,6 @@
-"""`citewire eval`: retrieval quality through the running services, on any data set in BEIR form."""
+"""`citewire eval`: retrieval, answers, citations and not-found decisions, measured through the running services.
 
-from citewire_cli.evaluation.beir import BeirDataset, DatasetError
-from citewire_cli.evaluation.run import EvaluationError, EvaluationResult, evaluate
-
-__all__ = ["BeirDataset", "DatasetError", "EvaluationError", "EvaluationResult", "evaluate"]
+`datasets/` reads, `filling` puts the corpus into the library, `searching` and `answering` ask; `measures`, `quotes`,
+`answer_text` and `not_found` judge, `calibration` and `fusing` derive thresholds, `results` keeps, `comparing` tests,
+`gates` decides, `report` and `plot` show. All of it is a client of the HTTP API.
+"""

@@ -1,117 +1,218 @@
 """What `citewire eval` does, apart from its options."""
 
-import asyncio
-import dataclasses
 import importlib.util
-import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 
-import httpx
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.evaluation.answering import Asking, ask_all
+from citewire_cli.evaluation.calibration import calibrate
+from citewire_cli.evaluation.comparing import compare_runs
+from citewire_cli.evaluation.datasets import Dataset, DatasetError, read_datasets, sampled
+from citewire_cli.evaluation.filling import Filled, fill
+from citewire_cli.evaluation.fusing import Legs
+from citewire_cli.evaluation.gates import Gate
+from citewire_cli.evaluation.gateway import FAILURES_TOLD, EvaluationError, Gateway
+from citewire_cli.evaluation.plot import write_plot
+from citewire_cli.evaluation.progress import Bars, shown_progress
+from citewire_cli.evaluation.report import print_calibration, print_differences, print_run
+from citewire_cli.evaluation.results import Row, Run, answers_row, read_run, search_row, write_run
+from citewire_cli.evaluation.searching import SearchMode, SearchRun, search_all
+from citewire_cli.evaluation.spaces import Space, live_space, store_calibration
+from citewire_cli.jsonio import JsonObject
+from citewire_cli.settings import ClientSettings
 
-from citewire_cli.evaluation.beir import BeirDataset, DatasetError
-from citewire_cli.evaluation.run import EvaluationError, EvaluationResult, Mode, evaluate
-from citewire_cli.output import print_table
-
-Tasks = dict[str, TaskID]
-_STEPS = ("upload", "ingest", "search")
+READ_SECONDS = 300.0
+"""Longest wait for one answer: `stream: false` says nothing until it is complete."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class EvalOptions:
     """Options of one run.
 
     Attributes:
-        url: The gateway's address.
-        headers: Headers of every request (the API key).
-        split: Which judgements: `qrels/SPLIT.tsv`.
-        modes: How to search, one table row each.
-        top_k: Documents asked for per query, 1-200; below 100 it bounds recall@100.
+        split: Which judgements of BEIR folders: `qrels/SPLIT.tsv`.
+        questions: How many questions of each set; None is all.
+        seed: Which of them.
+        modes: How to search, a row each; empty searches not at all.
+        by_chunk: Judge chunks instead of documents, where the set judges parts of documents.
+        top_k: Results asked for per query, 1–200; below 100 it bounds recall@100.
+        profiles: Who answers, a row each; empty asks nobody.
+        model: The chat model; "" for the profile's.
+        leave_out: Whether answerable questions are asked again without their gold documents.
+        scored_only: Ask only for the scores of answers; a model that gives none isn't asked further.
+        calibrate: Whether thresholds are derived.
+        dry_run: Derive, and don't store.
+        keep: Share of gold chunks that the relevance threshold has to keep.
         concurrency: Requests in flight.
-        as_json: Print JSON instead of a table.
+        save: Where the run is stored.
+        compare: A stored run to compare with.
+        plot: Where distributions are drawn.
+        gates: Bounds that have to be kept.
+        as_json: Print JSON instead of tables.
     """
 
-    url: str
-    headers: dict[str, str]
     split: str = "test"
-    modes: tuple[Mode, ...] = ("dense",)
+    questions: int | None = None
+    seed: int = 1
+    modes: tuple[SearchMode, ...] = (SearchMode("dense"),)
+    by_chunk: bool = False
     top_k: int = 100
+    profiles: tuple[str, ...] = ()
+    model: str = ""
+    leave_out: bool = False
+    scored_only: bool = False
+    calibrate: bool = False
+    dry_run: bool = False
+    keep: float = 0.99
     concurrency: int = 8
+    save: Path | None = None
+    compare: Path | None = None
+    plot: Path | None = None
+    gates: tuple[Gate, ...] = ()
     as_json: bool = False
 
 
-def run_command(folders: list[Path], options: EvalOptions) -> int:
-    """Evaluates the folders and prints the measures. Returns the exit code: 0, 1 failed, 2 usage, 3 no gateway."""
-    errors = Console(stderr=True)
+@dataclass(slots=True)
+class _Measured:
+    """What has been measured so far."""
+
+    rows: list[Row] = field(default_factory=list[Row])
+    legs: list[Legs] = field(default_factory=list[Legs])
+    datasets: list[JsonObject] = field(default_factory=list[JsonObject])
+
+
+async def run_command(paths: Sequence[Path], settings: ClientSettings, options: EvalOptions) -> ExitCode:
+    """Measures the data sets, shows and stores what was found.
+
+    Returns:
+        OK, or FAILED if a question couldn't be asked or a bound is broken.
+
+    Raises:
+        CliError: Wrong files or options, a gateway that refuses or is gone.
+    """
     if importlib.util.find_spec("ir_measures") is None:
-        errors.print("eval: this needs the package's extra `eval`: pip install 'citewire-cli[eval]'", markup=False)
-        return 2
+        raise CliError("The extra `eval` is missing", "pip install 'citewire-cli[eval]'", ExitCode.USAGE)
     try:
-        datasets = [BeirDataset.read(folder, options.split) for folder in folders]
-        results = asyncio.run(_evaluate_all(datasets, options, errors))
-    except DatasetError as error:
-        errors.print(f"eval: {error}", markup=False)
-        return 2
-    except EvaluationError as error:
-        errors.print(f"eval: {error}", markup=False)
-        return 1
-    except httpx.HTTPStatusError as error:
-        errors.print(f"eval: {_refusal(error)}", markup=False)
-        return 1
-    except httpx.TransportError as error:
-        errors.print(f"eval: the gateway at {options.url} doesn't answer ({type(error).__name__})", markup=False)
-        return 3
-    if options.as_json:
-        print(json.dumps([dataclasses.asdict(result) for result in results]))
-    else:
-        _print_results(results)
-    return 0
+        before = None if options.compare is None else read_run(options.compare)
+        datasets = [sampled(one, options.questions, options.seed) for one in read_datasets(paths, options.split)]
+    except (DatasetError, ValueError, OSError) as error:
+        raise CliError("The evaluation cannot start", str(error), ExitCode.USAGE) from None
+    async with Api(settings, read_seconds=READ_SECONDS) as api:
+        gateway = Gateway(api, concurrency=options.concurrency)
+        space = await live_space(gateway)
+        try:
+            measured = await _measure(gateway, datasets, options)
+        except EvaluationError as error:
+            raise CliError("The evaluation failed", str(error)) from None
+        space = space or await live_space(gateway)  # the first document of a library makes its space
+        run = Run(tuple(measured.rows), _about(settings, space, options, measured.datasets))
+        stored = ""
+        if options.calibrate:
+            run = Run(run.rows, run.about, calibrate(run, measured.legs, options.keep))
+            stored = await store_calibration(gateway, space, run.calibration or {}, dry_run=options.dry_run)
+    _show(run, before, space, stored, options)
+    return _verdict(run, options)
 
 
-async def _evaluate_all(datasets: list[BeirDataset], options: EvalOptions, errors: Console) -> list[EvaluationResult]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    results: list[EvaluationResult] = []
-    async with httpx.AsyncClient(base_url=options.url, headers=options.headers, timeout=60) as client:
+async def _measure(gateway: Gateway, datasets: Sequence[Dataset], options: EvalOptions) -> _Measured:
+    measured = _Measured()
+    with shown_progress() as bars:
         for dataset in datasets:
-            with Progress(*columns, console=errors, transient=True) as bars:
-                tasks = {step: bars.add_task(f"{dataset.name}: {step}", total=None) for step in _STEPS}
-
-                def show(step: str, done: int, total: int, bars: Progress = bars, tasks: Tasks = tasks) -> None:
-                    bars.update(tasks[step], completed=done, total=total)
-
-                results += await evaluate(
-                    client,
-                    dataset,
-                    modes=options.modes,
-                    top_k=options.top_k,
-                    concurrency=options.concurrency,
-                    progress=show,
-                )
-    return results
+            bars.begin(dataset.name)
+            filled = await fill(gateway, dataset, bars.show)
+            measured.datasets.append(_dataset_json(dataset, filled))
+            await _search(gateway, dataset, filled, options, measured, bars)
+            for profile in options.profiles:
+                asking = Asking(profile, options.model, options.leave_out, options.scored_only)
+                answers = await ask_all(gateway, dataset, filled, asking, bars.show)
+                if len(answers.answers) > 1 or not options.scored_only:
+                    measured.rows.append(answers_row(dataset, answers, len(filled.ids)))
+    return measured
 
 
-def _print_results(results: list[EvaluationResult]) -> None:
-    measures = list(results[0].measures) if results else []
-    print_table(
-        ["data set", "mode", "documents", "queries", *measures, "p50 ms", "p95 ms"],
-        (
-            [
-                result.dataset,
-                result.mode,
-                str(result.documents),
-                str(result.queries),
-                *(f"{result.measures[name]:.4f}" for name in measures),
-                *(f"{result.latency_ms[name]:.1f}" for name in ("p50", "p95")),
-            ]
-            for result in results
-        ),
-    )
+async def _search(
+    gateway: Gateway, dataset: Dataset, filled: Filled, options: EvalOptions, measured: _Measured, bars: Bars
+) -> None:
+    if not dataset.answerable:
+        return
+    if options.by_chunk and options.modes and not dataset.has_spans:
+        raise EvaluationError(f"{dataset.name} judges whole documents only; leave out --by chunk")
+    legs: dict[str, SearchRun] = {}
+    for mode in options.modes:
+        run = await search_all(gateway, dataset, filled, mode, options.top_k, options.by_chunk, bars.show)
+        measured.rows.append(search_row(dataset, run, options.by_chunk, len(filled.ids)))
+        legs[str(mode)] = run
+    if options.calibrate and {"dense", "lexical"} <= legs.keys():
+        measured.legs.append(Legs(dataset, legs["dense"], legs["lexical"], options.by_chunk))
 
 
-def _refusal(error: httpx.HTTPStatusError) -> str:
+def _show(run: Run, before: Run | None, space: Space | None, stored: str, options: EvalOptions) -> None:
     try:
-        problem = error.response.json()
-        return f"{problem['title']}: {problem['detail']}"
-    except (ValueError, KeyError, TypeError):
-        return f"the gateway answered {error.response.status_code} to {error.request.url.path}"
+        if options.save is not None:
+            write_run(run, options.save)
+        if options.plot is not None:
+            write_plot(run, {} if space is None else space.calibration, options.plot)
+    except OSError as error:
+        raise CliError("A file cannot be written", f"{error.filename}: {error.strerror}") from None
+    differences = None if before is None else compare_runs(run, before)
+    if options.as_json:
+        compared = {} if differences is None else {"comparison": [one.as_json() for one in differences]}
+        output.print_json(run.as_json() | compared)
+    else:
+        print_run(run)
+        if run.calibration is not None:
+            print_calibration(run.calibration, stored)
+        if differences is not None:
+            print_differences(differences, str(options.compare))
+
+
+def _verdict(run: Run, options: EvalOptions) -> ExitCode:
+    errors = output.stderr()
+    code = ExitCode.OK
+    for row in run.rows:
+        if row.failures:
+            code = ExitCode.FAILED
+            errors.print(f"{row.dataset} {row.label}: {len(row.failures)} of {row.questions} questions failed:")
+            for failure in row.failures[:FAILURES_TOLD]:
+                errors.print(f"  {output.one_line(f'{failure.question_id}: {failure.error}', 200)}")
+    for broken in (line for gate in options.gates for line in gate.broken(run.rows)):
+        code = ExitCode.FAILED
+        errors.print(broken)
+    return code
+
+
+def _about(settings: ClientSettings, space: Space | None, options: EvalOptions, sets: list[JsonObject]) -> JsonObject:
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "citewire": version("citewire-cli"),
+        "url": settings.url,
+        "space": None if space is None else space.named,
+        "options": {
+            "split": options.split,
+            "questions": options.questions,
+            "seed": options.seed,
+            "top_k": options.top_k,
+            "model": options.model,
+            "leave_out": options.leave_out,
+            "by_chunk": options.by_chunk,
+        },
+        "datasets": sets,
+    }
+
+
+def _dataset_json(dataset: Dataset, filled: Filled) -> JsonObject:
+    return {
+        "name": dataset.name,
+        "form": dataset.form,
+        "fingerprint": dataset.fingerprint,
+        "collection": filled.collection,
+        "documents": len(dataset.documents),
+        "answerable": len(dataset.answerable),
+        "unanswerable": len(dataset.unanswerable),
+    }

@@ -1,0 +1,106 @@
+"""A run beside a stored one: the difference of each measure, and whether it may be chance.
+
+Only questions that both have are compared. The test is a paired randomisation test on the differences per question
+(signs flipped at random, 9,999 times), two-sided; where several measures are compared, p is corrected after Holm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from citewire_cli.evaluation.results import MEASURES, Run
+from citewire_cli.jsonio import JsonObject
+
+RESAMPLES = 9_999
+SEED = 20_240_601
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One measure of one row in both runs.
+
+    Attributes:
+        dataset: The data set.
+        label: The mode or profile.
+        measure: The measure.
+        questions: Questions that both runs have.
+        before: The stored run's mean over these.
+        after: This run's.
+        p: Chance of a difference this large if there were none, for this measure alone.
+        corrected: The same, corrected for the number of comparisons.
+    """
+
+    dataset: str
+    label: str
+    measure: str
+    questions: int
+    before: float
+    after: float
+    p: float
+    corrected: float = 1.0
+
+    @property
+    def mark(self) -> str:
+        """`**` for a corrected p below 0.01, `*` below 0.05."""
+        return "**" if self.corrected < 0.01 else "*" if self.corrected < 0.05 else ""
+
+    def as_json(self) -> JsonObject:
+        """The difference as `--json` prints it."""
+        return asdict(self) | {"difference": self.after - self.before, "mark": self.mark}
+
+
+def compare_runs(after: Run, before: Run) -> list[Difference]:
+    """Each measure with values per question of each row that both runs have, in the order of this run."""
+    stored = {row.key: row for row in before.rows}
+    found: list[Difference] = []
+    for row in after.rows:
+        other = stored.get(row.key)
+        if other is None:
+            continue
+        for measure in MEASURES:
+            now, then = row.per_query.get(measure, {}), other.per_query.get(measure, {})
+            common = sorted(now.keys() & then.keys())
+            if not common:
+                continue
+            ours, theirs = [now[one] for one in common], [then[one] for one in common]
+            # Stored values are rounded: what differs less than that doesn't differ.
+            p = paired_p([round(a - b, 5) for a, b in zip(ours, theirs, strict=True)])
+            means = sum(theirs) / len(common), sum(ours) / len(common)
+            found.append(Difference(row.dataset, row.label, measure, len(common), *means, p))
+    return _corrected(found)
+
+
+def paired_p(differences: Sequence[float]) -> float:
+    """Two-sided p of a paired randomisation test on the mean difference; 1 where nothing differs."""
+    import numpy as np
+    from scipy.stats import permutation_test  # comes with the extra `eval`
+
+    if not any(differences):
+        return 1.0
+    # Questions that don't differ change nothing, whichever sign they get.
+    changed = np.asarray([one for one in differences if one], dtype=float)
+
+    def statistic(values: "np.ndarray", axis: int) -> "np.ndarray":
+        return values.sum(axis=axis)
+
+    result = permutation_test(  # pyright: ignore[reportUnknownVariableType]  # SciPy gives no types
+        (changed,),
+        statistic,
+        permutation_type="samples",
+        n_resamples=RESAMPLES,
+        batch=max(1, 2_000_000 // len(changed)),
+        rng=np.random.default_rng(SEED),
+    )
+    return float(result.pvalue)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # as above
+
+
+def _corrected(found: Sequence[Difference]) -> list[Difference]:
+    order = sorted(range(len(found)), key=lambda at: found[at].p)
+    corrected: dict[int, float] = {}
+    least = 0.0
+    for rank, at in enumerate(order):
+        least = max(least, min(1.0, found[at].p * (len(found) - rank)))
+        corrected[at] = least
+    return [
+        Difference(one.dataset, one.label, one.measure, one.questions, one.before, one.after, one.p, corrected[at])
+        for at, one in enumerate(found)
+    ]

@@ -1,0 +1,102 @@
+"""BEIR form: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or gzipped.
+
+Judgements are by document. A qrels file may have two further columns, `start` and `end`: then a judgement is of that
+part of the document's text (Unicode code points), and results can be judged by chunk.
+"""
+
+from pathlib import Path
+
+from citewire_cli.evaluation.datasets.files import find, read_lines, read_rows
+from citewire_cli.evaluation.datasets.model import Dataset, DatasetError, Document, Question, Span, build
+
+_ID_COLUMNS = ("query-id", "corpus-id", "score")
+
+
+def is_beir(folder: Path) -> bool:
+    """Whether a folder looks like this form."""
+    return find(folder, "corpus.jsonl") is not None
+
+
+def read_beir(folder: Path, split: str, name: str) -> Dataset:
+    """Reads a folder; only queries that the split judges are asked.
+
+    A query's row may carry `answers`, a list of texts.
+
+    Raises:
+        DatasetError: A file is missing or isn't of the form.
+    """
+    documents = [
+        Document(row.filled("_id"), row.text("title", ""), row.text("text"))
+        for row in read_rows(_need(folder, "corpus"))
+    ]
+    texts = {document.eval_id: document.text for document in documents}
+    path = find(folder / "qrels", f"{split}.tsv")
+    if path is None:
+        found = sorted({file.name.partition(".tsv")[0] for file in (folder / "qrels").glob("*.tsv*")})
+        others = f"it has {', '.join(found)}; --split chooses" if found else "there are no judgements at all"
+        raise DatasetError(f"{folder / 'qrels' / split}.tsv is missing; {others}")
+    judged, spans = _read_qrels(path, texts)
+    questions: list[Question] = []
+    for row in read_rows(_need(folder, "queries")):
+        query = row.filled("_id")
+        if query not in judged:
+            continue
+        answers = tuple(one for one in row.texts("answers") if one.strip()) if "answers" in row else ()
+        gold = any(grade > 0 for grade in judged[query].values())
+        questions.append(
+            Question(query, row.filled("text"), answers, gold, judged.pop(query), tuple(spans.get(query, ())))
+        )
+    if judged:
+        raise DatasetError(f"{path}: judges queries that queries.jsonl lacks, such as {sorted(judged)[:3]}")
+    return build(name, "beir", documents, questions)
+
+
+def _need(folder: Path, name: str) -> Path:
+    path = find(folder, f"{name}.jsonl")
+    if path is None:
+        raise DatasetError(f"{folder}: no {name}.jsonl or {name}.jsonl.gz")
+    return path
+
+
+def _read_qrels(path: Path, texts: dict[str, str]) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]]]:
+    judged: dict[str, dict[str, int]] = {}
+    spans: dict[str, list[Span]] = {}
+    columns: list[str] | None = None
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        cells = line.split("\t")
+        place = f"{path}, line {number}"
+        if columns is None:
+            columns = cells
+            missing = [name for name in _ID_COLUMNS if name not in columns]
+            if missing:
+                raise DatasetError(f"{place}: needs columns {', '.join(_ID_COLUMNS)}; {', '.join(missing)} is missing")
+            continue
+        if len(cells) != len(columns):
+            raise DatasetError(f"{place}: has {len(cells)} columns, the first line has {len(columns)}")
+        row = dict(zip(columns, cells, strict=True))
+        query, document, grade = row["query-id"], row["corpus-id"], _whole(row, "score", place)
+        if document not in texts:
+            raise DatasetError(f"{place}: judges the document {document!r}, which the corpus lacks")
+        known = judged.setdefault(query, {})
+        known[document] = max(grade, known.get(document, grade))
+        if "start" in row and "end" in row and grade > 0:
+            spans.setdefault(query, []).append(_span(row, document, texts[document], grade, place))
+    if not judged:
+        raise DatasetError(f"{path}: holds no judgement")
+    return judged, spans
+
+
+def _span(row: dict[str, str], document: str, text: str, grade: int, place: str) -> Span:
+    start, end = _whole(row, "start", place), _whole(row, "end", place)
+    if not 0 <= start < end <= len(text):
+        raise DatasetError(f"{place}: start and end must lie within the document's {len(text)} characters")
+    return Span(document, start, end, text[start:end], grade)
+
+
+def _whole(row: dict[str, str], column: str, place: str) -> int:
+    try:
+        return int(row[column])
+    except ValueError:
+        raise DatasetError(f"{place}: the column {column} must be a whole number, not {row[column][:40]!r}") from None

@@ -1,0 +1,138 @@
+"""The tables that a person reads."""
+
+from collections.abc import Iterable, Sequence
+
+from citewire_cli.evaluation.comparing import Difference
+from citewire_cli.evaluation.measures import RETRIEVAL
+from citewire_cli.evaluation.results import (
+    ANSWER_MEASURES,
+    LEFT_OUT,
+    NOT_FOUND_MEASURES,
+    QUOTE_MEASURES,
+    SCORE_MEASURES,
+    Row,
+    Run,
+)
+from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, get_str
+from citewire_cli.output import print_table, stdout
+
+
+def print_run(run: Run) -> None:
+    """The measures, one table per part; parts that nothing was measured of are left out."""
+    searches = [row for row in run.rows if row.part == "search"]
+    answers = [row for row in run.rows if row.part == "answers"]
+    if searches:
+        _table("Retrieval", "mode", searches, RETRIEVAL)
+    if answers:
+        _table("Answers to answerable questions", "profile", answers, ANSWER_MEASURES)
+    if any("quote_verbatim" in row.measures for row in answers):
+        _table("Verified citations", "profile", answers, QUOTE_MEASURES, ("citations", "quotes"))
+    decisions = [row for row in answers if "not_found_recall" in row.measures]
+    if decisions:
+        _table("Not found: unanswerable questions", "profile", decisions, (*NOT_FOUND_MEASURES, *SCORE_MEASURES))
+    left_out = [row for row in answers if f"not_found_recall{LEFT_OUT}" in row.measures]
+    if left_out:
+        names = [name if name == "false_not_found" else name + LEFT_OUT for name in NOT_FOUND_MEASURES]
+        scored = [name + LEFT_OUT for name in SCORE_MEASURES]
+        _table(f"Not found: the gold documents left out ({LEFT_OUT})", "profile", left_out, (*names, *scored))
+
+
+def print_differences(differences: Sequence[Difference], path: str) -> None:
+    """The comparison with a stored run."""
+    _heading(f"Compared with {path}")
+    if not differences:
+        stdout().print("No data set and mode is in both runs.")
+        return
+    columns = ["data set", "mode or profile", "measure", "questions", "before", "after", "difference", "p", "p (Holm)"]
+    rows = (
+        [
+            one.dataset,
+            one.label,
+            one.measure,
+            str(one.questions),
+            f"{one.before:.4f}",
+            f"{one.after:.4f}",
+            f"{one.after - one.before:+.4f} {one.mark}".rstrip(),
+            f"{one.p:.4f}",
+            f"{one.corrected:.4f}",
+        ]
+        for one in differences
+    )
+    print_table(columns, rows)
+    stdout().print("Paired randomisation test, 9,999 resamples; ** p < 0.01, * p < 0.05 after Holm's correction.")
+
+
+def print_calibration(calibration: JsonObject, stored: str) -> None:
+    """What was derived, from what, and what became of it."""
+    _heading("Calibration")
+    for note in _notes(calibration):
+        stdout().print(note)
+    report = get_object(calibration, "report")
+    relevance = get_objects(get_object(report, "relevance"), "sets")
+    if relevance:
+        names = ("questions", "gold_found", "threshold", "kept", "others_removed")
+        print_table(["data set", *names], ([get_str(one, "set"), *_cells(one, names)] for one in relevance))
+    answerable = get_objects(get_object(report, "answerable"), "sets")
+    if answerable:
+        names = ("questions", "threshold", "false_not_found", "recall_unanswerable", "recall_left_out")
+        print_table(
+            ["data set", "profile", *names],
+            ([get_str(one, "set"), get_str(one, "profile"), *_cells(one, names)] for one in answerable),
+        )
+    weights = get_objects(get_object(report, "dense_weight"), "sets")
+    if weights:
+        names = ("dense", "lexical", "equal", "chosen", "best", "best_weight")
+        print_table(["data set (nDCG@10)", *names], ([get_str(one, "set"), *_cells(one, names)] for one in weights))
+    stdout().print(stored)
+
+
+def _notes(calibration: JsonObject) -> Iterable[str]:
+    for name in ("relevance_threshold", "answerable_threshold", "dense_weight"):
+        value = get_float(calibration, name)
+        yield f"{name}: {'not derived' if value is None else f'{value:.4f}'}"
+    notes = get_object(calibration, "report").get("notes")
+    if isinstance(notes, list):
+        yield from (f"Note: {note}" for note in notes)
+
+
+def _cells(source: JsonObject, names: Iterable[str]) -> list[str]:
+    def cell(name: str) -> str:
+        value = source.get(name)
+        return f"{value:.4f}" if isinstance(value, float) else "–" if value is None else str(value)
+
+    return [cell(name) for name in names]
+
+
+def _table(title: str, label: str, rows: Sequence[Row], measures: Iterable[str], counts: tuple[str, ...] = ()) -> None:
+    shown = [name for name in measures if any(name in row.measures for row in rows)]
+    _heading(title)
+    print_table(
+        [
+            "data set",
+            label,
+            "documents",
+            "questions",
+            *counts,
+            *(name.removesuffix(LEFT_OUT) for name in shown),
+            "p50 ms",
+            "p95 ms",
+            "failed",
+        ],
+        (
+            [
+                row.dataset,
+                row.label,
+                str(row.documents),
+                str(row.questions),
+                *(str(row.counts.get(name, 0)) for name in counts),
+                *(f"{row.measures[name]:.4f}" if name in row.measures else "–" for name in shown),
+                *(f"{row.latency_ms.get(name, 0):.1f}" for name in ("p50", "p95")),
+                str(len(row.failures)),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def _heading(text: str) -> None:
+    stdout().print(f"\n{text}")

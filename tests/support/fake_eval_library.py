@@ -1,0 +1,193 @@
+"""The HTTP API as `citewire eval` uses it: a library that ranks by shared words, and a chat that quotes from it.
+
+Built on `fake_gateway`, so that the command talks to a real server over a real socket.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from typing import cast
+
+from fake_gateway import FakeGateway, Reply, Request, reply_json, reply_problem
+
+Json = dict[str, object]
+SPACE = {"model": "all-MiniLM-L6-v2", "revision": "r1", "dimensions": 384}
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
+@dataclass(slots=True)
+class Stored:
+    """A document; it is one chunk, whose id is its own plus 1,000."""
+
+    number: int
+    collection: str
+    title: str
+    content: str
+    metadata: dict[str, str]
+
+    def similarity(self, query: str) -> float:
+        wanted = words(query)
+        return round(len(wanted & words(f"{self.title} {self.content}")) / max(1, len(wanted)), 6)
+
+
+@dataclass(slots=True)
+class EvalLibrary:
+    """What the fake gateway knows. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave.
+
+    Attributes:
+        broken: Texts of questions whose search and chat fail, with the status that they fail with.
+        scores: Whether answers carry `answerable_score`.
+        shift: Added to the offsets of quotes, so that they are wrong.
+        keeps: Whether chats become conversations.
+    """
+
+    documents: dict[int, Stored] = field(default_factory=dict[int, Stored])
+    keys: dict[str, int] = field(default_factory=dict[str, int])
+    broken: dict[str, int] = field(default_factory=dict[str, int])
+    failed: set[str] = field(default_factory=set[str])
+    scores: bool = True
+    shift: int = 0
+    keeps: bool = True
+    threshold: float = 0.5
+    calibration: Json | None = None
+    conversations: set[str] = field(default_factory=set[str])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def attach(self, gateway: FakeGateway) -> None:
+        gateway.on("POST", "/v1/documents", self.put)
+        gateway.on("GET", "/v1/documents", self.list)
+        gateway.on("GET", r"/v1/documents/\d+/content", self.content)
+        gateway.on("GET", r"/v1/chunks/\d+", self.chunk)
+        gateway.on("POST", "/v1/search", self.search)
+        gateway.on("POST", "/v1/chat", self.chat)
+        gateway.on("GET", r"/v1/profiles/\w+", self.profile)
+        gateway.on("DELETE", r"/v1/conversations/.+", self.forget)
+        gateway.on("GET", "/v1/spaces", self.spaces)
+        gateway.on("PUT", "/v1/spaces/calibration", self.calibrate)
+
+    def put(self, request: Request) -> Reply:
+        body = request.json()
+        with self.lock:
+            number = self.keys.setdefault(request.headers["idempotency-key"], len(self.keys) + 1)
+            if number > len(self.documents):
+                metadata = cast("dict[str, str]", body["metadata"])
+                parts = [str(body[name]) for name in ("collection", "title", "content")]
+                self.documents[number] = Stored(number, *parts, metadata)
+        return reply_json({"id": number, "status": "pending"}, 202)
+
+    def list(self, request: Request) -> Reply:
+        status, collection = request.query.get("status"), request.query["collection"]
+        with self.lock:
+            found = [one for one in self.documents.values() if one.collection == collection]
+        if status == "failed":
+            found = [one for one in found if one.metadata["eval_id"] in self.failed]
+        elif status is not None:
+            found = []
+        # Two to a page, so that paging is used.
+        start = int(request.query.get("page_token") or 0)
+        page = [{"id": one.number, "metadata": one.metadata} for one in found[start : start + 2]]
+        return reply_json({"documents": page, "next_page_token": str(start + 2) if start + 2 < len(found) else ""})
+
+    def content(self, request: Request) -> Reply:
+        number = int(request.path.split("/")[3])
+        return Reply(content_type="text/plain; charset=utf-8", chunks=(self.documents[number].content.encode(),))
+
+    def chunk(self, request: Request) -> Reply:
+        number = int(request.path.rsplit("/", 1)[1]) - 1000
+        return reply_json({"chunk_id": number + 1000, "content": self.documents[number].content, "char_start": 0})
+
+    def search(self, request: Request) -> Reply:
+        body = request.json()
+        if status := self.broken.get(str(body["query"])):
+            return reply_problem(status, "Broken", detail="as the test says")
+        found = self._found(body, str(body["query"]))
+        hits: list[Json] = [self._hit(one, score) for score, one in found[: cast("int", body["top_k"])]]
+        return reply_json({"results": hits, "mode": body["mode"]})
+
+    def chat(self, request: Request) -> Reply:
+        body = request.json()
+        question = str(body["question"])
+        if status := self.broken.get(question):
+            return reply_problem(status, "Broken", detail="as the test says")
+        found = self._found(body, question)[:1]
+        score = found[0][0] if found else 0.0
+        answer: Json = {"not_found": score < self.threshold, "citations": []}
+        if self.scores and found:
+            answer["answerable_score"] = score
+        if self.keeps:
+            with self.lock:
+                answer["conversation_id"] = f"c{len(self.conversations) + 1}"
+                self.conversations.add(str(answer["conversation_id"]))
+        if answer["not_found"]:
+            answer["answer"] = "I could not find this information in the uploaded documents."
+            return reply_json(answer)
+        best = found[0][1]
+        quote = best.content.split(". ")[0]
+        answer["answer"] = f"{quote} [ref:1]"
+        answer["citations"] = [{"index": 1, "chunk_id": best.number + 1000, "document_id": best.number}]
+        if "citation" in cast("list[str]", body.get("include", [])):
+            at = best.content.index(quote) + self.shift
+            place = {"quote_start": at, "quote_end": at + len(quote)}
+            place |= {"document_start": at, "document_end": at + len(quote)}
+            known = {"chunk_id": best.number + 1000, "document_id": best.number, "version": 1}
+            answer["verified"] = [{**known, "quote": quote, **place, "support": 0.9, "verdict": "supported"}]
+        return reply_json(answer)
+
+    def profile(self, request: Request) -> Reply:
+        name = request.path.rsplit("/", 1)[1]
+        if name == "unknown":
+            return reply_problem(404, "Not found", detail="there is no profile 'unknown'", reason="PROFILE_NOT_FOUND")
+        return reply_json({"name": name, "optional_events": ["step", "citation"] if name == "sources" else []})
+
+    def forget(self, request: Request) -> Reply:
+        with self.lock:
+            self.conversations.discard(request.path.rsplit("/", 1)[1])
+            self.conversations.add("forgotten")
+        return Reply(204)
+
+    def spaces(self, _request: Request) -> Reply:
+        live = {**SPACE, "role": "live", "calibration": self.calibration}
+        return reply_json({"spaces": [live, {**SPACE, "model": "other", "role": "next"}]})
+
+    def calibrate(self, request: Request) -> Reply:
+        body = request.json()
+        assert body["space"] == SPACE
+        self.calibration = {**cast("Json", body["calibration"]), "measured_at": "2026-01-01T00:00:00Z"}
+        return reply_json({**SPACE, "calibration": self.calibration})
+
+    def _found(self, body: Json, query: str) -> list[tuple[float, Stored]]:
+        with self.lock:
+            within = [one for one in self.documents.values() if one.collection == body["collection"]]
+        kept = [one for one in within if _fits(one, cast("Json | None", body.get("filter")))]
+        return sorted(((one.similarity(query), one) for one in kept), key=lambda pair: (-pair[0], pair[1].number))
+
+    def _hit(self, one: Stored, score: float) -> Json:
+        return {
+            "chunk_id": one.number + 1000,
+            "document_id": one.number,
+            "content": one.content,
+            "score": score,
+            "similarity": score,
+        }
+
+
+def _fits(one: Stored, condition: Json | None) -> bool:
+    if condition is None:
+        return True
+    if "not" in condition:
+        return not _fits(one, cast("Json", condition["not"]))
+    if "any" in condition:
+        return any(_fits(one, member) for member in cast("list[Json]", condition["any"]))
+    value = one.metadata.get(str(condition["field"]).removeprefix("metadata."))
+    wanted = condition["value"]
+    return value in cast("list[str]", wanted) if condition["op"] == "in" else value == wanted
+
+
+def write_json_lines(rows: list[Json]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
