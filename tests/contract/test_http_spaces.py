@@ -68,9 +68,8 @@ SPACE = {"model": "new", "revision": "r2", "dimensions": 768}
 
 
 def one_space(gateway: Gateway) -> None:
-    gateway.fakes.corpus.spaces = [
-        corpus_pb2.SpaceInfo(space=common_pb2.EmbeddingSpace(**SPACE), role=corpus_pb2.SPACE_ROLE_LIVE)
-    ]
+    space = common_pb2.EmbeddingSpace(model="new", revision="r2", dimensions=768)
+    gateway.fakes.corpus.spaces = [corpus_pb2.SpaceInfo(space=space, role=corpus_pb2.SPACE_ROLE_LIVE)]
 
 
 async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None:
