@@ -75,6 +75,10 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 	@$(BIN)/buf format protos --write
 	@$(BIN)/python scripts/proto.py
 
+.PHONY: monitoring
+monitoring: $(SYNCED) ## Write the dashboards and the rules of the objectives (deploy/monitoring)
+	@$(BIN)/python -m scripts.monitoring
+
 .PHONY: format
 format: $(SYNCED) ## Format the code and apply the linter's safe fixes
 	$(BIN)/ruff check --fix-only --quiet .

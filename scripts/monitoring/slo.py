@@ -147,7 +147,8 @@ def _alert(objective: Objective, speed: Speed) -> str:
         f"        labels: {{severity: {speed.severity}, slo: {objective.name}}}\n"
         f"        annotations:\n"
         f'          summary: "The budget of {objective.name} {speed.pace}"\n'
-        f'          description: "{{{{ $value | humanizePercentage }}}} {objective.what}; {allowed} may over 30 days."\n'
+        f'          description: "{{{{ $value | humanizePercentage }}}} {objective.what};'
+        f' {allowed} may over 30 days."\n'
         f"          runbook_url: docs/runbook.md#{name.lower()}\n"
     )
 
