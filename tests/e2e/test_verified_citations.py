@@ -115,6 +115,14 @@ async def test_a_stream_and_the_stored_message_say_the_same(api: httpx.AsyncClie
     assert await check(api, stored["content"], shown)
 
 
+async def test_without_markers_a_sentence_cites_what_supports_it(api: httpx.AsyncClient, library: str) -> None:
+    body = await ask(api, QUESTIONS[0], collection=library, include=["citation"])
+    assert body["profile"] == "documents"
+    assert not MARKER.search(body["answer"])
+    assert any("1874" in one["quote"] for one in body["verified"])
+    assert await check(api, body["answer"], body["verified"])
+
+
 async def test_an_old_versions_quote_still_opens(api: httpx.AsyncClient) -> None:
     document = await upload_bytes(api, "harbour.txt", b"The harbour master is called Ida Holm.")
     body = await ask(api, "Who is the harbour master?", profile="grounded", document_ids=[document["id"]])

@@ -18,6 +18,8 @@ from citewire_generator.verification.claims import Claim
 from citewire_generator.verification.matching import FEATURES, Evidence
 
 MAX_MISMATCHES = 8
+RANKS = {Verdict.SUPPORTED: 0, Verdict.PARTIAL: 1, Verdict.UNSUPPORTED: 2}
+"""Verdicts, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +72,7 @@ def judge_together(claim: Claim, evidences: list[Evidence], weights: SupportWeig
     united = _unite(claim, evidences)
     support = _sigmoid(weights.support.score(united.features))
     together = _verdict(support, weights, flawed=bool(united.mismatches), turned=_is_turned(united))
-    return min(together, *alone, key=lambda verdict: _ORDER[verdict])
-
-
-_ORDER = {Verdict.SUPPORTED: 0, Verdict.PARTIAL: 1, Verdict.UNSUPPORTED: 2}
+    return min(together, *alone, key=lambda verdict: RANKS[verdict])
 
 
 def _unite(claim: Claim, evidences: list[Evidence]) -> Evidence:

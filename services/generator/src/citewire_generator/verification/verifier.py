@@ -4,10 +4,12 @@ A fault in here must not cost anybody an answer: it is logged and counted, and t
 """
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 
 from citewire_generator import metrics
 from citewire_generator.markers import Mark
-from citewire_generator.model import AnswerPolicy, Citation, MarkerStyle, PackedPassage, Uncited
+from citewire_generator.model import AnswerPolicy, Citation, MarkerStyle, PackedPassage, Uncited, Verdict
 from citewire_generator.verification.claims import read_claim
 from citewire_generator.verification.matching import examine
 from citewire_generator.verification.passages import PassageIndex
@@ -15,6 +17,7 @@ from citewire_generator.verification.reader import AnswerReader, Sentence
 from citewire_generator.verification.uncited import states_facts
 from citewire_generator.verification.verdicts import (
     MAX_MISMATCHES,
+    RANKS,
     SupportWeights,
     judge,
     judge_together,
@@ -37,6 +40,7 @@ class Verifier:
         packed: What the answer may cite.
         cited: Whether cited sentences are verified.
         uncited: Whether sentences without a citation are pointed out.
+        attribute: Whether a sentence without a marker counts as citing the passage that supports it best, if one does.
         own: Sentences that are the server's own and state nothing.
         weights: The constants; None: those of the package.
     """
@@ -47,11 +51,12 @@ class Verifier:
         *,
         cited: bool = True,
         uncited: bool = False,
+        attribute: bool = False,
         own: tuple[str, ...] = (),
         weights: SupportWeights | None = None,
     ) -> None:
         self._packed = {one.number: one for one in packed}
-        self._cited, self._uncited = cited, uncited
+        self._cited, self._uncited, self._attribute = cited, uncited, attribute
         self._own = frozenset(sentence.casefold() for sentence in own)
         self._weights = weights or load_support_weights()
         self._reader: AnswerReader | None = AnswerReader()
@@ -81,15 +86,24 @@ class Verifier:
             try:
                 if sentence.numbers:
                     if self._cited:
-                        found += await self._verify(sentence)
-                elif self._uncited and flag and states_facts(sentence, self._own):
-                    found.append(Uncited(sentence.start, sentence.end))
+                        found += await self._verify(sentence, sentence.numbers)
+                elif (self._uncited or self._attribute) and flag and states_facts(sentence, self._own):
+                    found += await self._without_marker(sentence)
             except Exception:  # noqa: BLE001 # a fault here must not cost an answer
                 _failed("sentence")
         return found
 
-    async def _verify(self, sentence: Sentence) -> list[Citation]:
-        numbers = [number for number in sentence.numbers if number in self._packed][:MAX_CITED]
+    async def _without_marker(self, sentence: Sentence) -> list[Citation | Uncited]:
+        """What supports a sentence that has no marker; that nothing does, where that is to be said."""
+        if self._attribute:
+            found = await self._verify(sentence, tuple(self._packed))
+            best = min(found, key=lambda one: (RANKS[one.verdict], -one.support), default=None)
+            if best is not None and best.verdict is not Verdict.UNSUPPORTED:
+                return [replace(best, sentence_verdict=best.verdict)]
+        return [Uncited(sentence.start, sentence.end)] if self._uncited else []
+
+    async def _verify(self, sentence: Sentence, among: Sequence[int]) -> list[Citation]:
+        numbers = [number for number in among if number in self._packed][:MAX_CITED]
         unread = sum(self._packed[number].chars for number in numbers if number not in self._indices)
         if unread > IN_LOOP:
             return await asyncio.to_thread(self.verify, sentence, numbers)
@@ -132,14 +146,13 @@ def open_verifier(
     policy: AnswerPolicy, packed: tuple[PackedPassage, ...], own: tuple[str, ...] = ()
 ) -> Verifier | None:
     """Returns what verifies an answer; None if its policy wants nothing of it."""
-    if policy.marker_style not in {MarkerStyle.REF, MarkerStyle.SOURCE}:
-        return None
     if not (policy.verify_citations or policy.flag_uncited):
         return None
     return Verifier(
         packed,
         cited=policy.verify_citations,
         uncited=policy.flag_uncited,
+        attribute=policy.verify_citations and policy.marker_style not in {MarkerStyle.REF, MarkerStyle.SOURCE},
         own=(policy.not_found_sentence, *own),
     )
 
