@@ -77,8 +77,8 @@ class EvalLibrary:
             number = self.keys.setdefault(request.headers["idempotency-key"], len(self.keys) + 1)
             if number > len(self.documents):
                 metadata = cast("dict[str, str]", body["metadata"])
-                parts = [str(body[name]) for name in ("collection", "title", "content")]
-                self.documents[number] = Stored(number, *parts, metadata)
+                collection, title, content = (str(body[name]) for name in ("collection", "title", "content"))
+                self.documents[number] = Stored(number, collection, title, content, metadata)
         return reply_json({"id": number, "status": "pending"}, 202)
 
     def list(self, request: Request) -> Reply:

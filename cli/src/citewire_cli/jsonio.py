@@ -31,6 +31,12 @@ def get_objects(source: JsonObject, key: str) -> list[JsonObject]:
     return list(_objects(source.get(key)))
 
 
+def get_texts(source: JsonObject, key: str) -> list[str]:
+    """The texts in the list under `key`; elements of another kind are left out."""
+    value = source.get(key)
+    return [one for one in cast("list[object]", value) if isinstance(one, str)] if isinstance(value, list) else []
+
+
 def get_str(source: JsonObject, key: str, default: str = "") -> str:
     """The text under `key`; a number is written out, anything else is `default`."""
     value = source.get(key)

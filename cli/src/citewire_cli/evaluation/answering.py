@@ -11,7 +11,7 @@ from citewire_cli.evaluation.datasets import Dataset, Question
 from citewire_cli.evaluation.filling import GROUP_FIELD, ID_FIELD, Filled
 from citewire_cli.evaluation.gateway import Failures, Gateway, Progress
 from citewire_cli.evaluation.quotes import QuoteCheck
-from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str, get_texts
 
 Kind = Literal["answerable", "unanswerable", "left out"]
 """`unanswerable`: the data set says so; `left out`: asked with the gold documents taken out of the library."""
@@ -148,9 +148,8 @@ def _todo(dataset: Dataset, asking: Asking) -> list[tuple[Question, Kind]]:
 async def _optional(gateway: Gateway, profile: str) -> list[str]:
     """The events about citations that this profile shows only when asked for them."""
     described = await gateway.call("GET", f"/v1/profiles/{profile}")
-    optional = described.get("optional_events")
-    listed: Sequence[object] = optional if isinstance(optional, list) else ()
-    return [name for name in ("citation", "uncited") if name in listed]
+    optional = get_texts(described, "optional_events")
+    return [name for name in ("citation", "uncited") if name in optional]
 
 
 async def _measured(

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from citewire_cli.evaluation.fusing import Legs, derive_weight
 from citewire_cli.evaluation.measures import quantile
-from citewire_cli.evaluation.not_found import FALSE_NOT_FOUND, roc_auc, threshold_at
+from citewire_cli.evaluation.not_found import FALSE_NOT_FOUND, threshold_at
 from citewire_cli.evaluation.results import Row, Run
+from citewire_cli.evaluation.statistics import CONFIDENCE, roc_auc, safe_quantile
 from citewire_cli.jsonio import JsonObject
 
-CONFIDENCE = 0.95
 _QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 _DIGITS = 4
 THRESHOLDS = ("relevance_threshold", "answerable_threshold", "dense_weight")
@@ -66,20 +66,6 @@ def merged(derived: JsonObject, stored: JsonObject) -> JsonObject:
         return derived
     kept = {name: stored[name] for name in THRESHOLDS if name not in derived and stored.get(name) is not None}
     return {**kept, **derived}
-
-
-def safe_quantile(values: Sequence[float], below: float) -> tuple[float, bool]:
-    """The highest threshold that at most `below` of a population lie under, with 95 % confidence from this sample.
-
-    Returns:
-        The threshold, and whether the sample is large enough to say so: else it is the least value seen.
-    """
-    from scipy.stats import binom  # comes with the extra `eval`
-
-    ordered = sorted(values)
-    # How many values may lie below it: as many of this sample lie under the population's quantile with 95 %.
-    least = int(binom.ppf(1 - CONFIDENCE, len(ordered), below))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # SciPy gives no types
-    return ordered[max(least - 1, 0)], least > 0
 
 
 def _relevance(rows: Sequence[Row], keep: float) -> _Derived:

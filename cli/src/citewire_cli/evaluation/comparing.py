@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from citewire_cli.evaluation.results import MEASURES, Run
+from citewire_cli.evaluation.statistics import paired_p
 from citewire_cli.jsonio import JsonObject
-
-RESAMPLES = 9_999
-SEED = 20_240_601
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,8 @@ class Difference:
 
     def as_json(self) -> JsonObject:
         """The difference as `--json` prints it."""
-        return asdict(self) | {"difference": self.after - self.before, "mark": self.mark}
+        body: JsonObject = asdict(self)
+        return body | {"difference": self.after - self.before, "mark": self.mark}
 
 
 def compare_runs(after: Run, before: Run) -> list[Difference]:
@@ -67,30 +66,6 @@ def compare_runs(after: Run, before: Run) -> list[Difference]:
             means = sum(theirs) / len(common), sum(ours) / len(common)
             found.append(Difference(row.dataset, row.label, measure, len(common), *means, p))
     return _corrected(found)
-
-
-def paired_p(differences: Sequence[float]) -> float:
-    """Two-sided p of a paired randomisation test on the mean difference; 1 where nothing differs."""
-    import numpy as np
-    from scipy.stats import permutation_test  # comes with the extra `eval`
-
-    if not any(differences):
-        return 1.0
-    # Questions that don't differ change nothing, whichever sign they get.
-    changed = np.asarray([one for one in differences if one], dtype=float)
-
-    def statistic(values: "np.ndarray", axis: int) -> "np.ndarray":
-        return values.sum(axis=axis)
-
-    result = permutation_test(  # pyright: ignore[reportUnknownVariableType]  # SciPy gives no types
-        (changed,),
-        statistic,
-        permutation_type="samples",
-        n_resamples=RESAMPLES,
-        batch=max(1, 2_000_000 // len(changed)),
-        rng=np.random.default_rng(SEED),
-    )
-    return float(result.pvalue)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]  # as above
 
 
 def _corrected(found: Sequence[Difference]) -> list[Difference]:

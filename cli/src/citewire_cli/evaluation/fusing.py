@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from citewire_cli.evaluation.comparing import paired_p
 from citewire_cli.evaluation.datasets import Dataset
 from citewire_cli.evaluation.measures import PerQuery, judge, mean
 from citewire_cli.evaluation.searching import Found, SearchMode, SearchRun
+from citewire_cli.evaluation.statistics import paired_p
 from citewire_cli.jsonio import JsonObject
 
 MEASURE = "nDCG@10"
@@ -85,9 +85,14 @@ def fuse(dense: Sequence[str], lexical: Sequence[str], weight: float) -> list[st
 def _ndcg(legs: Legs, weight: float) -> PerQuery:
     fused = SearchRun(SearchMode("hybrid"))
     for question in legs.dense.found.keys() | legs.lexical.found.keys():
-        rankings = [one.found[question].ranking if question in one.found else () for one in (legs.dense, legs.lexical)]
-        fused.found[question] = Found(tuple(fuse(*rankings, weight)[:100]), None, None, 0.0, None)
+        dense, lexical = (_ranking(run, question) for run in (legs.dense, legs.lexical))
+        fused.found[question] = Found(tuple(fuse(dense, lexical, weight)[:100]), None, None, 0.0, None)
     return judge(legs.dataset, fused, legs.by_chunk)[MEASURE]
+
+
+def _ranking(run: SearchRun, question: str) -> tuple[str, ...]:
+    found = run.found.get(question)
+    return () if found is None else found.ranking
 
 
 def _nearest_to_equal(best: float, curves: Sequence[Mapping[float, PerQuery]]) -> float:

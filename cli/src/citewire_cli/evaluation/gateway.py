@@ -115,8 +115,8 @@ class Gateway:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.concurrency):
                     group.create_task(worker())
-        except BaseExceptionGroup as failures:
-            raise _first(failures) from None
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
 
 
 class Failures:
@@ -158,9 +158,3 @@ def _pause(error: CliError, attempt: int) -> float:
     told = error.retry_after
     wait = told if told is not None else 0.25 * 2**attempt
     return min(wait, LONGEST_PAUSE) + random.uniform(0, 0.25)  # noqa: S311 # spreads retries, guards nothing
-
-
-def _first(failure: BaseException) -> BaseException:
-    while isinstance(failure, BaseExceptionGroup):
-        failure = failure.exceptions[0]
-    return failure

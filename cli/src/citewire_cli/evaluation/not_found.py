@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from citewire_cli.evaluation.answering import Answered
+from citewire_cli.evaluation.statistics import roc_auc
 
 FALSE_NOT_FOUND = 0.10
 """The rate of false not-found at which recall is stated."""
@@ -63,11 +64,3 @@ def threshold_at(positive: Sequence[float], rate: float) -> float:
     """The highest threshold below which at most `rate` of the scores lie; a score equal to it is above."""
     ordered = sorted(positive)
     return ordered[min(int(rate * len(ordered)), len(ordered) - 1)]
-
-
-def roc_auc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Area under the ROC curve, by SciPy's rank statistic."""
-    from scipy.stats import mannwhitneyu  # comes with the extra `eval`
-
-    statistic = mannwhitneyu(positive, negative).statistic  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # untyped there
-    return float(statistic) / (len(positive) * len(negative))  # pyright: ignore[reportUnknownArgumentType]  # as above

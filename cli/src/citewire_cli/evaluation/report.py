@@ -13,7 +13,7 @@ from citewire_cli.evaluation.results import (
     Row,
     Run,
 )
-from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, get_str, get_texts
 from citewire_cli.output import print_table, stdout
 
 
@@ -90,9 +90,7 @@ def _notes(calibration: JsonObject) -> Iterable[str]:
     for name in ("relevance_threshold", "answerable_threshold", "dense_weight"):
         value = get_float(calibration, name)
         yield f"{name}: {'not derived' if value is None else f'{value:.4f}'}"
-    notes = get_object(calibration, "report").get("notes")
-    if isinstance(notes, list):
-        yield from (f"Note: {note}" for note in notes)
+    yield from (f"Note: {note}" for note in get_texts(get_object(calibration, "report"), "notes"))
 
 
 def _cells(source: JsonObject, names: Iterable[str]) -> list[str]:

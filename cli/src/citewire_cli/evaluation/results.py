@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from citewire_cli.evaluation.answering import Answered, AnswerRun, Kind
 from citewire_cli.evaluation.datasets import Dataset
@@ -196,9 +196,11 @@ def _decisions(judged: NotFound, suffix: str) -> dict[str, float]:
 
 def _scores(run: AnswerRun) -> dict[str, PerQuery]:
     kinds: tuple[Kind, ...] = ("answerable", "unanswerable", "left out")
-    scores = {kind: {one.question_id: one.score for one in run.of(kind) if one.score is not None} for kind in kinds}
+    scores: dict[str, PerQuery] = {
+        kind: {one.question_id: one.score for one in run.of(kind) if one.score is not None} for kind in kinds
+    }
     # Zeros alone are answers that had no passage, from a provider that gives no scores.
-    return cast("dict[str, PerQuery]", scores) if any(any(one.values()) for one in scores.values()) else {}
+    return scores if any(any(one.values()) for one in scores.values()) else {}
 
 
 def _row_json(row: Row) -> JsonObject:

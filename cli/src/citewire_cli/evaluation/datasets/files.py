@@ -66,22 +66,22 @@ class Row:
 
     def texts(self, key: str) -> list[str]:
         """A list of texts."""
-        value = self._value.get(key)
-        if not isinstance(value, list):
-            raise self.wrong(key, "a list", value)
-        members = cast("list[object]", value)
-        if not all(isinstance(one, str) for one in members):
-            raise self.wrong(key, "a list of texts", value)
-        return cast("list[str]", members)
+        members = self._list(key)
+        texts = [one for one in members if isinstance(one, str)]
+        if len(texts) < len(members):
+            raise self.wrong(key, "a list of texts", members)
+        return texts
 
     def rows(self, key: str) -> list["Row"]:
         """A list of objects."""
+        dot = "" if self.place.endswith(" ") else "."
+        return [Row(one, f"{self.place}{dot}{key}[{index}]") for index, one in enumerate(self._list(key))]
+
+    def _list(self, key: str) -> list[object]:
         value = self._value.get(key)
         if not isinstance(value, list):
-            raise self.wrong(key, "a list", value)
-        members = cast("list[object]", value)
-        dot = "" if self.place.endswith(" ") else "."
-        return [Row(one, f"{self.place}{dot}{key}[{index}]") for index, one in enumerate(members)]
+            raise self.wrong(key, "a list", cast("object", value))
+        return cast("list[object]", value)
 
     def wrong(self, key: str, wanted: str, value: object) -> DatasetError:
         """The error for a field that isn't as it should be."""
