@@ -9,7 +9,7 @@ import psycopg
 
 from citewire_gateway.accounts.model import Budget, Group, Period, Source, Usage, UsageQuery, UsageRow
 from citewire_gateway.ports import Cost, Costs
-from citewire_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound
+from citewire_kit.errors import FailedPrecondition, NotFound, invalid_field
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
@@ -95,7 +95,7 @@ class AccountStore(Costs):
         async with self._ledger(tenant) as connection:
             found = await (await connection.execute(_SQL[_QUERIES[query.source]], values)).fetchall()
         if len(found) > MAX_ROWS:
-            raise _invalid("group_by", f"gives more than {MAX_ROWS} rows: ask for a shorter time or fewer groups")
+            raise invalid_field("group_by", f"gives more than {MAX_ROWS} rows: ask for a shorter time or fewer groups")
         names, columns = FIGURES[query.source], group_columns(query.group_by)
         rows = [_usage_row(row, columns, names) for row in found]
         total = {name: sum(row.figures[name] for row in rows) for name in names}
@@ -123,7 +123,7 @@ class AccountStore(Costs):
         values = _names(tenant, key_id, period) | {"limit_nano": limit_nano}
         async with self._ledger(tenant) as connection:
             if key_id and await (await connection.execute(_SQL["has_key"], values)).fetchone() is None:
-                raise _invalid("key_id", "is no API key of this organisation")
+                raise invalid_field("key_id", "is no API key of this organisation")
             await connection.execute(_SQL["put_budget"], values)
             row = await (await connection.execute(_SQL["get_budget"], values)).fetchone()
         if row is None:
@@ -168,7 +168,3 @@ def _budget(row: Sequence[Any]) -> Budget:
 
 def _names(tenant: Tenant, key_id: str, period: Period) -> dict[str, Any]:
     return {"org": tenant.org_id, "user": tenant.user_id, "key_id": key_id, "period": period.value}
-
-
-def _invalid(field: str, message: str) -> InvalidArgument:
-    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])

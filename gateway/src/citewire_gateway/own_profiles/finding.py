@@ -6,7 +6,7 @@ from dataclasses import replace
 from citewire_gateway.own_profiles.changes import Changes, changed
 from citewire_gateway.own_profiles.store import ProfileStore, StoredProfile
 from citewire_gateway.profiles import PROFILES, Profile, find_profile
-from citewire_kit.errors import AlreadyExists, FieldViolation, InvalidArgument, NotFound
+from citewire_kit.errors import AlreadyExists, NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,63}\Z")
@@ -52,13 +52,13 @@ class Profiles:
         if name in PROFILES:
             raise AlreadyExists(f"{name} is a profile of the server's: choose another name", reason="PROFILE_EXISTS")
         if not _NAME.match(name):
-            raise _invalid("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
+            raise invalid_field("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
         if base not in PROFILES:
-            raise _invalid("base", f"must be one of {', '.join(PROFILES)}")
+            raise invalid_field("base", f"must be one of {', '.join(PROFILES)}")
         changed(PROFILES[base], changes, "changes")
         known = {one.name for one in await self._store.list(tenant)}
         if name not in known and len(known) >= _MOST:
-            raise _invalid("name", f"must be one of the present ones: there are {_MOST}, and no more fit")
+            raise invalid_field("name", f"must be one of the present ones: there are {_MOST}, and no more fit")
         return await self._store.put(tenant, name, base, description, changes)
 
     async def delete(self, tenant: Tenant, name: str) -> None:
@@ -81,7 +81,3 @@ def _unknown(name: str, names: list[str]) -> NotFound:
         reason="PROFILE_NOT_FOUND",
         metadata={"profiles": known[:1000]},
     )
-
-
-def _invalid(field: str, message: str) -> InvalidArgument:
-    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])

@@ -8,10 +8,11 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.accounts.model import Budget, Period, to_nano, to_usd
 from citewire_gateway.web.account_docs import budget_body_docs, budgets_docs, no_budget_docs
-from citewire_gateway.web.bodies import invalid, json_body
+from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.web.queries import Clean
 from citewire_gateway.web.schemas import BudgetBody
+from citewire_kit.errors import invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
 
@@ -55,9 +56,9 @@ async def delete_budget(
 def _key_id(scope: Scope, key_id: str | None) -> str:
     """The key's id; "" for the organisation."""
     if scope == "org" and key_id:
-        raise invalid("key_id", "must be absent for the organisation's budget")
+        raise invalid_field("key_id", "must be absent for the organisation's budget")
     if scope == "key" and not key_id:
-        raise invalid("key_id", "is required for a key's budget")
+        raise invalid_field("key_id", "is required for a key's budget")
     return key_id or ""
 
 

@@ -16,7 +16,7 @@ from citewire_gateway.filters import parse_filter
 from citewire_gateway.own_profiles.changes import changed, changes_of
 from citewire_gateway.profiles import SELF_RAG, SIMPLE
 from citewire_gateway.web.asking import Wanted, make_ask, respond, shown_events
-from citewire_gateway.web.bodies import invalid, json_body
+from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.web.openapi import (
     chat_docs,
@@ -25,6 +25,7 @@ from citewire_gateway.web.openapi import (
     simple_stream_docs,
 )
 from citewire_gateway.web.schemas import ChatRequest, SelfRagRequest, SimpleRequest
+from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 
 router = APIRouter(tags=["chat"], dependencies=[Depends(authenticate)])
@@ -54,7 +55,7 @@ async def chat(
         ui = dialect == "ui-message"
         answer = UiMessageDialect(shown, f"msg_{current_request_id()}") if ui else NativeDialect(shown)
     elif dialect is not None:
-        raise invalid("dialect", "is for streams; leave it out with stream: false")
+        raise invalid_field("dialect", "is for streams; leave it out with stream: false")
     ask = make_ask(wanted, profile, tenant, answer.name, services.settings)
     return await respond(services, ask, answer, key=key, body=body.model_dump(mode="json"))
 
@@ -106,7 +107,7 @@ async def self_rag_chat(
 def _wanted(body: ChatRequest) -> Wanted:
     question, at = body.question, "question"
     if question is not None and body.messages is not None:
-        raise invalid("messages", "can't be given together with question")
+        raise invalid_field("messages", "can't be given together with question")
     if question is None and body.messages is not None:
         question, at = body.messages[-1].content, f"messages.{len(body.messages) - 1}.content"
     return Wanted(

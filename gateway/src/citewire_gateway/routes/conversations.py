@@ -9,12 +9,12 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.chat_store import Conversation, StoredMessage
 from citewire_gateway.transcript import markdown
-from citewire_gateway.web.bodies import invalid, json_body
+from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
 from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, export_docs, rename_docs
 from citewire_gateway.web.queries import PageSize, PageToken
 from citewire_gateway.web.schemas import ConversationPatch
-from citewire_kit.errors import NotFound
+from citewire_kit.errors import NotFound, invalid_field
 
 _PAGE = 200
 _SUFFIXES = {"json": "json", "markdown": "md"}
@@ -81,7 +81,7 @@ async def rename_conversation(
     """Changes a conversation's title."""
     title = " ".join(body.title.split())
     if not title:
-        raise invalid("title", "must not be empty")
+        raise invalid_field("title", "must not be empty")
     return JSONResponse(_conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title)))
 
 
@@ -124,7 +124,7 @@ def _ordinal(token: str) -> int:
     if not token:
         return 0
     if not token.isdecimal() or len(token) > 9:
-        raise invalid("page_token", "must be the next_page_token of the page before")
+        raise invalid_field("page_token", "must be the next_page_token of the page before")
     return int(token)
 
 

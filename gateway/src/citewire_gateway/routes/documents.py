@@ -15,7 +15,6 @@ from citewire_gateway.grpc_clients.corpus import ListQuery, TextFields
 from citewire_gateway.idempotency import Kept, hash_json
 from citewire_gateway.services import Services
 from citewire_gateway.web.bodies import (
-    invalid,
     json_body,
     parse_json,
     require_json,
@@ -39,7 +38,7 @@ from citewire_gateway.web.progress import ProgressFrames
 from citewire_gateway.web.queries import Clean, PageSize, PageToken
 from citewire_gateway.web.schemas import DocumentBody, DocumentPatch
 from citewire_gateway.web.streams import ByteStream, EventStream
-from citewire_kit.errors import NotFound
+from citewire_kit.errors import NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 
 router = APIRouter(tags=["documents"], dependencies=[Depends(authenticate)])
@@ -105,9 +104,9 @@ async def patch_document(
     """Changes title, url, tags, metadata or collection, without a new version."""
     changes = body.model_dump(exclude_unset=True)
     if not changes:
-        raise invalid("body", "must name at least one of title, url, tags, metadata, collection")
+        raise invalid_field("body", "must name at least one of title, url, tags, metadata, collection")
     if "title" in changes and changes["title"] is None:
-        raise invalid("title", "must not be null")
+        raise invalid_field("title", "must not be null")
     return JSONResponse(await services.corpus.update(_id(document_id), changes))
 
 
@@ -192,7 +191,7 @@ async def _store(
     require_json(request)
     body = validate(DocumentBody, parse_json(await request.body()))
     if not body.content.strip():
-        raise invalid("content", "must not be empty")
+        raise invalid_field("content", "must not be empty")
     fields = TextFields(
         type=body.type,
         title=body.title,

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.own_providers.model import ORG, Entry, ProviderSpec, ProviderTest, ProviderType
-from citewire_gateway.web.bodies import invalid, json_body
+from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.web.openapi import deleted_docs, provider_body_docs, provider_docs, providers_docs, rules_docs
 from citewire_gateway.web.schemas import FallbackBody, ProviderBody, ProviderRulesBody
-from citewire_kit.errors import Violations
+from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 
 router = APIRouter(tags=["providers"], dependencies=[Depends(authenticate)])
@@ -66,7 +66,7 @@ async def put_provider(
     """
     owner = _owner(tenant, scope, change=True)
     if body.fallbacks and type_ is not ProviderType.CHAT:
-        raise invalid("fallbacks", "are for chat providers only")
+        raise invalid_field("fallbacks", "are for chat providers only")
     fallbacks = [_fallback(one, number, owner, body) for number, one in enumerate(body.fallbacks)]
     first = ProviderSpec(
         type=type_,

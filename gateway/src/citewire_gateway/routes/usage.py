@@ -12,9 +12,8 @@ from fastapi.responses import JSONResponse, Response
 from citewire_gateway.accounts.model import Group, Source, Usage, UsageQuery, to_usd
 from citewire_gateway.accounts.store import FIGURES, group_columns
 from citewire_gateway.web.account_docs import usage_docs
-from citewire_gateway.web.bodies import invalid
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, is_admin
-from citewire_kit.errors import Violations
+from citewire_kit.errors import Violations, invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
 
@@ -107,18 +106,18 @@ def _moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetim
         found = datetime.fromisoformat(text)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
-        raise invalid(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
+        raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
 
 
 def _groups(text: str, source: Source) -> tuple[Group, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in set(Group)]
     if unknown:
-        raise invalid("group_by", f"must be of: {', '.join(Group)}")
+        raise invalid_field("group_by", f"must be of: {', '.join(Group)}")
     if len(set(names)) < len(names):
-        raise invalid("group_by", "must name each once")
+        raise invalid_field("group_by", "must name each once")
     if source is Source.EXCHANGES and Group.PURPOSE in names:
-        raise invalid("group_by", "can't be `purpose` for exchanges: only calls have one")
+        raise invalid_field("group_by", "can't be `purpose` for exchanges: only calls have one")
     return tuple(Group(name) for name in names)
 
 

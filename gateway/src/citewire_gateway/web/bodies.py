@@ -87,11 +87,6 @@ def raise_violations(violations: Sequence[FieldViolation]) -> NoReturn:
     raise InvalidArgument(f"{first.field}: {first.message}{more}", reason="INVALID_FIELD", violations=violations)
 
 
-def invalid(field: str, message: str) -> InvalidArgument:
-    """Returns the error for one wrong field."""
-    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])
-
-
 def too_large(limit: int, what: str = "the body") -> ResourceExhausted:
     """Returns the error for a body beyond `limit` bytes."""
     return ResourceExhausted(

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from citewire_gateway.services import Services
-from citewire_gateway.web.bodies import invalid
-from citewire_kit.errors import PermissionDenied
+from citewire_kit.errors import PermissionDenied, invalid_field
 from citewire_kit.tenant import Tenant, use_tenant
 
 _MAX_KEY = 255
@@ -65,7 +64,7 @@ async def idempotency_key(request: Request) -> str | None:
     """
     key = request.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
-        raise invalid("Idempotency-Key", f"must be 1-{_MAX_KEY} printable ASCII characters")
+        raise invalid_field("Idempotency-Key", f"must be 1-{_MAX_KEY} printable ASCII characters")
     return key
 
 

@@ -18,8 +18,8 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import ClientDisconnect
 
-from citewire_gateway.web.bodies import invalid, too_large, unstorable
-from citewire_kit.errors import Aborted, InvalidArgument, Unavailable
+from citewire_gateway.web.bodies import too_large, unstorable
+from citewire_kit.errors import Aborted, InvalidArgument, Unavailable, invalid_field
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -131,7 +131,7 @@ class _Reader:
         if not self._ended:
             raise _malformed("it ends before its closing boundary")
         if not self._file_seen:
-            raise invalid(FILE, "is required: send the document as the part 'file'")
+            raise invalid_field(FILE, "is required: send the document as the part 'file'")
         if self._form.size == 0:
             raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
         await self._flush()
@@ -189,7 +189,7 @@ class _Reader:
         if not self._is_file:
             return
         if self._file_seen:
-            raise invalid(FILE, "is there twice: one document a request")
+            raise invalid_field(FILE, "is there twice: one document a request")
         self._file_seen = True
         self._form.file_name = _file_name(options.get(b"filename"))
         self._form.media_type = _text(self._headers.get("content-type", b""), FILE).partition(";")[0].strip()[:200]
@@ -218,11 +218,11 @@ class _Reader:
 def _file_name(raw: bytes | None) -> str:
     """The file's name without the folders that some clients send along."""
     if raw is None:
-        raise invalid(FILE, "must be sent as a file, with a file name")
+        raise invalid_field(FILE, "must be sent as a file, with a file name")
     name = _text(raw, FILE)
     name = PureWindowsPath(PurePosixPath(name).name).name.strip()
     if not name or len(name) > _MAX_FILE_NAME or not name.isprintable():
-        raise invalid(FILE, f"must have a file name of 1-{_MAX_FILE_NAME} printable characters")
+        raise invalid_field(FILE, f"must have a file name of 1-{_MAX_FILE_NAME} printable characters")
     return name
 
 
@@ -230,12 +230,12 @@ def _text(raw: bytes, name: str) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError as exc:
-        raise invalid(name, "must be UTF-8") from exc
+        raise invalid_field(name, "must be UTF-8") from exc
     wrong = unstorable(text)
     if wrong is not None:
-        raise invalid(name, wrong)
+        raise invalid_field(name, wrong)
     return text
 
 
 def _malformed(why: str) -> InvalidArgument:
-    return invalid("body", f"isn't well-formed multipart/form-data: {why}")
+    return invalid_field("body", f"isn't well-formed multipart/form-data: {why}")

@@ -160,6 +160,11 @@ class StartupError(Exception):
     """A process can't start, for a reason that its operator can remove; the message says which and how."""
 
 
+def invalid_field(field: str, message: str, *, reason: str = "INVALID_FIELD") -> InvalidArgument:
+    """Returns the error for one wrong field; `message` says what would be right."""
+    return InvalidArgument(f"{field}: {message}", reason=reason, violations=[FieldViolation(field, message)])
+
+
 class Violations:
     """Collects what is wrong with a request, so that the caller hears of all of it at once.
 

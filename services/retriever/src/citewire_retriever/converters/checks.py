@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
+from citewire_kit.errors import InvalidArgument, Violations, invalid_field
 from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
 from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
@@ -133,7 +133,7 @@ def _from_struct(where: str, struct: Struct) -> dict[str, JsonValue]:
     found: dict[str, JsonValue] = {}
     for key, value in struct.fields.items():
         if not is_storable(key):
-            raise _invalid(where, f"a key {_ODD}")
+            raise invalid_field(where, f"a key {_ODD}")
         found[key] = _from_value(f"{where}.{key}", value)
     return found
 
@@ -150,15 +150,11 @@ def _from_value(where: str, value: Value) -> JsonValue:
         return _from_list(where, value.list_value)
     if kind == "string_value":
         if not is_storable(value.string_value):
-            raise _invalid(where, _ODD)
+            raise invalid_field(where, _ODD)
         return value.string_value
     if kind == "number_value":
         number = value.number_value
         if not math.isfinite(number):
-            raise _invalid(where, "must be a finite number")
+            raise invalid_field(where, "must be a finite number")
         return int(number) if number.is_integer() and abs(number) <= 2**53 else number
     return value.bool_value if kind == "bool_value" else None
-
-
-def _invalid(field: str, message: str) -> InvalidArgument:
-    return InvalidArgument(f"{field}: {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])
