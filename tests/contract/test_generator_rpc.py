@@ -128,6 +128,8 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
     assert (started.provider, started.model) == ("extractive", "extractive")
     assert [(one.number, one.passage_index, one.chars) for one in started.packed] == [(1, 0, 21), (2, 1, 17)]
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
+    score = events[-1].completed.answerable_score
+    assert 0.5 < score < 1
     assert events[-1].completed == pb.Completed(
         usage=pb.TokenUsage(),
         finish_reason=pb.FINISH_REASON_STOP,
@@ -135,7 +137,19 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
         cited=[1],
         provider="extractive",
         model="extractive",
+        answerable_score=score,
     )
+
+
+async def test_the_answers_score_and_the_policys_threshold() -> None:
+    async with serve() as running:
+        for threshold, not_found in ((0.99, True), (0.01, False)):
+            policy = pb.AnswerPolicy(answerable_threshold=threshold)
+            completed = (await running.events(request(policy=policy)))[-1].completed
+            assert completed.not_found == not_found
+            assert 0.01 < completed.answerable_score < 0.99
+        nothing = (await running.events(request(passages=[])))[-1].completed
+        assert (nothing.not_found, nothing.HasField("answerable_score")) == (True, False)
 
 
 async def test_nothing_found_says_the_sentence_and_suggests() -> None:

@@ -15,6 +15,7 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from citewire.retriever.v1 import corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+from citewire.retriever.v1.calibration_pb2 import Calibration
 
 from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.server import GrpcServer
@@ -175,6 +176,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
 
     def __init__(self) -> None:
         self.space: common_pb2.EmbeddingSpace | None = SPACE
+        self.calibration: Calibration | None = None
         self.hits: list[retriever_pb2.SearchResult] = [hit(1), hit(2, 0.7)]
         self.known = {7, 8}
         self.not_ready = 0
@@ -194,6 +196,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
             reason="2 items are searched.",
             counts=retriever_pb2.ScopeCounts(items=2, kept=2, not_ready=self.not_ready, chunks=9),
             space=self.space,
+            calibration=self.calibration,
         )
 
     async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:  # noqa: N802 # the name that gRPC gives it

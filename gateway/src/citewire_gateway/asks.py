@@ -25,6 +25,8 @@ class Ask:
         model: The chat model; "" is the default.
         embedding_model: The operator's model that embeds the question; "" is the default.
         own: The tenant's own providers for it.
+        min_score_calibrated: Whether the threshold of the space that is searched counts in `min_score`'s stead, where
+            it is known.
     """
 
     tenant: Tenant
@@ -41,6 +43,7 @@ class Ask:
     embedding_model: str = ""
     own: Chosen = OPERATORS
     keep: bool = False
+    min_score_calibrated: bool = False
 
     @property
     def persists(self) -> bool:

@@ -56,6 +56,7 @@ class ChatRecord:
         self.ordinal: int | None = None
         self.steps: list[Step] = []
         self.plan: Plan | None = None
+        self.answerable_threshold: float | None = None
         self.history: tuple[Message, ...] = ()
         self.embedding_model = ""
         self.embedding_tokens = 0
@@ -141,6 +142,7 @@ class ChatRecord:
             not_found=self.not_found,
             cited=self._completed.cited if self._completed else (),
             steps=tuple(self.steps),
+            answerable_score=self._completed.answerable_score if self._completed else None,
         )
 
     def closing(self, state: State, reason: str | None = None) -> Closing:

@@ -50,6 +50,7 @@ class ContextFinder:
         query = await self._query(ask, record, scope)
         found = await self._found(ask, record, query)
         record.plan = found.plan
+        record.answerable_threshold = found.answerable_threshold
         if found.vector is not None:
             record.embedding_model = found.vector.space.model
             if found.vector.truncated:
@@ -112,6 +113,7 @@ class ContextFinder:
             mode=profile.mode,
             top_k=top_k,
             min_score=ask.min_score,
+            min_score_calibrated=ask.min_score_calibrated,
             by_document=profile.by_document,
             recent=profile.recent,
             embedded=embedded,

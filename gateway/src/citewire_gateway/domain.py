@@ -182,6 +182,8 @@ class Plan:
     reason: str
     counts: ScopeCounts
     space: Space | None
+    answerable_threshold: float | None = None
+    """What was derived for that space: the lowest score of an extractive answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,8 @@ class SearchQuery:
     vector: Vector | None
     top_k: int
     min_score: float | None = None
+    min_score_calibrated: bool = False
+    """Whether the space's own threshold counts in `min_score`'s stead, where it is known."""
     by_document: bool = False
     recent: int = 0
     """How many of the latest documents are added, whatever they say."""
@@ -285,6 +289,8 @@ class AnswerPolicy:
     """Whether each sentence is compared with what it cites."""
     flag_uncited: bool = False
     """Whether sentences that state facts without a citation are reported."""
+    answerable_threshold: float | None = None
+    """Lowest score of an extractive answer; None: the provider's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +372,8 @@ class Completed:
     model: str = ""
     attempts: int = 0
     """Calls made to providers; none if a model in the generator's process wrote it."""
+    answerable_score: float | None = None
+    """Of an extractive answer, 0–1, found or not; None of others, and where nothing was read."""
 
 
 GenerateEvent = Started | Delta | Notice | Verified | Uncited | Completed

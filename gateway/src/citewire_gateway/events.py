@@ -216,6 +216,8 @@ class Outcome:
     not_found: bool = False
     cited: tuple[int, ...] = ()
     steps: tuple[Step, ...] = ()
+    answerable_score: float | None = None
+    """Of an extractive answer, 0–1, found or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from citewire_gateway.domain import (
     GenerateEvent,
     GenerateQuery,
     Hit,
-    Message,
     Notice,
     ScopeCounts,
     Started,
@@ -218,7 +217,7 @@ class ChatPipeline:
             counts: Of whole items, where they are what `hits` are from.
             cite: False where nothing was looked for.
         """
-        async with aclosing(self._generator.generate(generate_query(ask, record.history, hits), ask.own)) as stream:
+        async with aclosing(self._generator.generate(generate_query(ask, record, hits), ask.own)) as stream:
             # The question is written down while the model starts; both must have worked before an answer is shown.
             starting = asyncio.ensure_future(_first(stream))
             try:
@@ -393,9 +392,10 @@ def _shown(event: GenerateEvent, record: ChatRecord) -> Event | None:
     return step
 
 
-def generate_query(ask: Ask, history: tuple[Message, ...], hits: tuple[Hit, ...]) -> GenerateQuery:
+def generate_query(ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> GenerateQuery:
     """What the generator is asked, within the budgets of the profile and the plan."""
-    profile, policy = ask.profile, ask.profile.answer
+    profile = ask.profile
+    policy = replace(profile.answer, answerable_threshold=record.answerable_threshold)
     if profile.budget is not None:
         policy = replace(policy, max_context_tokens=profile.budget.context_tokens(ask.tenant.plan))
     if profile.history is not None and profile.history.tokens is not None:
@@ -404,7 +404,7 @@ def generate_query(ask: Ask, history: tuple[Message, ...], hits: tuple[Hit, ...]
         question=ask.question,
         passages=hits,
         policy=policy,
-        history=history,
+        history=record.history,
         model=ask.model,
         max_completion_tokens=profile.max_completion_tokens,
     )

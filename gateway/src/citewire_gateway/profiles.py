@@ -132,6 +132,7 @@ class Profile:
         mode: How the search ranks.
         top_k: How many chunks are searched for.
         min_score: Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound.
+        min_score_calibrated: Whether the searched space's own threshold counts in its stead, where it is known.
         empty_selection: What an empty list of documents means.
         no_match: The answer when nothing was found, without a call to a model; None: the model is asked all the same,
             and its policy says what it does without passages.
@@ -184,6 +185,7 @@ class Profile:
     speculate: bool = False
     max_completion_tokens: int | None = None
     full_usage: bool = False
+    min_score_calibrated: bool = False
 
 
 _ALWAYS = frozenset({EventType.CITATIONS, EventType.TOKEN, EventType.USAGE, EventType.ERROR, EventType.DONE})
@@ -281,6 +283,7 @@ LIBRARY = Profile(
     mode=SearchMode.DENSE,
     top_k=Bounds(default=40, minimum=1, maximum=200),
     min_score=0.15,
+    min_score_calibrated=True,
     empty_selection=EmptySelection.ABSENT,
     no_match=_NO_MATCH,
     answer=AnswerPolicy(
@@ -386,6 +389,7 @@ def describe(profile: Profile) -> dict[str, object]:
             "maximum": profile.top_k.maximum,
         },
         "min_score": profile.min_score,
+        "min_score_calibrated": profile.min_score_calibrated,
         "types": list(profile.types),
         "empty_selection": profile.empty_selection.value,
         "on_empty": "model" if profile.no_match is None else "sentence",

@@ -35,6 +35,7 @@ class Query:
     mode: SearchMode
     top_k: int
     min_score: float | None = None
+    min_score_calibrated: bool = False
     by_document: bool = False
     recent: int = 0
     embedded: str = ""
@@ -57,6 +58,13 @@ class Retrieved:
     embedding_tokens: int
     plan: Plan | None = None
     counts: ScopeCounts | None = None
+
+    @property
+    def answerable_threshold(self) -> float | None:
+        """What was derived for the space that was searched; None: that isn't known."""
+        if self.plan is None or self.vector is None or self.vector.space != self.plan.space:
+            return None
+        return self.plan.answerable_threshold
 
 
 async def plan_and_search(
@@ -194,6 +202,7 @@ def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
         vector=vector,
         top_k=query.top_k,
         min_score=query.min_score,
+        min_score_calibrated=query.min_score_calibrated,
         by_document=query.by_document,
         recent=query.recent,
     )

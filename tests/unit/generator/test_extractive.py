@@ -97,6 +97,18 @@ def test_it_says_so_if_nothing_fits(question: str) -> None:
     assert ask(question, far, not_found_sentence="Nope.") == "Nope."
 
 
+def test_the_policys_threshold_decides() -> None:
+    packed = pack(HANDBOOK, ContextFormat.NUMBERED, Budget()).passages
+    question = "What does express shipping cost?"
+    answer = quote(question, packed, AnswerPolicy(), load_weights())
+    assert answer.score is not None
+    assert 0.5 < answer.score < 1
+    for threshold, found in ((0.0, True), (answer.score, True), (answer.score + 0.001, False), (1.0, False)):
+        again = quote(question, packed, AnswerPolicy(answerable_threshold=threshold), load_weights())
+        assert (again.found, again.score) == (found, answer.score)
+    assert quote(question, (), AnswerPolicy(answerable_threshold=0.0), load_weights()).score is None
+
+
 def test_general_knowledge_is_nothing_that_it_has() -> None:
     answer = quote("Hello there!", (), AnswerPolicy(grounding=Grounding.OPEN), load_weights())
     assert answer.found
@@ -160,7 +172,8 @@ def task_for(question: str, **fields: object) -> ChatTask:
 async def test_it_streams_word_by_word_and_ends() -> None:
     texts, end = await collect(task_for("What does express shipping cost?"))
     assert texts == ["Express ", "shipping ", "costs ", "12.50 ", "EUR."]
-    assert end == End(FinishReason.STOP, Usage(), not_found=False)
+    assert end == End(FinishReason.STOP, Usage(), not_found=False, answerable_score=end.answerable_score)
+    assert end.answerable_score is not None
 
 
 async def test_a_token_limit_cuts_and_says_so() -> None:

@@ -81,6 +81,7 @@ class JsonAnswer(AnswerDialect):
             **({"verified": self._verified} if EventType.CITATION in self._events else {}),
             **({"uncited": self._uncited} if EventType.UNCITED in self._events else {}),
             "not_found": outcome.not_found,
+            **({} if outcome.answerable_score is None else {"answerable_score": outcome.answerable_score}),
             "finish_reason": outcome.finish_reason,
             "provider": outcome.provider or None,
             "model": outcome.model or None,

@@ -159,6 +159,9 @@ def plan_of(message: retriever_pb2.PlanResponse) -> Plan:
         reason=message.reason,
         counts=counts_of(message.counts),
         space=space_of(message.space) if message.HasField("space") else None,
+        answerable_threshold=message.calibration.answerable_threshold
+        if message.calibration.HasField("answerable_threshold")
+        else None,
     )
 
 
@@ -189,6 +192,7 @@ def search_message(query: SearchQuery) -> retriever_pb2.SearchRequest:
         message.space.CopyFrom(space_message(query.vector.space))
     if query.min_score is not None:
         message.min_score = query.min_score
+        message.min_score_calibrated = query.min_score_calibrated
     if query.recent:
         message.recent = query.recent
     return message
@@ -331,6 +335,7 @@ def completed_of(message: generator_pb2.Completed) -> Completed:
         provider=message.provider,
         model=message.model,
         attempts=message.attempts,
+        answerable_score=message.answerable_score if message.HasField("answerable_score") else None,
     )
 
 
@@ -363,4 +368,5 @@ def _policy_message(policy: AnswerPolicy) -> generator_pb2.AnswerPolicy:
         instructions=policy.instructions,
         verify_citations=policy.verify_citations,
         flag_uncited=policy.flag_uncited,
+        answerable_threshold=policy.answerable_threshold,
     )

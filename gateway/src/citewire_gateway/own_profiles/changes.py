@@ -111,6 +111,8 @@ def _composed(profile: Profile, changes: Changes) -> dict[str, Any]:
     composed: dict[str, Any] = {
         "answer": replace(profile.answer, **{name: value for name, value in values.items() if value is not None})
     }
+    if changes.min_score is not None:
+        composed["min_score_calibrated"] = False
     if changes.top_k is not None:
         composed["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
     if changes.rerank is not None:

@@ -186,6 +186,7 @@ SCHEMAS: Docs = {
             "citations": _array("Citation"),
             "usage": {"$ref": "#/components/schemas/Usage"},
             "not_found": {"type": "boolean"},
+            "answerable_score": {"type": "number", "minimum": 0, "maximum": 1},
             "finish_reason": _TEXT,
             "provider": {"type": ["string", "null"]},
             "model": {"type": ["string", "null"]},
@@ -196,7 +197,7 @@ SCHEMAS: Docs = {
             "decision": {"$ref": "#/components/schemas/Decision"},
             "assessment": {"$ref": "#/components/schemas/Assessment"},
         },
-        optional=("conversation_id", "verified", "uncited", "sources", "decision", "assessment"),
+        optional=("conversation_id", "answerable_score", "verified", "uncited", "sources", "decision", "assessment"),
     ),
     "SimpleSource": _object(
         {"document_id": _ID, "filename": _TEXT, "page": {"type": ["integer", "null"]}, "content": _TEXT}

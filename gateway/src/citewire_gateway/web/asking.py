@@ -108,6 +108,7 @@ def make_ask(wanted: Wanted, profile: Profile, tenant: Tenant, dialect: str, set
         conversation_id=wanted.conversation_id,
         model=wanted.model,
         keep=bool(wanted.keep),
+        min_score_calibrated=profile.min_score_calibrated and wanted.min_score is None,
     )
 
 

@@ -103,6 +103,8 @@ class AnswerPolicy:
     """Whether each cited sentence is verified; read where markers are wanted."""
     flag_uncited: bool = False
     """Whether sentences that state facts without a citation are pointed out; read where markers are wanted."""
+    answerable_threshold: float | None = None
+    """Score, 0–1, below which the extractive provider finds no answer; None: its own."""
     max_history_tokens: int = 0
     """Of the system prompt and the history together; 0: no such limit."""
 
@@ -212,6 +214,8 @@ class Completed:
     provider: str = ""
     """Who wrote it: another than `Started`'s if one took over."""
     model: str = ""
+    answerable_score: float | None = None
+    """The extractive provider's score of the answer, 0–1, found or not; None where no passage was read."""
 
 
 class Verdict(Enum):

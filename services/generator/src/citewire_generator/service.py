@@ -240,6 +240,7 @@ def _completed(plan: AnswerPlan, began: Began, text: _AnswerText, ended: Ended) 
         cited=text.markers.cited,
         provider=chosen.provider.name,
         model=chosen.model.name,
+        answerable_score=ended.end.answerable_score,
     )
     metrics.CITED.inc(len(completed.cited))
     metrics.INVALID.inc(completed.invalid_markers)

@@ -185,6 +185,7 @@ def from_event(event: Event) -> pb.GenerateResponse:
                     cited=event.cited,
                     provider=event.provider,
                     model=event.model,
+                    answerable_score=event.answerable_score,
                 )
             )
 
@@ -231,6 +232,8 @@ def _policy(v: Violations, policy: pb.AnswerPolicy) -> AnswerPolicy:
     one_line = len(sentence) <= MAX_SENTENCE and sentence.isprintable() and (not sentence or bool(sentence.strip()))
     v.require(one_line, "policy.not_found_sentence", f"must be one line of at most {MAX_SENTENCE} characters")
     check_text(v, policy.instructions, "policy.instructions", MAX_INSTRUCTIONS_BYTES)
+    threshold = policy.answerable_threshold if policy.HasField("answerable_threshold") else None
+    v.require(threshold is None or 0 <= threshold <= 1, "policy.answerable_threshold", "must be between 0 and 1")
     return AnswerPolicy(
         context_format=to_enum(v, policy.context_format, _FORMATS, "policy.context_format", ContextFormat.NUMBERED),
         marker_style=to_enum(v, policy.marker_style, _STYLES, "policy.marker_style", MarkerStyle.NONE),
@@ -244,5 +247,6 @@ def _policy(v: Violations, policy: pb.AnswerPolicy) -> AnswerPolicy:
         max_history_tokens=policy.max_history_tokens,
         verify_citations=policy.verify_citations,
         flag_uncited=policy.flag_uncited,
+        answerable_threshold=threshold,
         instructions=policy.instructions,
     )

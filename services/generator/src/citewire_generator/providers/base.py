@@ -51,6 +51,8 @@ class End:
     """None if the provider didn't report it."""
     not_found: bool = False
     """True if the provider knows that it found no answer."""
+    answerable_score: float | None = None
+    """How much speaks for the passages' answering the question, 0–1; None if the provider doesn't tell."""
 
 
 @dataclass(frozen=True, slots=True)

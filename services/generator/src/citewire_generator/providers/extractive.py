@@ -25,7 +25,7 @@ from citewire_generator.model import (
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import Candidate, Scored, Source, answer_score, rank, score_units
+from citewire_generator.text.scoring import Candidate, Scored, Source, answerable, rank, score_units
 from citewire_generator.text.sentences import UnitKind, looks_like_code
 from citewire_generator.text.stop_words import words_of
 from citewire_generator.text.terms import normalise, words
@@ -42,6 +42,8 @@ NO_GENERAL_KNOWLEDGE: Final = (
     "No language model is set up here: answers are quotations. Ask about something that your documents say."
 )
 """The answer where a question needs general knowledge, which a quotation has none of."""
+THRESHOLD: Final = 0.5
+"""Score below which nothing is found, unless the policy has another: the scale is made so."""
 SUGGESTED: Final = 3
 _BATCH: Final = 8
 """Words in a message after the first: one would cost a message each, and nothing makes us wait."""
@@ -62,6 +64,8 @@ class Quoted:
 
     text: str
     found: bool
+    score: float | None = None
+    """How much speaks for the passages' answering the question, 0–1; None where there was nothing to read."""
 
 
 class Extractive(ChatProvider):
@@ -89,7 +93,7 @@ class Extractive(ChatProvider):
         for start, end in _batches(kept):
             yield Delta(tuple(texts[start:end]))
         reason = FinishReason.STOP if kept == len(texts) else FinishReason.LENGTH
-        yield End(reason, Usage(), not_found=not answer.found)
+        yield End(reason, Usage(), not_found=not answer.found, answerable_score=answer.score)
 
     async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
         """Suggests questions about the passages' topics."""
@@ -111,10 +115,12 @@ def quote(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy
     read = _shortlist(question, packed)
     scored = score_units(read_question(question), [_source(one) for one in read])
     ranked = rank(scored, weights.unit)
-    if not ranked or answer_score(scored, ranked[0][1], weights) < 0:
-        return Quoted(_not_found(question, packed, policy), found=False)
+    score = answerable(scored, ranked[0][1], weights) if ranked else None
+    lowest = THRESHOLD if policy.answerable_threshold is None else policy.answerable_threshold
+    if score is None or score < lowest:
+        return Quoted(_not_found(question, packed, policy), found=False, score=score)
     chosen = _choose(ranked, weights)
-    return Quoted(_compose(scored, chosen, read, policy.marker_style), found=True)
+    return Quoted(_compose(scored, chosen, read, policy.marker_style), found=True, score=score)
 
 
 def _shortlist(question: str, packed: tuple[PackedPassage, ...]) -> list[PackedPassage]:

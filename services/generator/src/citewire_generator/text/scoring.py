@@ -135,8 +135,13 @@ def answer_features(scored: Scored, best: Candidate) -> tuple[float, ...]:
     )
 
 
+def answerable(scored: Scored, best: Candidate, weights: Weights) -> float:
+    """How much speaks for an answer, 0–1, on the scale of `AnswerPolicy.answerable_threshold`; ½ is the threshold."""
+    return 1 / (1 + math.exp(-max(-30.0, min(30.0, answer_score(scored, best, weights)))))
+
+
 def answer_score(scored: Scored, best: Candidate, weights: Weights) -> float:
-    """How much speaks for an answer, with 0 as the threshold: below it, the passages don't answer the question."""
+    """The same as log-odds, with 0 as the threshold: below it, the passages don't answer the question."""
     features = answer_features(scored, best)
     if any(source.similarity is not None for source in scored.sources):
         return weights.answer.score(features) - weights.answer_threshold
