@@ -1,7 +1,7 @@
 """Sentences with the passages that they cite, and false ones made from them, for `benchmarks.citations`.
 
-From SQuAD 2.0: sentences of paragraphs, as an answer quotes them. From ClapNQ: sentences of its long answers, written by
-people from a passage; those that aren't found in it word for word count as paraphrased.
+From SQuAD 2.0: sentences of paragraphs, as an answer quotes them. From ClapNQ: sentences of its long answers, written
+by people from a passage; those that aren't found in it word for word count as paraphrased.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import random
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +18,79 @@ from typing import Any
 from citewire_generator.model import PackedPassage, Passage
 from citewire_generator.text.sentences import UnitKind, split_units
 
-AUXILIARIES = "is was are were can could will would has have had did does do should must may might cannot".split()
+AUXILIARIES = [
+    "is",
+    "was",
+    "are",
+    "were",
+    "can",
+    "could",
+    "will",
+    "would",
+    "has",
+    "have",
+    "had",
+    "did",
+    "does",
+    "do",
+    "should",
+    "must",
+    "may",
+    "might",
+    "cannot",
+]
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\d\w])")
-_NUMBER_WORDS = "three four five six seven eight nine ten eleven twelve twenty thirty forty fifty sixty hundred".split()
+_NUMBER_WORDS = [
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "twenty",
+    "thirty",
+    "forty",
+    "fifty",
+    "sixty",
+    "hundred",
+]
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
 _NAME = re.compile(r"(?<=[a-z,;] )(?:[A-Z][a-z]{2,}|[A-Z]{2,5})(?: (?:[A-Z][a-z]{2,}|[A-Z]{2,5}))*(?![\w'’])")
-_NOT = re.compile(rf"\b({'|'.join(AUXILIARIES)}) not \b|\b(is|was|are|were|could|did|does|do|would|has|have|had)n't\b|\bnever \b")
+_NOT = re.compile(
+    rf"\b({'|'.join(AUXILIARIES)}) not \b|\b(is|was|are|were|could|did|does|do|would|has|have|had)n't\b|\bnever \b"
+)
 _AUXILIARY = re.compile(rf"(?<=\w )({'|'.join(AUXILIARIES[:-1])}) (?!not\b|n't|never\b)(?=[a-z])")
 _PAST = re.compile(r"(?<=[a-z\w] )([a-z]{3,}[^e\W])ed (?=(?:the|a|an|his|her|its|their|in|to|by|from|on)\b)")
 _MONTHS_AND_DAYS = frozenset(
-    "January February March April May June July August September October November December Monday Tuesday Wednesday "
-    "Thursday Friday Saturday Sunday The This These Those".split()
+    [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+        "The",
+        "This",
+        "These",
+        "Those",
+    ]
 )
 
 
@@ -78,6 +139,18 @@ def squad_paragraphs(data: Path) -> list[Passage]:
     return found
 
 
+def squad_questions(data: Path) -> list[tuple[str, int]]:
+    """SQuAD's answerable questions, each with the number of its paragraph."""
+    raw: dict[str, Any] = json.loads(gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes()))
+    paragraphs = [paragraph for article in raw["data"] for paragraph in article["paragraphs"]]
+    return [
+        (qa["question"], number)
+        for number, paragraph in enumerate(paragraphs)
+        for qa in paragraph["qas"]
+        if not qa["is_impossible"]
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """A question of ClapNQ with its passage and the answers that people wrote."""
@@ -90,7 +163,9 @@ class Asked:
 
 def clapnq_answers(data: Path) -> list[Asked]:
     """ClapNQ's answerable questions."""
-    lines = gzip.decompress((data / "qa-clapnq" / "clapnq_dev_answerable_a.jsonl.gz").read_bytes()).decode().splitlines()
+    lines = (
+        gzip.decompress((data / "qa-clapnq" / "clapnq_dev_answerable_a.jsonl.gz").read_bytes()).decode().splitlines()
+    )
     found: list[Asked] = []
     for number, line in enumerate(lines, start=1):
         row: dict[str, Any] = json.loads(line)
@@ -126,7 +201,7 @@ def true_cases(data: Path) -> list[Case]:
 
 def false_cases(true: list[Case], change: str, *, taken: bool = False, seed: int = 1) -> list[Case]:
     """Sentences that were made false, from all that can be."""
-    draw = random.Random(f"{seed} {change} {taken}")  # noqa: S311 # no secret, a repeatable choice
+    draw = random.Random(f"{seed} {change} {taken}")  # no secret, a repeatable choice
     names = sorted({match.group() for case in true for match in _NAME.finditer(case.sentence)} - _MONTHS_AND_DAYS)
     found: list[Case] = []
     for case in true:
@@ -138,7 +213,7 @@ def false_cases(true: list[Case], change: str, *, taken: bool = False, seed: int
 
 def elsewhere_cases(true: list[Case], data: Path, seed: int = 1) -> list[Case]:
     """Sentences of SQuAD that cite another paragraph of their article."""
-    draw = random.Random(seed)  # noqa: S311 # no secret, a repeatable choice
+    draw = random.Random(seed)  # no secret, a repeatable choice
     articles: dict[str, list[Passage]] = {}
     for passage in squad_paragraphs(data):
         articles.setdefault(passage.title, []).append(passage)
@@ -235,7 +310,7 @@ def _bare(text: str) -> str:
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
-def chunked(cases: list[Case], size: int, seed: int) -> Iterator[Case]:
+def some(cases: list[Case], size: int, seed: int) -> list[Case]:
     """At most `size` of the cases, drawn at random."""
-    draw = random.Random(seed)  # noqa: S311 # no secret, a repeatable choice
-    yield from (cases if len(cases) <= size else draw.sample(cases, size))
+    draw = random.Random(seed)  # no secret, a repeatable choice
+    return cases if len(cases) <= size else draw.sample(cases, size)

@@ -34,6 +34,8 @@ _GAIN = 0.1
 _NEAR = 4
 _BETWEEN = 6
 """Words between two anchors, at most."""
+_BESIDE = 3
+"""The same beside one anchor."""
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ class _Search:
         self.sure = [sure for _, sure in found]
         self.units = [{index.unit_of[place] for place in places} - {-1} for places in self.places]
         self.total = claim.total or 1.0
+        self.matched = {spot for places in self.places for spot in places}
         self.window = range(0)
         self.near: list[bool] = self._pairs()
 
@@ -163,20 +166,16 @@ class _Search:
 
     def _find_missing(self, evidence: Evidence) -> None:
         """Names and numbers that are neither in the passage nor in its headings."""
-        named: dict[int, bool] = {}
         for place, word in enumerate(self.items):
             known = bool(self.places[place]) or self.index.in_headings(word)
             if known:
                 evidence.covered[place] = self.sure[place] or 1.0
-            group = self.claim.groups[place]
-            named[group] = named.get(group, False) or known
         for place, word in enumerate(self.items):
             if place in evidence.covered or word.kind not in {WordKind.NAME, WordKind.NUMBER}:
                 continue
-            if word.kind is WordKind.NUMBER and _is_vague(word):
+            if _is_vague(word):
                 continue
-            if not named[self.claim.groups[place]] or word.kind is WordKind.NUMBER:
-                evidence.missing[place] = self._written(place)
+            evidence.missing[place] = self._written(place)
         for name in self.claim.foreign:
             if name.casefold() not in self.index.folded:
                 evidence.missing[-1 - len(evidence.missing)] = name
@@ -193,33 +192,61 @@ class _Search:
     def _find_replaced(self, evidence: Evidence) -> None:
         """Names and numbers where, between the same words, the passage has others."""
         for place, word in enumerate(self.items):
-            if place in evidence.missing or word.kind not in {WordKind.NAME, WordKind.NUMBER}:
-                continue
-            if word.kind is WordKind.NUMBER and _is_vague(word):
+            if word.kind not in {WordKind.NAME, WordKind.NUMBER} or _is_vague(word):
                 continue
             if self._is_replaced(place, word):
                 evidence.replaced[place] = self._written(place)
 
     def _is_replaced(self, place: int, word: Word) -> bool:
-        left = self.places[place - 1] if place else []
-        right = self.places[place + 1] if place + 1 < len(self.items) else []
-        own = set(self.places[place])
-        other = False
+        """Whether the quote has another name or number between the words that stand around one in the sentence."""
+        groups = self.claim.groups
+        first = groups[place] if word.kind is WordKind.NAME else place
+        last = place
+        while word.kind is WordKind.NAME and last + 1 < len(groups) and groups[last + 1] == first:
+            last += 1
+        own = {spot for one in range(first, last + 1) for spot in self.places[one]}
+        left = self._anchors(first - 1, first)
+        right = self._anchors(last + 1, last)
+        if left and right:
+            return self._other_between(left, right, own, word)
+        return self._other_beside(left or right, 1 if left else -1, own, word)
+
+    def _anchors(self, place: int, beside: int) -> list[int]:
+        """Where in the quote a neighbour of a name or number is; nowhere if it is in another clause."""
+        if not 0 <= place < len(self.items) or self.items[place].clause != self.items[beside].clause:
+            return []
+        return self._spots_in_window(place)
+
+    def _other_between(self, left: list[int], right: list[int], own: set[int], word: Word) -> bool:
+        units, other = self.index.unit_of, False
         for start in left:
             for end in right:
-                if 1 < end - start <= _BETWEEN:
+                if 1 < end - start <= _BETWEEN and units[start] == units[end]:
                     between = range(start + 1, end)
                     if not own.isdisjoint(between):
                         return False
                     other = other or any(self._is_other(spot, word) for spot in between)
         return other
 
+    def _other_beside(self, anchors: list[int], step: int, own: set[int], word: Word) -> bool:
+        """The same where only one neighbour is in the quote: then it has to be right beside it."""
+        units, other = self.index.unit_of, False
+        for anchor in anchors:
+            reach = range(anchor + step, anchor + step * (_BESIDE + 1), step)
+            same = [spot for spot in reach if 0 <= spot < len(units) and units[spot] == units[anchor]]
+            if any(units[spot] == units[anchor] for spot in own):
+                return False
+            other = other or any(self._is_other(spot, word) for spot in same)
+        return other
+
     def _is_other(self, spot: int, word: Word) -> bool:
         """Whether a word of the passage is of a sentence's word's kind, and none of the sentence's."""
         there = self.index.words[spot]
-        return there.kind is word.kind and not (
-            there.quantity is not None and word.quantity is not None and there.quantity.word != word.quantity.word
-        )
+        if there.kind is not word.kind or spot in self.matched:
+            return False
+        if there.quantity is None or word.quantity is None:
+            return True
+        return there.quantity.word == word.quantity.word and not _is_vague(there)
 
     def _find_denied(self, evidence: Evidence) -> None:
         index, claim = self.index, self.claim
@@ -232,16 +259,17 @@ class _Search:
             spots = self._spots_in_window(place)
             if not spots:
                 continue
-            if word.head:
-                around = [
-                    index.words[i] for spot in spots for i in range(max(spot - 6, 0), min(spot + 5, len(index.words)))
-                ]
-                if not any(index.words[spot].denied for spot in spots) and not softly_denied(around):
+            item = claim.items[place]
+            here = claim.words[max(item - 6, 0) : item + 5]
+            there = [one for spot in spots for one in index.words[max(spot - 6, 0) : spot + 5]]
+            if word.head and word.kind is not WordKind.NUMBER:
+                same = any(index.words[spot].denied % 2 == word.denied % 2 for spot in spots)
+                if not same and not softly_denied(there, here):
                     evidence.turned.append(self._with_negator(place))
-            elif not word.denied and all(index.words[spot].head for spot in spots):
-                item = claim.items[place]
-                if not softly_denied(claim.words[max(item - 6, 0) : item + 5]) and self._anchored(place, spots):
-                    evidence.turned.append(claim.text[word.start : word.end])
+                continue
+            denied = all(index.words[spot].head and index.words[spot].denied % 2 != word.denied % 2 for spot in spots)
+            if denied and not softly_denied(here, there) and self._anchored(place, spots):
+                evidence.turned.append(claim.text[word.start : word.end])
 
     def _spots_in_window(self, place: int) -> list[int]:
         inside = set(self.window)
@@ -266,7 +294,7 @@ class _Search:
         """Words of the sentence that the passage doesn't have, with their opposites near the same words."""
         index, claim = self.index, self.claim
         inside = set(self.window)
-        matched = {spot for places in self.places for spot in places}
+        matched = self.matched
         found = False
         for number, word in enumerate(claim.words):
             others = OPPOSITES.get(word.normal)

@@ -25,11 +25,11 @@ LANGUAGE_NEGATORS = {
 """Those that are other words in other languages."""
 SOFT_NEGATORS = words_of("""
     fail fails failed failing failure lack lacks lacked lacking refuse refuses refused deny denies denied denying
-    unable hardly barely rarely seldom scarcely few little less except excluding exclude excludes instead rather prevent
-    prevents prevented prevents avoid avoids avoided absence absent stop stops stopped ceased cease impossible
-    unlikely only reject rejects rejected prohibit prohibited forbidden forbid ban banned lost loses neglect no-one
-    ended abandoned cancelled canceled declined decline against contrary false false wrong unless until but
-    kaum wenig selten verhindert verboten ausser pero sino salvo sauf peu
+    unable hardly barely rarely seldom scarcely except excluding exclude excludes instead rather prevent prevents
+    prevented preventing avoid avoids avoided absence absent stop stops stopped cease ceased impossible unlikely
+    reject rejects rejected prohibit prohibits prohibited forbidden forbid forbids ban bans banned neglect neglected
+    abandoned cancelled canceled declined decline contrary false wrong unless unknown unclear kaum selten verhindert
+    verhindern verboten ausser sondern salvo sauf
 """)
 """Words that say no without a negator, so that a paraphrase may have one."""
 NOT_NEGATING_AFTER = words_of(

@@ -39,8 +39,8 @@ class Word:
     capital: bool = False
     unspaced: bool = False
     quantity: Quantity | None = None
-    denied: bool = False
-    """Whether it stands in the scope of a negator."""
+    denied: int = 0
+    """How many negators it is in the scope of."""
     head: bool = False
     """Whether it is what the negator says no to: the first word after it."""
     clause: int = 0
@@ -124,7 +124,7 @@ def _mark_denied(text: str, found: list[Word]) -> None:
     negators = NEGATORS
     if any(word.normal in _AMBIGUOUS for word in found):
         negators = NEGATORS | LANGUAGE_NEGATORS.get(detect_language(text), frozenset())
-    reach = 0
+    reach: list[int] = []
     head = False
     clause = 0
     previous = 0
@@ -132,22 +132,22 @@ def _mark_denied(text: str, found: list[Word]) -> None:
     for index, word in enumerate(found):
         if _BREAK.search(text, previous, word.start):
             if head and last is not None and last.clause == clause:
-                last.denied = last.head = True
+                last.denied, last.head = last.denied + 1, True
             clause += 1
-            reach, head = 0, False
+            reach, head = [], False
         previous = word.end
         word.clause = clause
         if _is_negator(text, found, index, negators):
-            reach, head = SCOPE, True
+            reach, head = [*reach, SCOPE], True
         elif word.normal in NOT_NEGATING_AFTER and head:
-            reach, head = 0, False
+            reach, head = [], False
         elif word.kind is not WordKind.STOP:
             if reach:
-                word.denied, word.head = True, head
-                reach, head = reach - 1, False
+                word.denied, word.head = len(reach), head
+                reach, head = [left - 1 for left in reach if left > 1], False
             last = word
     if head and last is not None and last.clause == clause:
-        last.denied = last.head = True
+        last.denied, last.head = last.denied + 1, True
 
 
 _AMBIGUOUS = frozenset(word for words in LANGUAGE_NEGATORS.values() for word in words)
@@ -168,12 +168,16 @@ def denies(text: str) -> bool:
     return _UNSPACED_NO.search(_NOT_NO.sub("", text)) is not None
 
 
-def softly_denied(words: Iterable[Word]) -> bool:
-    """Whether words say no without a negator."""
-    return any(
-        word.normal in SOFT_NEGATORS or word.denied or (len(word.normal) > 6 and word.normal.startswith(PREFIXES))
-        for word in words
-    )
+def softly_denied(words: Iterable[Word], others: Iterable[Word]) -> bool:
+    """Whether words say no without a negator, where others don't: `failed to`, `impossible` for `not possible`."""
+    plain = {word.normal for word in others}
+    for word in words:
+        if word.normal in SOFT_NEGATORS and word.normal not in plain:
+            return True
+        for prefix in PREFIXES:
+            if word.normal.startswith(prefix) and word.normal[len(prefix) :] in plain:
+                return True
+    return False
 
 
 def katakana(text: str) -> list[tuple[int, int]]:

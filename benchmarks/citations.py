@@ -1,0 +1,382 @@
+"""Measures verified citations: quotes at their offsets, planted false claims, false alarms, time.
+
+`python -m benchmarks.citations` prints:
+
+- quotes: answers replayed as a language model's (ClapNQ's long answers with markers, several packings, cut into random
+  deltas) and extractive ones (SQuAD 2.0): every quote must be found word for word at its offsets;
+- claims: sentences whose number, name or negation was changed, and how many of them aren't `supported`, against the
+  false alarms on untouched ones: near word for word (SQuAD, part of ClapNQ) and paraphrased (ClapNQ) apart;
+- time: of a sentence, its passage's reading included or not.
+
+`--write` fits the package's constants anew, on half of SQuAD's articles and of ClapNQ's questions; the report is on the
+other half.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.citations_data import (
+    Case,
+    clapnq_answers,
+    detokenise,
+    elsewhere_cases,
+    false_cases,
+    pack_one,
+    sentences_of,
+    some,
+    squad_paragraphs,
+    squad_questions,
+    true_cases,
+)
+from benchmarks.extractive_threshold import fit
+from benchmarks.tables import describe_machine, format_table
+from citewire_generator.model import (
+    AnswerPolicy,
+    Citation,
+    ContextFormat,
+    FinishReason,
+    GenerateRequest,
+    MarkerStyle,
+    ModelInfo,
+    Passage,
+    Started,
+    Suggestions,
+    SuggestRequest,
+    TextDelta,
+    Uncited,
+    Usage,
+    Verdict,
+)
+from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+from citewire_generator.providers.extractive import Extractive
+from citewire_generator.registry import Registry
+from citewire_generator.service import Generator
+from citewire_generator.verification.claims import read_claim
+from citewire_generator.verification.matching import FEATURES, examine
+from citewire_generator.verification.passages import PassageIndex
+from citewire_generator.verification.verdicts import (
+    SupportWeights,
+    judge,
+    load_support_weights,
+    parse_support_weights,
+)
+
+PLANTED = 500
+"""False claims of each kind."""
+KINDS = (("number", False), ("name", False), ("negation", False), ("number", True), ("name", True))
+PENALTY = 0.03
+"""Of the fit: strong, so that the score is graded where names or numbers separate true from false by themselves."""
+SPARED = 0.015
+"""Share of the paraphrased, untouched sentences of the fit that the threshold of `supported` may cost."""
+WRONG = 0.6
+"""The threshold of `unsupported`, as a share of that of `supported`."""
+
+
+class Replay(ChatProvider):
+    """Says what it is told, in deltas of random length."""
+
+    def __init__(self) -> None:
+        self.answer = ""
+        self.draw = random.Random(1)  # no secret, a repeatable choice
+
+    @property
+    def name(self) -> str:
+        """`replay`."""
+        return "replay"
+
+    @property
+    def models(self) -> tuple[ModelInfo, ...]:
+        """One."""
+        return (ModelInfo("replay", "replay"),)
+
+    async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
+        """Streams the answer."""
+        del task
+        at = 0
+        while at < len(self.answer):
+            size = self.draw.choice((1, 2, 3, 5, 8, 40))
+            yield Delta((self.answer[at : at + size],))
+            at += size
+        yield End(FinishReason.STOP, Usage())
+
+    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+        """Suggests nothing."""
+        del request, model
+        return Suggestions(())
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen in some answers."""
+
+    answers: int = 0
+    citations: int = 0
+    wrong: int = 0
+    empty: int = 0
+    uncited: int = 0
+    verdicts: Counter[Verdict] = field(default_factory=Counter[Verdict])
+
+
+def main() -> None:
+    """Runs the measurement."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--write", action="store_true", help="fit anew and replace the package's constants")
+    options = parser.parse_args()
+    print(describe_machine())
+    true = true_cases(options.data)
+    if options.write:
+        derived = derive(true, options.data, options.seed)
+        path = Path(str(resources.files("citewire_generator.verification").joinpath("weights.json")))
+        path.write_text(json.dumps(derived, indent=2) + "\n", "utf-8")
+        print(f"written: {path.name}")
+        weights = parse_support_weights(derived)
+    else:
+        weights = load_support_weights()
+    report_claims(true, options.data, weights, options.seed)
+    report_time(true, weights)
+    asyncio.run(report_quotes(options.data, options.seed))
+
+
+def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
+    """Fits the constants on the fitting half."""
+    rows: list[tuple[float, ...]] = []
+    labels: list[float] = []
+    shares: list[float] = []
+    indices = Indices()
+    sets: list[tuple[float, list[Case]]] = [(1.0, [case for case in true if case.paraphrased])]
+    sets.append((1.0, [case for case in true if not case.paraphrased]))
+    sets += [(0.0, false_cases(true, change, taken=taken, seed=seed)) for change, taken in KINDS]
+    sets.append((0.0, elsewhere_cases(true, data, seed)))
+    for label, cases in sets:
+        chosen = list(some([case for case in cases if case.fitting], 1500, seed))
+        count = 2 if label else len(KINDS) + 1
+        for case in chosen:
+            rows.append(examine(read_claim(case.sentence), indices.of(case.passage)).features)
+            labels.append(label)
+            shares.append(1 / count / len(chosen))
+    features, wanted, weight = np.array(rows), np.array(labels), np.array(shares) * len(rows)
+    linear = fit(features, wanted, weight, PENALTY)
+    raw: dict[str, Any] = {
+        "fitted_on": f"half of SQuAD 2.0's articles and of ClapNQ's questions, {len(rows)} sentences, seed {seed}",
+        "support": {
+            "weights": {name: round(value, 4) for name, value in zip(FEATURES, linear.weights, strict=True)},
+            "bias": round(linear.bias, 4),
+        },
+        "supported": 0.5,
+        "unsupported": 0.5,
+    }
+    weights = parse_support_weights(raw)
+    spared: list[float] = []
+    for case in (case for case in true if case.paraphrased and case.fitting):
+        evidence = examine(read_claim(case.sentence), indices.of(case.passage))
+        if not evidence.mismatches:
+            spared.append(judge(evidence, weights).support)
+    raw["supported"] = round(float(np.quantile(spared, SPARED)), 3)
+    raw["unsupported"] = round(WRONG * float(raw["supported"]), 3)
+    return raw
+
+
+class Indices:
+    """Passages that were read, once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, PassageIndex] = {}
+
+    def of(self, passage: Passage) -> PassageIndex:
+        """The passage, read."""
+        if passage.text not in self._known:
+            self._known[passage.text] = PassageIndex(pack_one(passage))
+        return self._known[passage.text]
+
+
+def report_claims(true: list[Case], data: Path, weights: SupportWeights, seed: int) -> None:
+    """Prints false alarms and detections, on the half that nothing was fitted on."""
+    indices = Indices()
+    held = [case for case in true if not case.fitting]
+    print(f"\n## Claims: {len(held)} sentences that nothing was fitted on, and false ones made from them\n")
+    sets = [("untouched: not supported (false alarms)", held)]
+    for change, taken in KINDS:
+        label = f"{change} changed" + (" for another one of the passage" if taken else "")
+        sets.append((f"{label}: not supported", false_cases(held, change, taken=taken, seed=seed)))
+    sets.append(("another paragraph of the article cited: not supported", elsewhere_cases(held, data, seed)))
+    rows: list[list[object]] = []
+    for label, cases in sets:
+        row: list[object] = [label]
+        for group in (_squad, _near, _paraphrased):
+            chosen = list(some([case for case in cases if group(case)], PLANTED, seed))
+            verdicts = [
+                judge(examine(read_claim(case.sentence), indices.of(case.passage)), weights).verdict for case in chosen
+            ]
+            flagged = sum(verdict is not Verdict.SUPPORTED for verdict in verdicts)
+            row += [f"{flagged / len(chosen):.3f}" if chosen else "–", len(chosen)]
+        rows.append(row)
+    print(format_table(["", "SQuAD", "n", "ClapNQ, word for word", "n", "ClapNQ, paraphrased", "n"], rows))
+
+
+def _squad(case: Case) -> bool:
+    return case.source == "squad"
+
+
+def _near(case: Case) -> bool:
+    return case.source == "clapnq" and not case.paraphrased
+
+
+def _paraphrased(case: Case) -> bool:
+    return case.source == "clapnq" and case.paraphrased
+
+
+def report_time(true: list[Case], weights: SupportWeights) -> None:
+    """Prints what a sentence takes."""
+    cases = list(some(true, 1000, 1))
+    first: list[float] = []
+    again: list[float] = []
+    for case in cases:
+        started = time.perf_counter()
+        index = PassageIndex(pack_one(case.passage))
+        judge(examine(read_claim(case.sentence), index), weights)
+        first.append(1000 * (time.perf_counter() - started))
+        started = time.perf_counter()
+        judge(examine(read_claim(case.sentence), index), weights)
+        again.append(1000 * (time.perf_counter() - started))
+    print(f"\n## Time of a sentence, ms, {len(cases)} sentences, passages of {_mean_length(cases):.0f} characters\n")
+    rows = [
+        [label, *(round(float(np.quantile(values, q)), 2) for q in (0.5, 0.95, 0.99))]
+        for label, values in (("first of its passage", first), ("a further one", again))
+    ]
+    print(format_table(["", "p50", "p95", "p99"], rows))
+
+
+def _mean_length(cases: Iterable[Case]) -> float:
+    return float(np.mean([len(case.passage.text) for case in cases]))
+
+
+async def report_quotes(data: Path, seed: int) -> None:
+    """Prints whether each quote is where it is said to be."""
+    draw = random.Random(seed)  # no secret, a repeatable choice
+    print("\n## Quotes\n")
+    tallies = {
+        "ClapNQ's long answers, replayed": await _replayed(data, draw),
+        "extractive, SQuAD": await _quoted(data, draw),
+    }
+    rows: list[list[object]] = [
+        [
+            label,
+            one.answers,
+            one.citations,
+            one.wrong,
+            one.empty,
+            one.uncited,
+            *(one.verdicts[verdict] for verdict in Verdict),
+        ]
+        for label, one in tallies.items()
+    ]
+    headings = [
+        "answers",
+        "n",
+        "citations",
+        "not verbatim",
+        "no quote",
+        "uncited",
+        "supported",
+        "partial",
+        "unsupported",
+    ]
+    print(format_table(headings, rows))
+    if any(one.wrong for one in tallies.values()):
+        raise SystemExit("a quote isn't at its offsets")
+
+
+async def _replayed(data: Path, draw: random.Random) -> Tally:
+    """ClapNQ's answers with a marker after each sentence, each in four packings."""
+    asked = clapnq_answers(data)
+    replay = Replay()
+    generator = Generator(Registry([replay]))
+    tally = Tally()
+    for one in asked:
+        for answer in one.answers:
+            for packing in range(4):
+                others = [other.passage for other in draw.sample(asked, 5) if other is not one]
+                place = 0 if packing in {0, 3} else draw.randrange(len(others) + 1)
+                passages = [] if packing == 0 else list(others)
+                passages.insert(place, one.passage)
+                source = packing % 2 == 1
+                marker = f"[SOURCE {place + 1}]" if source else f"[ref:{place + 1}]"
+                sentences = sentences_of(detokenise(answer)) or [detokenise(answer)]
+                before = draw.random() < 0.3
+                replay.answer = " ".join(
+                    f"{sentence[:-1]} {marker}{sentence[-1]}"
+                    if before and sentence[-1] == "."
+                    else f"{sentence} {marker}"
+                    for sentence in sentences
+                )
+                policy = AnswerPolicy(
+                    context_format=ContextFormat.SOURCE_LABELS if source else ContextFormat.NUMBERED,
+                    marker_style=MarkerStyle.SOURCE if source else MarkerStyle.REF,
+                    verify_citations=True,
+                    flag_uncited=True,
+                    # The last packing cuts the passage.
+                    max_context_chars=400 if packing == 3 else 0,
+                )
+                await _count(generator, GenerateRequest(one.question, tuple(passages), policy=policy), tally)
+    return tally
+
+
+async def _quoted(data: Path, draw: random.Random) -> Tally:
+    """Answers of the extractive provider."""
+    paragraphs = squad_paragraphs(data)
+    questions = squad_questions(data)
+    generator = Generator(Registry([Extractive()]))
+    tally = Tally()
+    for text, paragraph in draw.sample(questions, 600):
+        passages = [paragraphs[paragraph], *draw.sample(paragraphs, 3)]
+        draw.shuffle(passages)
+        policy = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True, flag_uncited=True)
+        await _count(generator, GenerateRequest(text, tuple(passages), policy=policy), tally)
+    return tally
+
+
+async def _count(generator: Generator, request: GenerateRequest, tally: Tally) -> None:
+    started: Started | None = None
+    citations: list[Citation] = []
+    text = ""
+    async for event in generator.generate(request):
+        if isinstance(event, Started):
+            started = event
+        elif isinstance(event, TextDelta):
+            text += "".join(event.texts)
+        elif isinstance(event, Uncited):
+            tally.uncited += 1
+        elif isinstance(event, Citation):
+            citations.append(event)
+            if event.end > len(text):
+                raise SystemExit("a citation came before its sentence")
+    if started is None:
+        raise SystemExit("an answer without a start")
+    tally.answers += bool(citations)
+    for one in citations:
+        packed = started.packed[one.number - 1]
+        there = request.passages[packed.index].text[one.quote_start : one.quote_end]
+        right = there == one.quote and one.quote_end <= packed.chars and bool(text[one.start : one.end].strip())
+        tally.wrong += not right
+        tally.empty += not one.quote
+        tally.citations += 1
+        tally.verdicts[one.sentence_verdict] += 1
+
+
+if __name__ == "__main__":
+    main()
