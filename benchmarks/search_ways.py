@@ -140,7 +140,7 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int)
 
     async def search(number: int) -> int:
         org = orgs[number % len(orgs)]
-        async with tenant_transaction(pool, tenant(org)) as connection:
+        async with tenant_transaction(pool, tenant(org), snapshot=True) as connection:
             cursor = connection.cursor()
             async with connection.pipeline():
                 for sent, text in statements[org]:
@@ -187,7 +187,7 @@ def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> 
                 pipeline.append(" ".join(text.split()) + ";")
             settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": "force_custom_plan"}
             calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-            lines = ["\\startpipeline", "BEGIN;", f"SELECT {calls};", "\\endpipeline"]
+            lines = ["\\startpipeline", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;", f"SELECT {calls};", "\\endpipeline"]
             lines += ["\\startpipeline", *pipeline, "\\endpipeline", "COMMIT;"]
             path = folder / f"query{number}.sql"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")

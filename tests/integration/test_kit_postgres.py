@@ -175,3 +175,14 @@ async def _until_back(pool: Pool) -> None:
         except Unavailable:
             continue  # each try waits for a connection
         return
+
+
+async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool, empty_database: Database) -> None:
+    async with tenant_transaction(pool, ACME, snapshot=True) as connection:
+        with psycopg.connect(empty_database.owner_dsn) as other:
+            other.execute("CREATE TABLE written AS SELECT 1 AS number")
+        cursor = await connection.execute("SELECT count(*) FROM pg_class WHERE relname = 'written'")
+        assert await cursor.fetchone() == (0,)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            await connection.execute("CREATE TABLE refused ()")
+    assert await one(pool, "SELECT count(*) FROM pg_class WHERE relname = 'written'") == (1,)

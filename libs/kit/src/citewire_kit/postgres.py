@@ -84,12 +84,18 @@ async def open_pool(
 
 @asynccontextmanager
 async def tenant_transaction(
-    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS
+    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS, snapshot: bool = False
 ) -> AsyncGenerator[Connection, None]:
     """Opens a transaction in which row-level security shows this tenant's rows.
 
     The settings end with the transaction, so a connection (or a transaction-mode pooler's server) never carries one
     tenant's context into another's.
+
+    Args:
+        pool: Where the connection comes from.
+        tenant: Whose rows are seen.
+        statement_seconds: Longest that one statement may run.
+        snapshot: Only read, and all statements from one snapshot; without it, each sees what was committed before it.
 
     Raises:
         Unavailable: The database can't be reached, or another transaction got in the way; the whole transaction can
@@ -97,7 +103,7 @@ async def tenant_transaction(
         DeadlineExceeded: A statement was cancelled at its time limit, or no time is left.
     """
     settings = {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
-    async with _transaction(pool, settings, statement_seconds) as connection:
+    async with _transaction(pool, settings, statement_seconds, snapshot=snapshot) as connection:
         yield connection
 
 
@@ -147,14 +153,14 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
 
 @asynccontextmanager
 async def _transaction(
-    pool: Pool, settings: Mapping[str, str], statement_seconds: float
+    pool: Pool, settings: Mapping[str, str], statement_seconds: float, *, snapshot: bool = False
 ) -> AsyncGenerator[Connection, None]:
     async with autocommit_connection(pool) as connection:
-        await connection.execute(_begin(settings, _within(statement_seconds)), prepare=False)
+        await connection.execute(_begin(settings, _within(statement_seconds), snapshot=snapshot), prepare=False)
         yield connection
 
 
-def _begin(settings: Mapping[str, str], statement_seconds: float) -> sql.Composed:
+def _begin(settings: Mapping[str, str], statement_seconds: float, *, snapshot: bool) -> sql.Composed:
     """BEGIN and all settings of the transaction, in one round trip.
 
     Plans are made for the values at hand: a generic one takes the vector index for tenants whose few rows are found
@@ -169,7 +175,8 @@ def _begin(settings: Mapping[str, str], statement_seconds: float) -> sql.Compose
         sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), sql.Literal(value))
         for key, value in everything.items()
     ]
-    return sql.SQL("BEGIN; SELECT {}").format(sql.SQL(", ").join(calls))
+    begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if snapshot else "BEGIN")
+    return sql.SQL("{}; SELECT {}").format(begin, sql.SQL(", ").join(calls))
 
 
 def _within(seconds: float) -> float:
