@@ -62,7 +62,7 @@ class EvalLibrary:
     def attach(self, gateway: FakeGateway) -> None:
         gateway.on("POST", "/v1/documents", self.put)
         gateway.on("GET", "/v1/documents", self.list)
-        gateway.on("GET", r"/v1/documents/\d+/content", self.content)
+        gateway.on("GET", r"/v1/documents/\d+/text", self.content)
         gateway.on("GET", r"/v1/chunks/\d+", self.chunk)
         gateway.on("POST", "/v1/search", self.search)
         gateway.on("POST", "/v1/chat", self.chat)

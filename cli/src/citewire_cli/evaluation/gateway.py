@@ -49,9 +49,10 @@ class Gateway:
     """Calls with retries: overload (429, 503), a broken connection, a gateway in between that gave up (502, 504)."""
 
     def __init__(self, api: Api, *, concurrency: int, sleep: Sleep = asyncio.sleep) -> None:
-        """Takes an open `api`; at most `concurrency` requests are in flight."""
+        """Takes an open `api`; at most `concurrency` requests are in flight, fewer after an overload."""
         self.api = api
         self.concurrency = concurrency
+        self._allowed = concurrency
         self._sleep = sleep
 
     async def call(
@@ -87,6 +88,7 @@ class Gateway:
             except CliError as error:
                 if attempt == TRIES or not _may_pass(error):
                     raise
+                self._allowed = max(1, self._allowed // 2)
                 await self._sleep(_pause(error, attempt))
             else:
                 return Timed(answer, time.perf_counter() - started)
@@ -104,17 +106,23 @@ class Gateway:
         raise AssertionError("the last try returns or raises")
 
     async def for_each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-        """Works on all items, `concurrency` at a time; the first failure ends the rest and is raised as it is."""
-        waiting = iter(items)
+        """Works on all items, `concurrency` at a time; the first failure ends the rest and is raised as it is.
 
-        async def worker() -> None:
+        An overload halves how many are worked on from then on: what can't be done at once is done one after the other.
+        """
+        waiting = iter(items)
+        self._allowed = self.concurrency
+
+        async def worker(number: int) -> None:
             for item in waiting:
                 await work(item)
+                if number >= self._allowed:
+                    return
 
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self.concurrency):
-                    group.create_task(worker())
+                for number in range(self.concurrency):
+                    group.create_task(worker(number))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
 

@@ -16,6 +16,8 @@ PerQuery = dict[str, float]
 def judge(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str, PerQuery]:
     """Each measure for each question; a question that failed or found nothing has 0.
 
+    Measures that look further down than results were asked for are left out.
+
     Returns:
         Values by measure and question id, each 0–1.
     """
@@ -28,12 +30,13 @@ def judge(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str, PerQuer
         question_id: {key: float(len(found.ranking) - rank) for rank, key in enumerate(found.ranking)}
         for question_id, found in run.found.items()
     }
-    wanted = [ir_measures.parse_measure(name) for name in RETRIEVAL]
-    values: dict[str, PerQuery] = {name: {} for name in RETRIEVAL}
+    names = [name for name in RETRIEVAL if int(name.partition("@")[2]) <= run.depth]
+    wanted = [ir_measures.parse_measure(name) for name in names]
+    values: dict[str, PerQuery] = {name: {} for name in names}
     calculated = ir_measures.iter_calc(wanted, qrels, scored)  # pyright: ignore[reportUnknownMemberType]  # untyped there
     for metric in cast("Iterable[Any]", calculated):
         values[str(metric.measure)][str(metric.query_id)] = float(metric.value)
-    return {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in RETRIEVAL}
+    return {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
 
 
 def mean(values: Iterable[float]) -> float:

@@ -14,10 +14,7 @@ _KEPT = 4096
 
 
 class QuoteCheck:
-    """Looks quotes up; what was fetched is kept, as answers cite the same passages again and again.
-
-    Documents are those that this command uploaded as text, so that the original's characters are the stored text's.
-    """
+    """Looks quotes up; what was fetched is kept, as answers cite the same passages again and again."""
 
     def __init__(self, gateway: Gateway) -> None:
         """Fetches through `gateway`."""
@@ -27,7 +24,7 @@ class QuoteCheck:
     async def verbatim(self, citation: JsonObject) -> bool:
         """Whether a citation's quote is found at its offsets, wherever it gives offsets.
 
-        In the chunk always; in the document where `document_start` is given.
+        In the chunk always; in the text of the document's version where `document_start` is given.
         """
         quote = get_str(citation, "quote")
         chunk_id, document_id = get_int(citation, "chunk_id"), get_int(citation, "document_id")
@@ -62,7 +59,7 @@ class QuoteCheck:
             return None
         params = None if version is None else {"version": version}
         try:
-            return await self._gateway.text(f"/v1/documents/{document_id}/content", params=params)
+            return await self._gateway.text(f"/v1/documents/{document_id}/text", params=params)
         except CliError as error:
             return _absent(error)
 

@@ -95,7 +95,7 @@ def search_row(dataset: Dataset, run: SearchRun, by_chunk: bool, documents: int)
         dataset.name,
         "search",
         f"{run.mode} by chunk" if by_chunk else str(run.mode),
-        len(per_query[RETRIEVAL[0]]),
+        len(run.found) + len(run.failures.listed()),
         documents,
         {name: mean(values.values()) for name, values in per_query.items()},
         per_query,

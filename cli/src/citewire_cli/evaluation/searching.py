@@ -11,6 +11,8 @@ from citewire_cli.evaluation.gateway import EvaluationError, Failures, Gateway, 
 from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str
 
 RERANK_SUFFIX = "+rerank"
+RERANKED = 40
+"""Results that are put into a new order, as many as a search for 10 has the rerank model look at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,10 @@ class Found:
 
 @dataclass(slots=True)
 class SearchRun:
-    """Every question in one mode, by question id."""
+    """Every question in one mode, by question id; `depth` is how many results were asked for."""
 
     mode: SearchMode
+    depth: int = 100
     found: dict[str, Found] = field(default_factory=dict[str, Found])
     failures: Failures = field(default_factory=Failures)
 
@@ -74,7 +77,7 @@ async def search_all(
     Raises:
         CliError: The gateway is gone or doesn't let us in.
     """
-    run = SearchRun(mode)
+    run = SearchRun(mode, min(top_k, RERANKED) if mode.rerank else top_k)
     questions = [question for question in dataset.answerable if not by_chunk or question.spans]
     done = 0
 
@@ -82,7 +85,7 @@ async def search_all(
         nonlocal done
         body: JsonObject = {
             "query": question.text,
-            "top_k": top_k,
+            "top_k": run.depth,
             "mode": mode.mode,
             "collection": filled.collection,
         }
