@@ -134,7 +134,7 @@ class AnswerReader:
         self._waiting = False
         ink = _INK.search(text)
         if ink is None:
-            return None
+            return (None, len(text)) if text else None
         begin = ink.start()
         fresh = self._fresh or "\n" in text[:begin]
         kind, start = _classify(text, begin) if fresh else (LineKind.TEXT, begin)
