@@ -95,6 +95,15 @@ bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" fo
 faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="--seed 7" for another)
 	@$(BIN)/pytest tests/faults --full --timeout 3600 $(ARGS)
 
+##@ Deploy
+.PHONY: images
+images: $(SYNCED) ## Build the services' images by buildah, podman or docker (ARGS="--base debian" without a registry)
+	@$(BIN)/python scripts/images.py $(ARGS)
+
+.PHONY: rehearsal
+rehearsal: $(SYNCED) ## As root, with podman: run the images as pods and kill, cut off, roll, scale them (ARGS="roll kill")
+	@$(BIN)/python -m deploy.rehearsal $(ARGS)
+
 ##@ House
 .PHONY: install
 install: $(SYNCED) ## Install what the other targets need; they do it by themselves

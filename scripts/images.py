@@ -22,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ("embedder", "retriever", "generator", "gateway")
+REHEARSAL = "rehearsal"
+"""What deploy/rehearsal puts around the services; built only when it is asked for."""
 ENGINES = ("buildah", "podman", "docker")
 DEBIAN = "debian"
 DEBIAN_TAG = "localhost/citewire-base:latest"
@@ -78,7 +80,8 @@ def find_engine(wanted: str | None = None) -> str:
 
 def build_command(name: str, options: Options) -> list[str]:
     """Returns the command that builds the image of one service."""
-    dockerfile = options.context / "deploy" / "images" / name / "Dockerfile"
+    folder = ("rehearsal",) if name == REHEARSAL else ("images", name)
+    dockerfile = options.context.joinpath("deploy", *folder, "Dockerfile")
     command = {
         # No privileges are needed for a chroot, and the packages' hosts are reached as from this machine.
         "buildah": ["buildah", "bud", "--isolation", "chroot", "--network", "host", "--layers"],
@@ -143,10 +146,31 @@ def debian_base() -> str:
     return DEBIAN_TAG
 
 
-def revision(context: Path) -> str:
-    """Returns the commit of a checkout, with `-dirty` if files differ from it; `unknown` outside one."""
-    described = _output("git", "-C", str(context), "describe", "--always", "--dirty", "--abbrev=40", may_fail=True)
-    return described or "unknown"
+def revision(commit: str | None) -> str:
+    """Returns the full name of a commit, or the checkout's with `-dirty` if files differ; `unknown` without git."""
+    how = ("describe", "--always", "--dirty", "--abbrev=40") if commit is None else ("rev-parse", commit)
+    return _output("git", "-C", str(ROOT), *how, may_fail=True) or "unknown"
+
+
+def export(commit: str, folder: Path) -> Path:
+    """Writes the files of a commit into a folder, as a clean checkout has them.
+
+    A commit that is older than the images is built with the instructions of today.
+
+    Raises:
+        ImageError: There is no such commit here.
+    """
+    if not _output("git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", may_fail=True):
+        raise ImageError(f"there is no commit {commit!r} here")
+    archive = folder / "commit.tar"
+    target = folder / "commit"
+    target.mkdir()
+    _output("git", "-C", str(ROOT), "archive", f"--output={archive}", commit)
+    _output("tar", "--extract", f"--file={archive}", f"--directory={target}")
+    if not (target / "deploy" / "images").is_dir():
+        shutil.copytree(ROOT / "deploy" / "images", target / "deploy" / "images")
+        shutil.copyfile(ROOT / ".dockerignore", target / ".dockerignore")
+    return target
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -157,9 +181,9 @@ def main(arguments: Sequence[str]) -> int:
             engine = find_engine(parsed.engine)
             base = debian_base() if parsed.base == DEBIAN else parsed.base
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="citewire-images-")))
-            context = parsed.context.resolve()
+            context = export(parsed.commit, folder) if parsed.commit else ROOT
             secrets = write_secrets(folder, os.environ)
-            options = Options(engine, base, parsed.tag, context, revision(context), secrets)
+            options = Options(engine, base, parsed.tag, context, revision(parsed.commit), secrets)
             built: list[Built] = []
             for name in parsed.only or NAMES:
                 built.append(build(name, options))
@@ -180,8 +204,10 @@ def _parser() -> argparse.ArgumentParser:
         "--base", default=os.environ.get("CITEWIRE_IMAGE_BASE"), help=f"image to build on, or `{DEBIAN}`"
     )
     parser.add_argument("--tag", default=DEFAULT_TAG, help="with {name} in it (default: %(default)s)")
-    parser.add_argument("--only", action="append", choices=NAMES, help="this service's only; may be given again")
-    parser.add_argument("--context", type=Path, default=ROOT, help="another checkout to build from")
+    parser.add_argument(
+        "--only", action="append", choices=(*NAMES, REHEARSAL), help="this service's only; may be given again"
+    )
+    parser.add_argument("--commit", help="build this commit's files, not those that lie here")
     parser.add_argument("--sbom", type=Path, help="folder to copy the bills of materials to")
     return parser
 

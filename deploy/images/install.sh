@@ -3,6 +3,7 @@
 #
 #   install.sh uv VERSION            brings uv, into a place that is left behind in the build stage
 #   install.sh locked PACKAGE        installs what PACKAGE needs from elsewhere into /app/.venv
+#   install.sh some NAME…            installs single packages, in the lock file's versions, into /app/.venv
 #   install.sh own PACKAGE FOLDER…   installs our own packages into /app/lib, and writes the bill of materials
 #
 # Two places, so that a new version of our code is a small layer over the large one of the libraries.
@@ -34,6 +35,14 @@ case "$step" in
     # Every process finds our own packages by this line.
     site="$(/app/.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
     echo /app/lib > "$site/citewire.pth"
+    ;;
+  some)
+    # Single packages in the lock file's versions, for what isn't a service of ours.
+    $uv venv --quiet /app/.venv
+    $uv export --quiet --frozen --no-dev --no-hashes --no-emit-workspace --package citewire-cli > /tmp/locked.txt
+    $uv export --quiet --frozen --no-dev --no-hashes --no-emit-workspace --package citewire-generator >> /tmp/locked.txt
+    sort -u /tmp/locked.txt -o /tmp/locked.txt
+    $uv pip install --quiet --python /app/.venv/bin/python --constraint /tmp/locked.txt "$@"
     ;;
   own)
     package="$1"

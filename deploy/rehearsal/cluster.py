@@ -1,0 +1,288 @@
+"""The stack as pods: started, probed, scaled, rolled and ended as a Kubernetes Deployment does it."""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from deploy.rehearsal import specs
+from deploy.rehearsal.balancer import Balancer
+from deploy.rehearsal.engine import Container, Engine, EngineError
+from deploy.rehearsal.metrics import Samples
+from deploy.rehearsal.specs import MIGRATIONS, SERVICES, Service
+
+START_SECONDS = 60.0
+PRE_STOP_SECONDS = 2.0
+"""Between the moment in which a pod leaves the endpoints and its SIGTERM: the `preStop` of deploy/k8s."""
+GRACE_SECONDS = 330.0
+_PROBE_SECONDS = 0.1
+_ORG = "rehearsal"
+_PSQL = ("--host=/tmp", "--username=postgres", "-X", "-q", "-A", "-t", "--set=ON_ERROR_STOP=1")
+
+
+@dataclass(slots=True)
+class Pod:
+    """A container of a service, and when it came up (by the monotonic clock)."""
+
+    service: Service
+    container: Container
+    started: float
+    ready: float | None = None
+
+    @property
+    def url(self) -> str:
+        """Where its HTTP is: the API of a gateway, the metrics of a worker."""
+        return f"http://{self.container.address}:{specs.PORTS[self.service]}"
+
+    @property
+    def start_seconds(self) -> float:
+        """From `podman run` to readiness."""
+        return (self.ready or time.monotonic()) - self.started
+
+
+@dataclass(slots=True)
+class Cluster:
+    """All pods, and what is around them. Made by `running`."""
+
+    engine: Engine
+    tag: str
+    """Of our images, with `{name}` in it. An upgrade assigns another."""
+    extra: Mapping[str, str]
+    """Further variables of every service."""
+    password: str = field(default_factory=lambda: secrets.token_urlsafe(12), repr=False)
+    pods: dict[Service, list[Pod]] = field(default_factory=lambda: {service: [] for service in SERVICES})
+    balancer: Balancer = field(default_factory=Balancer)
+    key: str = field(default="", repr=False)
+    """An API key of the organisation that asks."""
+    postgres: Container | None = None
+    upstream: Container | None = None
+    _numbers: dict[Service, int] = field(default_factory=dict[Service, int])
+    _jobs: int = 0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a client sends with each request."""
+        return {"Authorization": f"Bearer {self.key}"}
+
+    def image(self, name: str) -> str:
+        """The image of that name."""
+        return self.tag.format(name=name)
+
+    async def start_pod(self, service: Service, *, image: str | None = None) -> Pod:
+        """Starts one more pod and waits until it is ready; a gateway then gets requests.
+
+        Raises:
+            EngineError: It ended, or wasn't ready in time; the message ends with its log.
+        """
+        number = self._numbers[service] = self._numbers.get(service, 0) + 1
+        environ = {**specs.environ(service, self.password), **self.extra}
+        started = time.monotonic()
+        container = await self.engine.start(
+            f"{service}-{number}",
+            image or self.image(specs.IMAGES[service]),
+            *specs.COMMANDS.get(service, ()),
+            alias=service,
+            environ=environ,
+        )
+        pod = Pod(service, container, started)
+        self.pods[service].append(pod)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while not await is_ready(pod):  # noqa: ASYNC110 # nobody tells us
+                    await asyncio.sleep(_PROBE_SECONDS)
+        except TimeoutError:
+            log = await self.engine.logs(container)
+            raise EngineError(f"{container.name} wasn't ready after {START_SECONDS:g} s:\n{log}") from None
+        pod.ready = time.monotonic()
+        if service == "gateway":
+            self.balancer.add(pod.url)
+            await self.balancer.until_ready(pod.url)
+        return pod
+
+    async def end_pod(self, pod: Pod) -> float:
+        """Ends a pod in order: out of the endpoints, a pause, SIGTERM, and its grace.
+
+        Returns:
+            The seconds that it took from SIGTERM to its end.
+
+        Raises:
+            EngineError: It didn't end by itself, or with an error.
+        """
+        self.pods[pod.service].remove(pod)
+        if pod.service == "gateway":
+            self.balancer.remove(pod.url)
+        await asyncio.sleep(PRE_STOP_SECONDS)
+        told = time.monotonic()
+        await self.engine.signal(pod.container, "TERM")
+        code = await self.engine.wait(pod.container, seconds=GRACE_SECONDS)
+        took = time.monotonic() - told
+        if code != 0:
+            log = await self.engine.logs(pod.container)
+            raise EngineError(f"{pod.container.name} ended with {code}:\n{log}")
+        await self.engine.remove(pod.container)
+        return took
+
+    async def kill_pod(self, pod: Pod) -> None:
+        """Ends a pod at once, without a word: SIGKILL, as a machine that dies."""
+        self.pods[pod.service].remove(pod)
+        await self.engine.signal(pod.container, "KILL")
+
+    async def scale(self, service: Service, replicas: int) -> None:
+        """Starts or ends pods, one after the other, until there are so many."""
+        while len(self.pods[service]) < replicas:
+            await self.start_pod(service)
+        while len(self.pods[service]) > replicas:
+            await self.end_pod(self.pods[service][-1])
+
+    async def migrate(self, phase: str) -> None:
+        """Runs the migration jobs of a phase, by the images that are current."""
+        for migration in MIGRATIONS:
+            await self.job(
+                migration.image,
+                "-m",
+                migration.entrypoint,
+                "migrate",
+                "--phase",
+                phase,
+                entrypoint="python",
+                environ={migration.variable: specs.dsn(specs.OWNER, self.password)},
+            )
+
+    async def job(self, image: str, *command: str, entrypoint: str, environ: Mapping[str, str]) -> str:
+        """Runs one of our images to its end; returns what it printed."""
+        self._jobs += 1
+        options = (f"--entrypoint={entrypoint}",)
+        return await self.engine.job(f"job-{self._jobs}", self.image(image), *command, environ=environ, options=options)
+
+    async def samples(self, pod: Pod) -> Samples:
+        """Returns a pod's metrics as they are now."""
+        url = f"http://{pod.container.address}:{specs.METRICS_PORTS[pod.service]}/metrics"
+        async with httpx.AsyncClient(trust_env=False, timeout=5) as http:
+            return Samples.parse((await http.get(url)).raise_for_status().text)
+
+    async def pace(self, **settings: float) -> None:
+        """Sets how the model answers: see benchmarks/upstream.py."""
+        assert self.upstream is not None
+        async with httpx.AsyncClient(trust_env=False, timeout=10) as http:
+            url = f"http://{self.upstream.address}:8000/settings"
+            (await http.patch(url, json=settings)).raise_for_status()
+
+    async def make_key(self) -> str:
+        """Makes an API key of an organisation on plan pro."""
+        variable = {"CITEWIRE_GATEWAY_MIGRATE_DSN": specs.dsn(specs.OWNER, self.password)}
+        arguments = ("-m", "citewire_gateway", "keys", "create", "--org", _ORG, "--user", _ORG, "--plan", "pro")
+        return (await self.job("gateway", *arguments, entrypoint="python", environ=variable)).split()[-1]
+
+    async def psql(self, statement: str, *options: str, database: str = specs.DATABASE) -> str:
+        """Runs SQL as the database's administrator; returns rows as `a|b` lines."""
+        assert self.postgres is not None
+        arguments = ("psql", *_PSQL, f"--dbname={database}")
+        return await self.in_postgres(*arguments, *options, "-c", statement)
+
+    async def in_postgres(self, *command: str) -> str:
+        """Runs a program beside the database."""
+        assert self.postgres is not None
+        variable = f"--env=PGPASSWORD={self.password}"
+        return await self.engine.podman("exec", variable, self.postgres.name, *command)
+
+
+async def is_ready(pod: Pod) -> bool:
+    """Asks what Kubernetes' readiness probe asks."""
+    if pod.service in ("gateway", "worker"):
+        path = "/readyz" if pod.service == "gateway" else "/metrics"
+        try:
+            async with httpx.AsyncClient(trust_env=False, timeout=2) as http:
+                return (await http.get(pod.url + path)).status_code == 200
+        except httpx.HTTPError:
+            return False
+    return await serves(f"{pod.container.address}:{specs.PORTS[pod.service]}")
+
+
+async def serves(address: str) -> bool:
+    """Whether a gRPC server says that it is SERVING."""
+    async with grpc.aio.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        check = cast("grpc.aio.UnaryUnaryMultiCallable[Any, Any]", stub.Check)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - has no types
+        try:
+            response = await check(health_pb2.HealthCheckRequest(), timeout=1)
+        except grpc.aio.AioRpcError:
+            return False
+        return response.status == health_pb2.HealthCheckResponse.SERVING
+
+
+@asynccontextmanager
+async def running(
+    engine: Engine, tag: str, *, replicas: Mapping[Service, int], extra: Mapping[str, str] | None = None
+) -> AsyncGenerator[Cluster]:
+    """Starts everything and clears it away afterwards.
+
+    Args:
+        engine: Podman.
+        tag: Of the images, with `{name}` in it.
+        replicas: How many of each service; 1 of those that aren't named.
+        extra: Further variables of every service.
+    """
+    await engine.create_network()
+    cluster = Cluster(engine, tag, extra or {})
+    try:
+        async with cluster.balancer.watching():
+            await start_world(cluster)
+            await cluster.migrate("pre")
+            await cluster.migrate("post")
+            for service in SERVICES:
+                await asyncio.gather(*(cluster.start_pod(service) for _ in range(replicas.get(service, 1))))
+            cluster.key = await cluster.make_key()
+            yield cluster
+    finally:
+        with contextlib.suppress(EngineError):
+            await engine.clear()
+
+
+async def start_world(cluster: Cluster) -> None:
+    """Starts the database and the model, and makes owner, database and roles."""
+    engine, image = cluster.engine, "localhost/citewire/rehearsal:dev"
+    volume = "citewire-rehearsal-postgres"
+    cluster.postgres = await engine.start(
+        "postgres",
+        image,
+        alias="postgres",
+        environ={"POSTGRES_PASSWORD": cluster.password},
+        options=(f"--volume={volume}:/data:U", "--shm-size=256m"),
+    )
+    cluster.upstream = await engine.start(
+        "upstream",
+        image,
+        "/app/upstream.py",
+        "--host=0.0.0.0",
+        "--port=8000",
+        alias="upstream",
+        environ={},
+        options=("--entrypoint=python",),
+    )
+    await _until_postgres(cluster)
+    for statement in specs.setup_sql(cluster.password).splitlines():
+        await cluster.psql(statement, database="postgres")
+    await cluster.psql("CREATE EXTENSION vector")
+
+
+async def _until_postgres(cluster: Cluster) -> None:
+    """Waits until the server answers by TCP, which it doesn't while initdb runs."""
+    assert cluster.postgres is not None
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while True:
+                with contextlib.suppress(EngineError):
+                    await cluster.in_postgres("pg_isready", "-q", "-h", "127.0.0.1")
+                    return
+                await asyncio.sleep(_PROBE_SECONDS)
+    except TimeoutError:
+        log = await cluster.engine.logs(cluster.postgres)
+        raise EngineError(f"Postgres wasn't ready after {START_SECONDS:g} s:\n{log}") from None

@@ -1,0 +1,203 @@
+"""What happens to pods while clients ask: rolled, killed, cut off, paused."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+
+import httpx
+
+from deploy.rehearsal import report
+from deploy.rehearsal.cluster import Cluster, Pod
+from deploy.rehearsal.load import KINDS, Asked, Kind, Load
+from deploy.rehearsal.report import Goal, at_most
+from deploy.rehearsal.specs import SERVICES, Service
+
+RATES: Mapping[Kind, float] = {"native": 1.0, "simple": 0.5, "search": 3.0, "upload": 0.5}
+"""Requests a second, on a schedule."""
+PACE = {"rate": 40.0, "tokens": 80, "first_delay": 0.1}
+"""A stream takes about two seconds."""
+
+BEHIND: tuple[Service, ...] = ("embedder", "retriever", "generator", "gateway")
+"""Those whom clients or the gateway call."""
+
+PARTITION_SECONDS = 14.0
+PAUSE_SECONDS = 22.0
+TRAFFIC_SECONDS = 60.0
+_SETTLED = {"native": 2, "simple": 1, "search": 6, "upload": 1}
+_HANDLED: Mapping[Service, tuple[str, Mapping[str, str]]] = {
+    "embedder": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
+    "retriever": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
+    "generator": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
+    "worker": ("grpc_client_handled_total", {"grpc_service": "citewire."}),
+    "gateway": ("citewire_http_requests_total", {"route": "/v1/"}),
+}
+"""The series that grows when a pod has done some of its work; probes aren't counted."""
+
+
+@asynccontextmanager
+async def under_load(cluster: Cluster, name: str, rates: Mapping[Kind, float] = RATES) -> AsyncGenerator[Load]:
+    """Steady load, once it runs; after the block, what still runs is waited for."""
+    await cluster.pace(**PACE)
+    load = Load(cluster.balancer.url, f"{name}-{time.monotonic_ns()}", cluster.headers)
+    async with load.steady(rates):
+        await settled(load)
+        yield load
+
+
+async def settled(load: Load) -> None:
+    """Waits until some more of each kind are complete: everything works again, or still."""
+    since = time.monotonic()
+    await load.until(
+        lambda: all(load.completed(kind, since) >= _SETTLED[kind] for kind in KINDS), "the load doesn't go on"
+    )
+
+
+async def handled(cluster: Cluster, pod: Pod) -> float:
+    """How many pieces of its own work a pod has done; 0 as long as it doesn't answer."""
+    series, labels = _HANDLED[pod.service]
+    try:
+        return (await cluster.samples(pod)).total(series, **labels)
+    except httpx.HTTPError:
+        return 0.0
+
+
+async def takes_traffic(cluster: Cluster, pod: Pod) -> float | None:
+    """Waits until a new pod has done work; returns how long after its readiness, None if it never did."""
+    assert pod.ready is not None
+    try:
+        async with asyncio.timeout(TRAFFIC_SECONDS):
+            while await handled(cluster, pod) <= 0:  # noqa: ASYNC110 # nobody tells us
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        return None
+    return max(0.0, time.monotonic() - pod.ready)
+
+
+async def roll_service(
+    cluster: Cluster, service: Service, *, old: list[Pod] | None = None
+) -> list[tuple[Pod, float | None]]:
+    """Replaces all pods of a service as a Deployment does: first a new one, then an old one ends, the next beside it.
+
+    Returns:
+        The new pods, and when each took traffic after it was ready.
+    """
+    ending: list[asyncio.Task[float]] = []
+    watching: list[tuple[Pod, asyncio.Task[float | None]]] = []
+    for pod in old if old is not None else list(cluster.pods[service]):
+        new = await cluster.start_pod(service)
+        watching.append((new, asyncio.create_task(takes_traffic(cluster, new))))
+        ending.append(asyncio.create_task(cluster.end_pod(pod)))
+    await asyncio.gather(*ending)
+    return [(pod, await task) for pod, task in watching]
+
+
+async def roll(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
+    """Rolls everything under load."""
+    rows: list[list[object]] = []
+    traffic: list[float | None] = []
+    async with under_load(cluster, "roll") as load:
+        for service in SERVICES:
+            began = time.monotonic()
+            new = await roll_service(cluster, service)
+            await settled(load)
+            during = [asked for asked in load.asked if asked.began > began]
+            times = [took for _, took in new]
+            traffic += times
+            rows.append([service, len(new), slowest(pod.start_seconds for pod, _ in new), slowest(times),
+                         len(during), len(report.failed(during))])  # fmt: skip
+    bad = report.failed(load.asked)
+    goals = [
+        Goal("rolling restart of everything: failed requests", "0", f"{len(bad)} of {len(load.asked)}", not bad),
+        at_most("a new replica takes traffic after it is ready", 10, slowest(traffic), " s"),
+    ]
+    show(bad)
+    return rows, goals
+
+
+ROLL_HEADINGS = ("rolled", "pods", "slowest start, s", "takes traffic after, s", "requests", "failed")
+
+
+async def kill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
+    """Kills one of two replicas of each service under load."""
+    rows: list[list[object]] = []
+    goals: list[Goal] = []
+    async with under_load(cluster, "kill") as load:
+        for service in BEHIND:
+            moment = time.monotonic()
+            await cluster.kill_pod(cluster.pods[service][0])
+            killed = time.monotonic()
+            await settled(load)
+            bad = [asked for asked in report.failed(load.asked) if (asked.ended or 0) > moment]
+            recovered = report.last_failure(report.failed_unary(bad), killed)
+            rows.append([service, len(bad), report.kinds(bad), recovered])
+            goals.append(at_most(f"{service} killed: unary calls recover after", 1, recovered, " s"))
+            await cluster.start_pod(service)
+            await settled(load)
+    return rows, goals
+
+
+KILL_HEADINGS = ("killed", "failed", "which", "last unary failure after, s")
+
+
+async def partition(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
+    """Cuts one of two replicas off for a while, under load."""
+    rows: list[list[object]] = []
+    goals: list[Goal] = []
+    async with under_load(cluster, "partition") as load:
+        for service in BEHIND:
+            pod = cluster.pods[service][0]
+            moment = time.monotonic()
+            await cluster.engine.cut_off(pod.container)
+            try:
+                await asyncio.sleep(PARTITION_SECONDS)
+            finally:
+                await cluster.engine.join_again(pod.container)
+            await settled(load)
+            await asyncio.sleep(6)  # what hangs since the partition's end has failed by then
+            hit = [asked for asked in load.asked if (asked.ended or time.monotonic()) > moment]
+            bad = [asked for asked in report.failed(hit) if asked.ended is not None]
+            rows.append([service, len(hit), len(bad), report.kinds(bad), report.last_begun(bad, moment)])
+            goals.append(at_most(f"{service} cut off for {PARTITION_SECONDS:g} s: failed requests", 10, len(bad)))
+            show(bad)
+    return rows, goals
+
+
+PARTITION_HEADINGS = ("cut off", "requests", "failed", "which", "last failed one began after, s")
+
+
+async def half_open(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
+    """Pauses one of two replicas: its machine still acknowledges what arrives, and nobody answers."""
+    rows: list[list[object]] = []
+    goals: list[Goal] = []
+    async with under_load(cluster, "half-open") as load:
+        for service in BEHIND:
+            pod = cluster.pods[service][0]
+            moment = time.monotonic()
+            await cluster.engine.podman("pause", pod.container.name)
+            try:
+                await asyncio.sleep(PAUSE_SECONDS)
+            finally:
+                await cluster.engine.podman("unpause", pod.container.name)
+            await settled(load)
+            bad = [asked for asked in report.failed(load.asked) if (asked.ended or 0) > moment]
+            detected = report.last_begun([asked for asked in bad if asked.began < moment + PAUSE_SECONDS], moment)
+            rows.append([service, len(bad), report.kinds(bad), detected])
+            goals.append(at_most(f"{service} half-open: detected after", 15, detected, " s"))
+    return rows, goals
+
+
+HALF_OPEN_HEADINGS = ("paused", "failed", "which", "last failed one began after, s")
+
+
+def show(bad: list[Asked], most: int = 8) -> None:
+    """Prints what went wrong, for whoever has to find out why."""
+    for asked in bad[:most]:
+        print(f"  failed: {asked.request_id} {asked.kind} {asked.end} {asked.status} {asked.tokens} {asked.why[:300]}")
+
+
+def slowest(times: Iterable[float | None]) -> float | None:
+    """The longest of these times; None if one of them never came."""
+    values = list(times)
+    known = [value for value in values if value is not None]
+    return max(known, default=0.0) if len(known) == len(values) else None
