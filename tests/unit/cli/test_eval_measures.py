@@ -266,13 +266,18 @@ def test_without_scores_nothing_is_made_up() -> None:
 
 
 def test_an_earlier_measurement_is_kept_where_nothing_new_was_derived() -> None:
-    stored = {"relevance_threshold": 0.2, "dense_weight": 0.4, "answerable_threshold": None, "measured_at": "2026"}
+    stored: dict[str, object] = {
+        "relevance_threshold": 0.2,
+        "dense_weight": 0.4,
+        "answerable_threshold": None,
+        "measured_at": "2026",
+    }
     assert merged({"relevance_threshold": 0.3, "report": {}}, stored) == {
         "relevance_threshold": 0.3,
         "dense_weight": 0.4,
         "report": {},
     }
-    came_with_the_server = {**stored, "measured_at": None}
+    came_with_the_server: dict[str, object] = {**stored, "measured_at": None}
     assert merged({"report": {}}, came_with_the_server) == {"report": {}}
 
 

@@ -39,13 +39,13 @@ class By(enum.StrEnum):
     CHUNK = "chunk"
 
 
-DEFAULT_MODES = (Mode.DENSE, Mode.LEXICAL, Mode.HYBRID, Mode.HYBRID_RERANK)
+DEFAULT_MODES = (Mode.DENSE, Mode.LEXICAL, Mode.HYBRID)
 DEFAULT_PROFILE = "documents"
 
 _PATHS = typer.Argument(
     metavar="PATH…", help="Data sets: folders or files in BEIR, SQuAD or ClapNQ form.", show_default=False
 )
-_MODE = typer.Option("--mode", help="How to search; may be repeated. Default: dense, lexical, hybrid, hybrid+rerank.")
+_MODE = typer.Option("--mode", help="How to search; may be repeated. Default: dense, lexical, hybrid.")
 _PROFILE = typer.Option("--profile", "-p", help="Who answers; may be repeated. Default: documents. Implies --answers.")
 _GATE = "Exit with 1 if a measure is {} this, such as {}; MODE:MEASURE=VALUE for one mode or profile."
 
