@@ -102,6 +102,9 @@ class ProcessSettings(TlsSettings):
     )
     """OTLP gRPC endpoint for traces, for example http://localhost:4317. None: nothing is exported."""
 
+    trace_content: Literal["off", "on"] = Field(default="off", validation_alias=AliasChoices("CITEWIRE_TRACE_CONTENT"))
+    """`on`: traces hold what models are told (questions, passages) and answer. Whoever reads the traces reads that."""
+
     drain_seconds: float = Field(default=330.0, ge=0)
     """Grace in seconds for running calls at SIGTERM: longer than the longest stream (300 s) or it is cut."""
 

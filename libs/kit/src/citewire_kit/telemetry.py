@@ -21,7 +21,7 @@ from citewire_kit.errors import StartupError
 from citewire_kit.metrics import init_process
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import current_request_id
-from citewire_kit.tracing import build_provider, current_ids
+from citewire_kit.tracing import build_provider, capture_content, current_ids
 
 Event = MutableMapping[str, Any]
 
@@ -65,6 +65,7 @@ def setup(service: str, settings: ProcessSettings) -> Telemetry:
     """Sets up logging and tracing for the process. Call it once, in `__main__`, before anything logs."""
     configure_logging(service, level=settings.log_level, log_format=settings.log_format)
     init_process(service)
+    capture_content(on=settings.trace_content == "on")
     provider = build_provider(service, settings.otlp_endpoint)
     trace.set_tracer_provider(provider)
     return Telemetry(provider)

@@ -1,8 +1,8 @@
 """Spans and W3C trace context, with the OpenTelemetry API.
 
 The context travels as `traceparent`/`tracestate` in HTTP headers, gRPC metadata and ingest jobs, whether or not spans
-are exported, so that all logs of one request share a trace id. Spans hold names, codes and counts; never questions,
-documents or answers.
+are exported, so that all logs of one request share a trace id. Spans hold names, codes and counts; questions,
+passages and answers only where that is asked for (see `genai`).
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -16,6 +16,22 @@ from opentelemetry.trace import Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 _PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class _Content:
+    """Whether spans may hold what models are told and answer."""
+
+    captured = False
+
+
+def capture_content(*, on: bool) -> None:
+    """Decides, once for the process, whether spans hold what models are told and answer. They don't by default."""
+    _Content.captured = on
+
+
+def captures_content() -> bool:
+    """Says whether spans hold what models are told and answer."""
+    return _Content.captured
 
 
 def get_tracer(name: str) -> Tracer:

@@ -4,10 +4,12 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from citewire_embedder.providers.reranking import Ranking, RerankInfo, RerankModel
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, NotFound, Unimplemented
+from citewire_kit.genai import model_span
 from citewire_kit.tenant import current_tenant
 from citewire_remote.instances import Instances
 from citewire_remote.tenants import OpenedProvider, SealedProvider, Vault
@@ -15,7 +17,7 @@ from citewire_remote.tenants import OpenedProvider, SealedProvider, Vault
 PROVIDER = "citewire-local"
 """The provider's name in the metrics of a model that runs here."""
 
-_OPERATION = "rerank"
+_OPERATION: Final = "rerank"
 _TRIAL = ("which of these is about cats", ("Cats sleep for most of the day.", "Trains run on rails."))
 
 Build = Callable[[OpenedProvider, bool], RerankModel]
@@ -123,7 +125,10 @@ async def _measured(model: RerankModel, task: RerankTask) -> Ranking:
     """Ranks with a model that runs here, which keeps no books of its own."""
     name, start, error = model.info.name, time.perf_counter(), "cancelled"
     try:
-        ranking = await model.rerank(task.query, task.documents, task.top_n)
+        with model_span(_OPERATION, provider=PROVIDER, model=name) as span:
+            ranking = await model.rerank(task.query, task.documents, task.top_n)
+            span.counted(texts=len(task.documents))
+            span.spent(ranking.input_tokens)
         error = ""
     except CitewireError as exc:
         error = exc.reason

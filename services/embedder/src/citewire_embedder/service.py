@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -31,12 +32,13 @@ from citewire_kit.errors import (
     Unavailable,
     Unimplemented,
 )
+from citewire_kit.genai import model_span
 from citewire_remote.tenants import SealedProvider
 
 PROVIDER = "citewire-local"
 """The provider's name in the metrics of models that run here."""
 
-_OPERATION = "embeddings"
+_OPERATION: Final = "embeddings"
 _NAMED_VIOLATIONS = 16
 _PROBE_SECONDS = 1.0
 
@@ -322,7 +324,10 @@ class Embedder:
         job = self._scheduler.submit(texts, purpose)
         model, start, error = self._model.info.space.model, time.perf_counter(), "cancelled"
         try:
-            vectors = await job.result()
+            with model_span(_OPERATION, provider=PROVIDER, model=model) as span:
+                vectors = await job.result()
+                span.counted(texts=len(texts))
+                span.spent(job.tokens_read)
             error = ""
         except CitewireError as exc:
             error = exc.reason

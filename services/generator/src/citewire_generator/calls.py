@@ -2,21 +2,20 @@
 
 import asyncio
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-
-from opentelemetry.trace import SpanKind, Status, StatusCode
+from typing import Final
 
 from citewire_generator import metrics
 from citewire_generator.model import Usage
 from citewire_generator.registry import Chosen
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
+from citewire_kit.genai import ModelSpan, model_span
 from citewire_kit.metrics import record_operation, record_ttft
-from citewire_kit.tracing import get_tracer
 from citewire_ledger import LedgerCall, Spent
 
-OPERATION = "chat"
+OPERATION: Final = "chat"
 
 UNBILLED = frozenset(
     {
@@ -29,8 +28,6 @@ UNBILLED = frozenset(
     }
 )
 """Errors with which a provider takes no prompt: before the first token they cost nothing. A stall or a cut may have."""
-
-_tracer = get_tracer(__name__)
 
 
 class Call:
@@ -52,6 +49,19 @@ class Call:
         self._started = time.monotonic()
         self._last = 0.0
         self._received = 0
+        self._span: ModelSpan | None = None
+        self._said: list[str] | None = None
+
+    @property
+    def traces_content(self) -> bool:
+        """Whether the trace wants the prompt and the answer."""
+        return self._span is not None and self._span.wants_content
+
+    def asked(self, messages: Iterable[tuple[str, str]]) -> None:
+        """Keeps the prompt, as pairs of role and text, in the trace, and later the answer."""
+        if self._span is not None:
+            self._span.asked(messages)
+            self._said = []
 
     def received(self, texts: tuple[str, ...]) -> None:
         """Notes text; the first is the first token."""
@@ -60,6 +70,10 @@ class Call:
             self._gaps.observe(now - self._last)
         else:
             record_ttft(provider=self._provider, model=self._model, seconds=now - self._started)
+            if self._span is not None:
+                self._span.first_token()
+        if self._said is not None:
+            self._said.extend(texts)
         self._last = now
         self._received += sum(map(estimate_tokens, texts)) or 1
         self._entry.progress(self._received)
@@ -84,24 +98,23 @@ class Call:
                     finish=finish,
                 )
             )
+        if self._span is not None:
+            self._span.spent(usage.prompt_tokens, usage.completion_tokens)
+            if finish:
+                self._span.finished(finish)
         return usage
 
     @contextmanager
     def measured(self) -> Generator[None, None, None]:
         """Measures the block. What a call spent that was left or failed, the ledger estimates."""
-        # The span isn't made current: a generator may be closed in another context than it was opened in.
-        span = _tracer.start_span(
-            f"{OPERATION} {self._model}",
-            kind=SpanKind.CLIENT,
-            attributes={
-                "gen_ai.operation.name": OPERATION,
-                "gen_ai.provider.name": self._provider,
-                "gen_ai.request.model": self._model,
-            },
-        )
         error = ""
         try:
-            yield
+            with model_span(OPERATION, provider=self._provider, model=self._model) as self._span:
+                try:
+                    yield
+                finally:
+                    if self._said is not None:
+                        self._span.answered("".join(self._said))
         except (asyncio.CancelledError, GeneratorExit):
             error = "cancelled"
             raise
@@ -118,7 +131,3 @@ class Call:
             record_operation(
                 provider=self._provider, model=self._model, operation=OPERATION, seconds=seconds, error_type=error
             )
-            if error:
-                span.set_attribute("error.type", error)
-                span.set_status(Status(StatusCode.ERROR, error))
-            span.end()

@@ -7,14 +7,14 @@ error is the stream's end: text is never said twice. Every attempt has a row in 
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from citewire_generator import metrics
 from citewire_generator.calls import Call
 from citewire_generator.chain import Chain
-from citewire_generator.model import Notice, Usage
+from citewire_generator.model import Message, Notice, Usage
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chosen
 from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
@@ -99,6 +99,10 @@ class Work(ABC):
     def max_output_tokens(self, chosen: Chosen) -> int:
         """Most tokens that the model may write."""
 
+    def messages(self, chosen: Chosen) -> Sequence[Message]:
+        """What a model is told, for traces that hold content; () where it is no list of messages."""
+        return ()
+
     def trim(self) -> bool:
         """Shortens a prompt that was too long; False if that can't be done."""
         return False
@@ -176,6 +180,8 @@ class Engine:
                     yield Admitted(chosen)
                 call = Call(chosen, work.prompt_tokens(), entry)
                 with call.measured():
+                    if call.traces_content:
+                        call.asked((message.role, message.content) for message in work.messages(chosen))
                     end: End | None = None
                     async with aclosing(work.stream(chosen)) as events:
                         first = await self._first(events, chosen, deadline if remote else None)

@@ -1,6 +1,6 @@
 """The one way of an answer: choose the models, pack, say what was packed, stream, watch the text, complete."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 from citewire_generator import metrics
@@ -15,6 +15,7 @@ from citewire_generator.model import (
     FinishReason,
     GenerateRequest,
     Grounding,
+    Message,
     ModelInfo,
     Notice,
     PackedPassage,
@@ -104,6 +105,9 @@ class _AnswerWork(Work):
 
     def max_output_tokens(self, chosen: Chosen) -> int:
         return self._plan.task(chosen).max_completion_tokens or 0
+
+    def messages(self, chosen: Chosen) -> Sequence[Message]:
+        return self._plan.task(chosen).messages
 
     def trim(self) -> bool:
         return self._plan.trim()

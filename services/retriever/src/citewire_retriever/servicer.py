@@ -11,6 +11,7 @@ from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceServicer
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceServicer
 
 from citewire_kit.errors import InvalidArgument
+from citewire_kit.genai import model_span
 from citewire_kit.tenant import current_tenant
 from citewire_retriever.converters import documents as convert
 from citewire_retriever.converters import search as convert_search
@@ -37,7 +38,15 @@ class RetrieverServicer(RetrieverServiceServicer):
 
     async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:
         query = convert_search.to_search_query(request)
-        return convert_search.from_outcome(await self._service.search(current_tenant(), query))
+        with model_span("retrieval") as span:
+            outcome = await self._service.search(current_tenant(), query)
+            span.counted(
+                retrieval_mode=query.mode,
+                retrieval_wanted=query.top_k,
+                retrieval_passages=len(outcome.hits),
+                retrieval_exact=outcome.exact,
+            )
+        return convert_search.from_outcome(outcome)
 
     async def GetContext(
         self, request: retriever_pb2.GetContextRequest, context: Context

@@ -31,6 +31,7 @@ from citewire_embedder.providers.token_estimate import cut_to, estimate_tokens
 from citewire_embedder.providers.vectors_in import Answer, read_answer, split
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
+from citewire_kit.genai import ModelSpan, model_span
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NewCall, NoLedger, Price, Spent
 from citewire_ledger import Purpose as PaidFor
@@ -296,12 +297,14 @@ class RemoteModel(EmbeddingModel):
         async def attempt() -> Answer:
             with self._breaker.enter() as permit:
                 async with self._ledger.call(new) as entry:
-                    with self._measured():
+                    with self._measured() as span:
+                        span.counted(texts=len(texts))
                         answer = read_answer(
                             await self._post([text.text for text in texts]), len(texts), self._spec.kind
                         )
+                        tokens = answer.tokens if answer.tokens is not None else estimate
+                        span.spent(tokens)
                     permit.succeeded()
-                    tokens = answer.tokens if answer.tokens is not None else estimate
                     entry.spent(Spent(tokens, estimated=answer.tokens is None, finish="stop"))
             return answer
 
@@ -360,10 +363,11 @@ class RemoteModel(EmbeddingModel):
         return error
 
     @contextmanager
-    def _measured(self) -> Generator[None]:
+    def _measured(self) -> Generator[ModelSpan]:
         start, error = time.perf_counter(), "cancelled"
         try:
-            yield
+            with model_span(OPERATION, provider=self._spec.kind, model=self._spec.model) as span:
+                yield span
             error = ""
         except CitewireError as exc:
             error = exc.reason

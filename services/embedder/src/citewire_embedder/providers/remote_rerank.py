@@ -19,6 +19,7 @@ from citewire_embedder.providers.token_estimate import estimate_tokens
 from citewire_kit import deadline
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.genai import ModelSpan, model_span
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NewCall, NoLedger, Price, Purpose, Spent
 from citewire_remote.breaker import Breakers
@@ -181,7 +182,8 @@ class RemoteReranker(RerankModel):
             with self._breaker.enter() as permit:
                 async with self._ledger.call(new) as entry:
                     try:
-                        with self._measured():
+                        with self._measured() as span:
+                            span.counted(texts=len(documents))
                             response, body = await self._post(way, query, documents, wanted)
                     except CitewireError as exc:
                         if "status" in exc.metadata or exc.reason == "PROVIDER_ADDRESS":
@@ -248,10 +250,11 @@ class RemoteReranker(RerankModel):
         return from_status(response.status_code, complaint, self._spec.kind, response.headers)
 
     @contextmanager
-    def _measured(self) -> Generator[None]:
+    def _measured(self) -> Generator[ModelSpan]:
         start, error = time.perf_counter(), "cancelled"
         try:
-            yield
+            with model_span(OPERATION, provider=self._spec.kind, model=self._spec.model) as span:
+                yield span
             error = ""
         except CitewireError as exc:
             error = exc.reason

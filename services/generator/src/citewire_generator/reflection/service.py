@@ -6,7 +6,7 @@ which says so. A request that is wrong, a spent budget and a ledger that is away
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from citewire_generator import metrics
 from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
 from citewire_generator.engine import TAKEN_OVER, Ended, Engine, Work
-from citewire_generator.model import FinishReason, Usage
+from citewire_generator.model import FinishReason, Message, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
 from citewire_generator.reflection import heuristics
 from citewire_generator.reflection.prompts import (
@@ -99,6 +99,9 @@ class _Judgement(Work):
 
     def prompt_tokens(self) -> int:
         return estimate_messages(self._prompt.messages)
+
+    def messages(self, chosen: Chosen) -> Sequence[Message]:
+        return self._prompt.messages
 
     async def _complete(self, chosen: Chosen) -> Completion:
         """Asks one model: with a schema at temperature 0, or without, where it refuses that.
