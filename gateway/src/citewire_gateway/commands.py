@@ -20,7 +20,7 @@ from citewire_gateway.server import GatewayServer
 from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings, RotateSettings
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
-from citewire_kit.migrate import migrate
+from citewire_kit.migrate_command import add_migrate, run_migrate
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     match options.command:
         case "migrate":
-            run(_migrate(options.phase))
+            run_migrate(options.phase, MigrateSettings, schema="chat", package="citewire_gateway")
         case "keys":
             raise SystemExit(run(_keys(options)))
         case "rotate":
@@ -60,17 +60,6 @@ async def serve(settings: GatewaySettings) -> None:
         drain = Drain()
         services = await build_services(settings, stack, drain)
         await GatewayServer(build_app(services), settings, drain).serve()
-
-
-async def _migrate(phase: str) -> None:
-    settings = load_settings(MigrateSettings)
-    configure_logging("gateway", level="INFO", log_format="console")
-    match phase:
-        case "pre" | "post":
-            applied = await migrate(settings.migrate_dsn, schema="chat", package="citewire_gateway", phase=phase)
-        case _:
-            applied = await migrate(settings.migrate_dsn, schema="chat", package="citewire_gateway")
-    _say("\n".join(applied) if applied else "nothing to do")
 
 
 async def _rotate() -> int:
@@ -188,8 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m citewire_gateway", description="Citewire's HTTP gateway.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     commands.add_parser("serve", help="serve HTTP until a signal (the default)")
-    migrating = commands.add_parser("migrate", help="bring the schema chat up to date")
-    migrating.add_argument("--phase", choices=("pre", "post", "all"), default="all", help="which migrations")
+    add_migrate(commands, "chat")
     commands.add_parser("rotate", help="wrap tenants' sealed providers again under the newest master key")
     keys = commands.add_parser("keys", help="create, list and revoke API keys")
     actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -5,6 +5,7 @@ from pydantic_settings import BaseSettings
 
 from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.profiles import PROFILES, SIMPLE, ProfileModels
+from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
@@ -171,10 +172,7 @@ class DatabaseSettings(BaseSettings):
         return f"{PREFIX}{field}".upper()
 
 
-class MigrateSettings(BaseSettings):
+class MigrateSettings(migrate_command.MigrateSettings):
     """What `migrate` can be told."""
 
     model_config = settings_config(PREFIX)
-
-    migrate_dsn: str
-    """Connection string of the role that owns the schema `chat` and may make roles."""

@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal
 
 from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings
 
+from citewire_kit import migrate_command
 from citewire_kit.settings import settings_config
 from citewire_kit.telemetry import get_logger
 from citewire_ledger.ledger import Ledger
@@ -48,18 +48,7 @@ class LedgerSettings(BaseSettings):
             yield ledger
 
 
-class MigrateSettings(BaseSettings):
+class MigrateSettings(migrate_command.MigrateSettings):
     """What `migrate` can be told."""
 
     model_config = settings_config("CITEWIRE_LEDGER_")
-
-    migrate_dsn: SecretStr
-    """Connection string of the owner's role."""
-
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
-    )
-    """Least level that is logged."""
-
-    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
-    """As in the processes."""

@@ -1,18 +1,14 @@
 """Starts the retriever: `python -m citewire_retriever [serve | worker | migrate]`."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 
 from citewire_kit import telemetry
-from citewire_kit.errors import StartupError
-from citewire_kit.migrate import Phase, migrate
+from citewire_kit.migrate_command import add_migrate, run_migrate
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
 from citewire_retriever.settings import MigrateSettings, RetrieverSettings
-
-_PHASES: dict[str, Phase] = {"pre": "pre", "post": "post", "all": "all"}
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -21,8 +17,7 @@ def main(arguments: Sequence[str]) -> None:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("serve", help="answer RetrieverService and CorpusService (the default)")
     commands.add_parser("worker", help="ingest what was uploaded")
-    migrating = commands.add_parser("migrate", help="bring the schema `corpus` up to date, as its owner")
-    migrating.add_argument("--phase", choices=sorted(_PHASES), default="all", help="before or after a rollout")
+    add_migrate(commands, "corpus")
     parsed = parser.parse_args(arguments)
     if parsed.command == "worker":
         # Imported here: the server needs no parsers.
@@ -30,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
 
         work()
     elif parsed.command == "migrate":
-        _migrate(_PHASES[parsed.phase])
+        run_migrate(parsed.phase, MigrateSettings, schema="corpus", package="citewire_retriever")
     else:
         _serve()
 
@@ -45,17 +40,6 @@ def _serve() -> None:
         run(serve(settings))
     finally:
         process.shutdown()
-
-
-def _migrate(phase: Phase) -> None:
-    settings = load_settings(MigrateSettings)
-    telemetry.configure_logging("retriever-migrate", level=settings.log_level, log_format=settings.log_format)
-    dsn = settings.migrate_dsn.get_secret_value()
-    try:
-        asyncio.run(migrate(dsn, schema="corpus", package="citewire_retriever", phase=phase))
-    except StartupError as exc:
-        telemetry.get_logger(__name__).error("cannot_migrate", error=str(exc))
-        raise SystemExit(1) from None
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Settings of the retriever's processes. Built only in `__main__`."""
 
 from pathlib import Path
-from typing import Literal
 
-from pydantic import AliasChoices, Field, SecretStr
-from pydantic_settings import BaseSettings
+from pydantic import Field, SecretStr
 
+from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, settings_config
 
 _MIB = 1024 * 1024
@@ -88,18 +87,7 @@ class RetrieverSettings(ProcessSettings):
     """A sample with less recall than this is logged."""
 
 
-class MigrateSettings(BaseSettings):
+class MigrateSettings(migrate_command.MigrateSettings):
     """What `migrate` can be told."""
 
     model_config = settings_config("CITEWIRE_RETRIEVER_")
-
-    migrate_dsn: SecretStr
-    """Connection string of the owner's role."""
-
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
-    )
-    """Least level that is logged."""
-
-    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
-    """`json` for machines, `console` for people."""
