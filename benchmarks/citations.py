@@ -76,7 +76,7 @@ from citewire_generator.verification.verdicts import (
 
 PLANTED = 500
 """False claims of each kind."""
-KINDS = (("number", False), ("name", False), ("negation", False), ("number", True), ("name", True))
+KINDS = (("number", False), ("name", False), ("subject", False), ("negation", False), ("number", True), ("name", True))
 PENALTY = 0.03
 """Of the fit: strong, so that the score is graded where names or numbers separate true from false by themselves."""
 SPARED = 0.015
@@ -211,7 +211,8 @@ def report_claims(true: list[Case], data: Path, weights: SupportWeights, seed: i
     print(f"\n## Claims: {len(held)} sentences that nothing was fitted on, and false ones made from them\n")
     sets = [("untouched: not supported (false alarms)", held)]
     for change, taken in KINDS:
-        label = f"{change} changed" + (" for another one of the passage" if taken else "")
+        what = "name at the sentence's start" if change == "subject" else change
+        label = f"{what} changed" + (" for another one of the passage" if taken else "")
         sets.append((f"{label}: not supported", false_cases(held, change, taken=taken, seed=seed)))
     sets.append(("another paragraph of the article cited: not supported", elsewhere_cases(held, data, seed)))
     rows: list[list[object]] = []

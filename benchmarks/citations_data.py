@@ -60,6 +60,7 @@ _NUMBER_WORDS = [
 ]
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(_NUMBER_WORDS)})\b")
 _NAME = re.compile(r"(?<=[a-z,;] )(?:[A-Z][a-z]{2,}|[A-Z]{2,5})(?: (?:[A-Z][a-z]{2,}|[A-Z]{2,5}))*(?![\w'’])")
+_SUBJECT = re.compile(r"[A-Z][a-z]{2,}(?: [A-Z][a-z]{2,})*(?![\w'’])")
 _NOT = re.compile(
     rf"\b({'|'.join(AUXILIARIES)}) not \b|\b(is|was|are|were|could|did|does|do|would|has|have|had)n't\b|\bnever \b"
 )
@@ -106,7 +107,7 @@ class Case:
     passage: Passage
     paraphrased: bool
     change: str = ""
-    """How it was made false: `number`, `name`, `negation`; `elsewhere` for another passage of the same article."""
+    """How it was made false: `number`, `name`, `subject`, `negation`; `elsewhere`: another passage of its article."""
     taken: bool = False
     """Whether the false number or name is one of the same passage."""
 
@@ -227,8 +228,8 @@ def elsewhere_cases(true: list[Case], data: Path, seed: int = 1) -> list[Case]:
 def _change(case: Case, change: str, names: list[str], draw: random.Random, *, taken: bool) -> str | None:
     if change == "number":
         return _change_number(case, draw, taken=taken)
-    if change == "name":
-        return _change_name(case, names, draw, taken=taken)
+    if change in {"name", "subject"}:
+        return _change_name(case, names, draw, taken=taken, subject=change == "subject")
     return _change_negation(case.sentence, draw)
 
 
@@ -264,8 +265,16 @@ def _other_number(old: str, held: set[str], draw: random.Random) -> str | None:
     return None
 
 
-def _change_name(case: Case, names: list[str], draw: random.Random, *, taken: bool) -> str | None:
-    matches = [match for match in _NAME.finditer(case.sentence) if match.group() not in _MONTHS_AND_DAYS]
+def _change_name(
+    case: Case, names: list[str], draw: random.Random, *, taken: bool, subject: bool = False
+) -> str | None:
+    if subject:
+        # A sentence's first words: a name if it is written so inside sentences too.
+        first = _SUBJECT.match(case.sentence)
+        known = first is not None and first.group() in names
+        matches = [first] if first is not None and known else []
+    else:
+        matches = [match for match in _NAME.finditer(case.sentence) if match.group() not in _MONTHS_AND_DAYS]
     if not matches:
         return None
     match = draw.choice(matches)

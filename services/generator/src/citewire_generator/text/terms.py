@@ -20,6 +20,8 @@ _TOKEN = re.compile(
     r"|(?P<number>\d+(?:[.,]\d+)*)"
     rf"|(?P<word>(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+)"
 )
+_HUMP = re.compile(r"[a-z][A-Z]")
+_NEW_SENTENCE = frozenset(".!?:\n•|")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _STRIPPED_MARKS = re.compile("[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670]")
 _VOWELS = frozenset("aeiouy")
@@ -61,7 +63,8 @@ def _terms(text: str) -> Iterator[Term]:
     for match in _TOKEN.finditer(text):
         start, end = match.span()
         between = text[previous_end:start]
-        sentence_start = sentence_start or any(mark in between for mark in ".!?:\n•|")
+        if between != " ":
+            sentence_start = sentence_start or not _NEW_SENTENCE.isdisjoint(between)
         kind = match.lastgroup
         raw = match.group()
         if kind == "unspaced":
@@ -93,7 +96,7 @@ def _pairs(run: str, start: int) -> Iterator[Term]:
 
 
 def _is_camel(raw: str) -> bool:
-    return raw.isascii() and any(raw[i].islower() and raw[i + 1].isupper() for i in range(len(raw) - 1))
+    return raw.isascii() and _HUMP.search(raw) is not None
 
 
 def _number_key(raw: str) -> str:

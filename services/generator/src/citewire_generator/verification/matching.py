@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from citewire_generator.text.sentences import UnitKind
 from citewire_generator.verification.claims import Claim
 from citewire_generator.verification.passages import PassageIndex
+from citewire_generator.verification.unspaced import replaced_runs
 from citewire_generator.verification.vocabulary import OPPOSITES
 from citewire_generator.verification.words import Word, WordKind, denies, softly_denied
 
@@ -92,6 +93,8 @@ class _Search:
         evidence.start, evidence.end = units[self.window[0]].start, units[self.window[-1]].end
         self._find_missing(evidence)
         self._find_replaced(evidence)
+        if self.claim.unspaced:
+            self._find_unspaced(evidence)
         self._find_denied(evidence)
         denied = bool(evidence.turned)
         opposite = self._find_opposites(evidence)
@@ -192,10 +195,26 @@ class _Search:
     def _find_replaced(self, evidence: Evidence) -> None:
         """Names and numbers where, between the same words, the passage has others."""
         for place, word in enumerate(self.items):
-            if word.kind not in {WordKind.NAME, WordKind.NUMBER} or _is_vague(word):
+            unnamed = word.kind not in {WordKind.NAME, WordKind.NUMBER} and not self._may_be_name(place, word)
+            if unnamed or _is_vague(word):
                 continue
             if self._is_replaced(place, word):
                 evidence.replaced[place] = self._written(place)
+
+    def _find_unspaced(self, evidence: Evidence) -> None:
+        words = self.index.words
+        pairs = [
+            (word.start, word.end, [(words[spot].start, words[spot].end) for spot in self._spots_in_window(place)])
+            for place, word in enumerate(self.items)
+        ]
+        for number, run in enumerate(replaced_runs(self.claim.text, pairs, self.index.text)):
+            evidence.replaced[-1 - number] = run
+
+    def _may_be_name(self, place: int, word: Word) -> bool:
+        """Whether a word without a name's form may be one: a sentence's first, or of a script without capitals."""
+        if self.places[place] or self.index.in_headings(word):
+            return False
+        return word.subject or (word.caseless and not word.unspaced and len(word.normal) > 2)
 
     def _is_replaced(self, place: int, word: Word) -> bool:
         """Whether the quote has another name or number between the words that stand around one in the sentence."""
@@ -209,6 +228,8 @@ class _Search:
         right = self._anchors(last + 1, last)
         if left and right:
             return self._other_between(left, right, own, word)
+        if word.kind is WordKind.PLAIN and word.caseless:
+            return False
         return self._other_beside(left or right, 1 if left else -1, own, word)
 
     def _anchors(self, place: int, beside: int) -> list[int]:
@@ -242,7 +263,11 @@ class _Search:
     def _is_other(self, spot: int, word: Word) -> bool:
         """Whether a word of the passage is of a sentence's word's kind, and none of the sentence's."""
         there = self.index.words[spot]
-        if there.kind is not word.kind or spot in self.matched:
+        if spot in self.matched:
+            return False
+        if word.kind is WordKind.PLAIN:
+            return there.kind is WordKind.NAME or there.subject or (there.caseless and there.kind is WordKind.PLAIN)
+        if there.kind is not word.kind and not (there.subject and word.kind is WordKind.NAME):
             return False
         if there.quantity is None or word.quantity is None:
             return True
@@ -339,7 +364,8 @@ def examine(claim: Claim, index: PassageIndex) -> Evidence:
 
 def _is_vague(word: Word) -> bool:
     """Whether a number is said so often without being one that its absence tells nothing: one, first, both."""
-    return word.quantity is not None and word.quantity.word and word.quantity.values[0] <= 2
+    one = word.quantity
+    return one is not None and one.word and one.values[0] <= 2 and not one.unit
 
 
 def _negated_before(words: list[Word], number: int) -> bool:

@@ -4,7 +4,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from citewire_generator.text.languages import detect_language
 from citewire_generator.text.terms import normalise
 
 
@@ -75,6 +74,12 @@ _UNITS = {
     for name in names.split()
 }
 """A unit's class and its name: another name of the same class is another amount."""
+_FACTORS = {
+    "time second": 1.0, "time minute": 60.0, "time hour": 3600.0, "time day": 86400.0, "time week": 604800.0,
+    "time month": 2629800.0, "time year": 31557600.0, "time decade": 315576000.0, "time century": 3155760000.0,
+    "length mm": 1.0, "length cm": 10.0, "length m": 1000.0, "length km": 1e6,
+    "mass g": 1.0, "mass kg": 1e3, "mass t": 1e6,
+}  # fmt: skip
 
 
 def _count(words: str, start: int = 0) -> dict[str, int]:
@@ -129,12 +134,18 @@ _MONTHS = {
 }
 
 
-def find_numbers(text: str) -> list[Quantity]:
+def find_numbers(text: str, language: str = "en") -> list[Quantity]:
     """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs."""
     found = [_quantity(text, match) for match in _DIGITS.finditer(text)]
-    found += _worded(text)
+    found += _worded(text, language)
     found.sort(key=lambda one: one.start)
     return found
+
+
+def base_amounts(quantity: Quantity) -> list[float]:
+    """What a number with a unit amounts to in the smallest unit of its kind; nothing if that isn't known."""
+    factor = _FACTORS.get(quantity.unit)
+    return [value * factor for value in quantity.values] if factor else []
 
 
 def month_value(word: str) -> float | None:
@@ -209,9 +220,9 @@ def _values(raw: str, *, spaced: bool) -> tuple[float, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _worded(text: str) -> list[Quantity]:
+def _worded(text: str, language: str) -> list[Quantity]:
     """Numbers in words: English with compounds, small ones of some other languages."""
-    language = ""
+    others = _NUMBER_WORDS.get(language, {})
     found: list[Quantity] = []
     tokens = [(match.group(), match.start(), match.end()) for match in _LETTERS.finditer(text)]
     index = 0
@@ -226,16 +237,10 @@ def _worded(text: str) -> list[Quantity]:
         value = _ORDINALS.get(word) or _MULTIPLES.get(word)
         if value is not None:
             found.append(_of_words(text, tokens[index][1], tokens[index][2], float(value)))
-        elif word in _ANY_OTHER:
-            language = language or detect_language(text)
-            other = _NUMBER_WORDS.get(language, {}).get(word)
-            if other is not None and other > 1:
-                found.append(_of_words(text, tokens[index][1], tokens[index][2], other))
+        elif others.get(word, 0.0) > 1:
+            found.append(_of_words(text, tokens[index][1], tokens[index][2], others[word]))
         index += 1
     return found
-
-
-_ANY_OTHER = frozenset(word for words in _NUMBER_WORDS.values() for word in words)
 
 
 def _compound(text: str, tokens: list[tuple[str, int, int]], index: int) -> tuple[int, float | None]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from citewire_generator.model import PackedPassage
 from citewire_generator.text.sentences import Unit, UnitKind, looks_like_code, split_units
-from citewire_generator.verification.numbers import month_value, rounds_to
+from citewire_generator.verification.numbers import base_amounts, month_value, rounds_to
 from citewire_generator.verification.words import Word, WordKind, read_words
 
 MAX_READ = 60_000
@@ -48,8 +48,8 @@ class PassageIndex:
                 month = month_value(word.normal)
                 if month is not None:
                     self._values[month].append(place)
-            initials = initials + word.normal[0] if word.capital else ""
-            for length in range(_INITIALS, min(len(initials), 6) + 1):
+            initials = (initials + word.normal[0])[-6:] if word.capital else ""
+            for length in range(_INITIALS, len(initials) + 1):
                 self._initials.setdefault(initials[-length:], place - length + 1)
         headings = "\n".join((passage.title, passage.section, passage.file_name, passage.place))
         self.headings = read_words(headings)
@@ -99,8 +99,12 @@ class PassageIndex:
             return []
         places = [place for value in claimed.values for place in self._values.get(value, ())[:_MOST]]
         fitting = [place for place in places if not _other_unit(word, self.words[place])]
-        if fitting or places:
+        if fitting:
             return sorted(fitting)
+        if amounts := base_amounts(claimed):
+            return [place for place in self._numbers[:400] if _same_amount(amounts, self.words[place])][:_MOST]
+        if places:
+            return []
         return [
             place
             for place in self._numbers[:400]
@@ -110,6 +114,12 @@ class PassageIndex:
     def quotable(self, unit: int) -> bool:
         """Whether a unit says something by itself."""
         return self.units[unit].kind is not UnitKind.HEADING
+
+
+def _same_amount(amounts: list[float], word: Word) -> bool:
+    """Whether a number is another in another unit: two weeks, 14 days."""
+    others = base_amounts(word.quantity) if word.quantity is not None else []
+    return any(abs(one - other) <= 1e-6 * one for one in amounts for other in others)
 
 
 def _values(word: Word) -> tuple[float, ...]:

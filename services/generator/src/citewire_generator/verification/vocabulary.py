@@ -23,13 +23,31 @@ LANGUAGE_NEGATORS = {
     "pt": words_of("sem"),
 }
 """Those that are other words in other languages."""
+AFTER_THEIR_VERB = words_of("nicht niet pas jamais plus nie inte ikke değil degil")
+"""Negators that may follow what they deny."""
+TRANSPARENT = words_of(
+    "possible able allowed permitted possibly need necessary want seem appear considered known said supposed meant "
+    "expected believed going"
+)
+"""Words that a negator reaches through: what isn't possible to do can't be done."""
+NEGATED_FORMS = {
+    "impossible": "possible", "unable": "able", "illegal": "legal", "unlikely": "likely", "unavailable": "available",
+    "unknown": "known", "invalid": "valid", "incorrect": "correct", "inactive": "active", "unlimited": "limited",
+    "unsuccessful": "successful", "uncommon": "common", "unsafe": "safe", "unnecessary": "necessary",
+    "unsupported": "supported", "unaffected": "affected", "unchanged": "changed", "unrelated": "related",
+    "incompatible": "compatible", "incomplete": "complete", "inaccurate": "accurate", "unpaid": "paid",
+    "unauthorised": "authorised", "unauthorized": "authorized", "unrestricted": "restricted",
+    "inconsistent": "consistent",
+}  # fmt: skip
+"""Words that say no to another one."""
+TRANSPARENT_FORMS = words_of("impossible unable unlikely unnecessary illegal")
 SOFT_NEGATORS = words_of("""
     fail fails failed failing failure lack lacks lacked lacking refuse refuses refused deny denies denied denying
     unable hardly barely rarely seldom scarcely except excluding exclude excludes instead rather prevent prevents
-    prevented preventing avoid avoids avoided absence absent stop stops stopped cease ceased impossible unlikely
-    reject rejects rejected prohibit prohibits prohibited forbidden forbid forbids ban bans banned neglect neglected
-    abandoned cancelled canceled declined decline contrary false wrong unless unknown unclear kaum selten verhindert
-    verhindern verboten ausser sondern salvo sauf
+    prevented preventing avoid avoids avoided absence absent stop stops stopped cease ceased reject rejects rejected
+    prohibit prohibits prohibited forbidden forbid forbids ban bans banned neglect neglected abandoned cancelled
+    canceled declined decline contrary false wrong unless unknown unclear kaum selten verhindert verhindern verboten
+    ausser sondern salvo sauf
 """)
 """Words that say no without a negator, so that a paraphrase may have one."""
 NOT_NEGATING_AFTER = words_of(

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from citewire_generator.text.languages import detect_language
-from citewire_generator.text.terms import Term, normalise, terms
+from citewire_generator.text.terms import Term, normalise, stem, terms
 from citewire_generator.verification.numbers import Quantity, find_numbers, month_value
 from citewire_generator.verification.vocabulary import (
+    AFTER_THEIR_VERB,
     LANGUAGE_NEGATORS,
+    NEGATED_FORMS,
     NEGATORS,
     NOT_NEGATING_AFTER,
     OPENERS,
     PREFIXES,
     SOFT_NEGATORS,
+    TRANSPARENT,
+    TRANSPARENT_FORMS,
 )
 
 
@@ -38,17 +42,26 @@ class Word:
     kind: WordKind
     capital: bool = False
     unspaced: bool = False
+    caseless: bool = False
+    """Whether its script has no capitals."""
     quantity: Quantity | None = None
     denied: int = 0
     """How many negators it is in the scope of."""
     head: bool = False
     """Whether it is what the negator says no to: the first word after it."""
+    turned: bool = False
+    """Whether it is a form that denies its base: `impossible`."""
+    subject: bool = False
+    """Whether it begins its sentence and may be a name for all that its capital tells."""
     clause: int = 0
     """Number of the clause, by its punctuation."""
 
 
 SCOPE = 3
 """Words with a topic that a negator reaches."""
+_SAMPLE = 600
+"""Code points that tell a text's language."""
+_DOTTED = re.compile(r"(?<![\w.])(?:[A-Z]\.){2,6}")
 _BREAK = re.compile(r"[,;:.!?()\[\]…。！？、，—–\n]")
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{3,}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
@@ -61,7 +74,9 @@ _TITLE_SHARE = 0.7
 
 def read_words(text: str) -> list[Word]:
     """Takes a text apart."""
-    quantities = find_numbers(text)
+    text = _joined(text)
+    language = detect_language(text[:_SAMPLE])
+    quantities = find_numbers(text, language)
     found: list[Word] = []
     at = 0
     for term in terms(text):
@@ -74,26 +89,41 @@ def read_words(text: str) -> list[Word]:
                 found.append(Word(normal, normal, one.start, one.end, WordKind.NUMBER, quantity=one))
             continue
         found.append(_word(text, term))
-    _mark_names(text, found)
-    _mark_denied(text, found)
+    _mark_names(text, found, german=language == "de")
+    _mark_denied(text, found, language)
     return found
+
+
+def _joined(text: str) -> str:
+    """Initials of an acronym without their points, in as many characters: `U.S.` is `US` and two spaces."""
+    if "." not in text:
+        return text
+    return _DOTTED.sub(lambda match: match.group().replace(".", "").ljust(len(match.group())), text)
 
 
 def _word(text: str, term: Term) -> Word:
     raw = text[term.start : term.end]
     normal = normalise(raw)
-    kind = WordKind.STOP if term.stop else (WordKind.NAME if term.name else WordKind.PLAIN)
-    unspaced = not raw[0].isascii() and _UNSPACED.match(raw) is not None
-    return Word(term.key, normal, term.start, term.end, kind, raw[0].isupper(), unspaced)
+    kind = WordKind.NAME if term.name and len(raw) > 1 else WordKind.PLAIN
+    if term.stop or normal in NEGATORS:
+        kind = WordKind.STOP
+    capital = raw[0].isupper()
+    if raw.isascii():
+        base = NEGATED_FORMS.get(normal)
+        if base is None:
+            return Word(term.key, normal, term.start, term.end, kind, capital)
+        return Word(stem(base), normal, term.start, term.end, kind, capital, turned=True)
+    caseless = not capital and raw[0] == raw[0].upper()
+    unspaced = caseless and _UNSPACED.match(raw) is not None
+    return Word(term.key, normal, term.start, term.end, kind, capital, unspaced, caseless)
 
 
-def _mark_names(text: str, found: list[Word]) -> None:
+def _mark_names(text: str, found: list[Word], *, german: bool) -> None:
     """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
     plain = [word for word in found if word.kind is not WordKind.NUMBER and not word.unspaced and word.normal.isalpha()]
     content = [word for word in plain if word.kind is not WordKind.STOP]
     titled = len(content) >= 4 and sum(word.capital for word in content) >= _TITLE_SHARE * len(content)
     titled = titled and all(word.capital for word in plain if len(word.normal) > 4)
-    german = detect_language(text) == "de" if content else False
     for index, word in enumerate(found):
         if word.kind not in {WordKind.NAME, WordKind.PLAIN} or not word.capital:
             continue
@@ -113,17 +143,14 @@ def _mark_names(text: str, found: list[Word]) -> None:
         elif german:
             word.kind = WordKind.NAME if beside else WordKind.PLAIN
         elif word.kind is WordKind.PLAIN and word.normal not in OPENERS:
-            # Capital at a sentence's start: a name if another follows, or nothing but a comma keeps it from its verb.
+            # The capital of a sentence's start: a name if another one follows; else it may be one.
             comma = text[word.end : word.end + 1] == ","
-            adverb = word.normal.endswith(("ly", "ing", "ed"))
-            if beside or not (comma or adverb):
-                word.kind = WordKind.NAME if beside else WordKind.PLAIN
+            word.kind = WordKind.NAME if beside else WordKind.PLAIN
+            word.subject = not (beside or comma or word.normal.endswith(("ly", "ing", "ed"))) and len(raw) > 2
 
 
-def _mark_denied(text: str, found: list[Word]) -> None:
-    negators = NEGATORS
-    if any(word.normal in _AMBIGUOUS for word in found):
-        negators = NEGATORS | LANGUAGE_NEGATORS.get(detect_language(text), frozenset())
+def _mark_denied(text: str, found: list[Word], language: str) -> None:
+    negators = NEGATORS | LANGUAGE_NEGATORS.get(language, frozenset())
     reach: list[int] = []
     head = False
     clause = 0
@@ -138,19 +165,21 @@ def _mark_denied(text: str, found: list[Word]) -> None:
         previous = word.end
         word.clause = clause
         if _is_negator(text, found, index, negators):
-            reach, head = [*reach, SCOPE], True
+            if word.normal in AFTER_THEIR_VERB and last is not None and last.clause == clause and not last.denied:
+                last.denied, last.head = 1, True
+            reach, head = [*reach[:2], SCOPE], True
         elif word.normal in NOT_NEGATING_AFTER and head:
             reach, head = [], False
         elif word.kind is not WordKind.STOP:
             if reach:
                 word.denied, word.head = len(reach), head
-                reach, head = [left - 1 for left in reach if left > 1], False
+                reach, head = [left - 1 for left in reach if left > 1], head and word.normal in TRANSPARENT
+            if word.turned:
+                word.denied, word.head = word.denied + 1, True
+                reach, head = [*reach[:2], SCOPE], word.normal in TRANSPARENT_FORMS
             last = word
     if head and last is not None and last.clause == clause:
         last.denied, last.head = last.denied + 1, True
-
-
-_AMBIGUOUS = frozenset(word for words in LANGUAGE_NEGATORS.values() for word in words)
 
 
 def _is_negator(text: str, found: list[Word], index: int, negators: frozenset[str]) -> bool:
