@@ -20,8 +20,11 @@ from deploy.rehearsal.metrics import Samples
 from deploy.rehearsal.specs import MIGRATIONS, SERVICES, Service
 
 START_SECONDS = 60.0
-PRE_STOP_SECONDS = 2.0
+PRE_STOP_SECONDS = 5.0
 """Between the moment in which a pod leaves the endpoints and its SIGTERM: the `preStop` of deploy/k8s."""
+MIN_READY_SECONDS = 7.0
+"""Between a new pod's readiness and the end of an old one, as in deploy/k8s: by then every client has renewed its
+connections (CITEWIRE_CONNECTION_SECONDS), and so has found the new pod."""
 GRACE_SECONDS = 330.0
 _PROBE_SECONDS = 0.1
 _ORG = "rehearsal"

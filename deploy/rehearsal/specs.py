@@ -65,7 +65,7 @@ def dsn(role: str, password: str, host: str = _POSTGRES, database: str = DATABAS
 
 def environ(service: Service, password: str) -> dict[str, str]:
     """Everything that one service is told."""
-    common = {"CITEWIRE_AUTH": "keys", "CITEWIRE_LOG_LEVEL": "INFO"}
+    common = {"CITEWIRE_AUTH": "keys", "CITEWIRE_LOG_LEVEL": "INFO", "CITEWIRE_CONNECTION_SECONDS": "5"}
     own: Mapping[Service, dict[str, str]] = {
         "embedder": {
             "CITEWIRE_LEDGER_DSN": dsn("citewire_ledger", password),

@@ -19,7 +19,7 @@ from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
 import shapes
-from citewire_kit import client, server
+from citewire_kit import client
 from citewire_kit.channel import IDEMPOTENT, open_channel, service_config
 from citewire_kit.errors import ResourceExhausted, Unavailable
 from citewire_kit.methods import methods_of
@@ -161,17 +161,13 @@ async def test_overload_is_not_retried() -> None:
     assert tries == 1
 
 
-async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_call(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(server, "MAX_CONNECTION_AGE_MS", 300)
-
+async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_call() -> None:
     async def ticks(_request: StringValue) -> AsyncGenerator[StringValue]:
         for number in range(30):
             yield text(str(number))
             await asyncio.sleep(0.05)
 
-    async with serve(Shapes(server_stream=ticks)) as running:
+    async with serve(Shapes(server_stream=ticks), make_settings(connection_seconds=0.3)) as running:
 
         async def read() -> list[str]:
             answers = client.stream(running.stub.server_stream, text("go"), timeout=30)

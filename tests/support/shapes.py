@@ -130,11 +130,21 @@ class Running:
 
 
 def make_settings(
-    *, auth: Auth = "off", drain_seconds: float = 5.0, leave_seconds: float = 0.0, port: int = 0
+    *,
+    auth: Auth = "off",
+    drain_seconds: float = 5.0,
+    leave_seconds: float = 0.0,
+    connection_seconds: float = 30.0,
+    port: int = 0,
 ) -> ProcessSettings:
     """Settings of a test server."""
     return ProcessSettings(
-        port=port, metrics_port=0, auth=auth, drain_seconds=drain_seconds, leave_seconds=leave_seconds
+        port=port,
+        metrics_port=0,
+        auth=auth,
+        drain_seconds=drain_seconds,
+        leave_seconds=leave_seconds,
+        connection_seconds=connection_seconds,
     )
 
 

@@ -29,9 +29,6 @@ Servicer = TypeVar("Servicer")
 
 log = get_logger(__name__)
 
-MAX_CONNECTION_AGE_MS: Final = 30_000
-"""Connections are renewed this often, so that clients find new replicas."""
-
 MAX_CONNECTION_AGE_GRACE_MS: Final = 310_000
 """How long a renewed connection's calls may go on: longer than the longest stream (300 s), or it is cut."""
 
@@ -72,7 +69,8 @@ class GrpcServer:
         self._probes = ProbeServer(settings, service=service, servicer=self._health)
         stages = build_stages(auth=settings.auth, load=self._load)
         self._server = grpc.aio.server(
-            interceptors=[StagesInterceptor(stages)], options=_options(stream_window=stream_window)
+            interceptors=[StagesInterceptor(stages)],
+            options=_options(settings.connection_seconds, stream_window=stream_window),
         )
 
     @property
@@ -239,10 +237,10 @@ def _address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _options(*, stream_window: bool) -> list[tuple[str, int]]:
+def _options(connection_seconds: float, *, stream_window: bool) -> list[tuple[str, int]]:
     options = [
         ("grpc.so_reuseport", 0),  # a taken port is an error, not a second server that gets half of the calls
-        ("grpc.max_connection_age_ms", MAX_CONNECTION_AGE_MS),
+        ("grpc.max_connection_age_ms", int(connection_seconds * 1000)),
         ("grpc.max_connection_age_grace_ms", MAX_CONNECTION_AGE_GRACE_MS),
         ("grpc.keepalive_time_ms", 30_000),
         ("grpc.keepalive_timeout_ms", 10_000),

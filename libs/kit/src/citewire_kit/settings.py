@@ -108,6 +108,10 @@ class ProcessSettings(TlsSettings):
     drain_seconds: float = Field(default=330.0, ge=0)
     """Grace in seconds for running calls at SIGTERM: longer than the longest stream (300 s) or it is cut."""
 
+    connection_seconds: float = Field(default=30.0, gt=0, validation_alias=AliasChoices("CITEWIRE_CONNECTION_SECONDS"))
+    """Age in seconds at which a gRPC connection is renewed; running calls go on. Only then do clients ask DNS again, so
+    a new replica waits for its first call at most so long, and a rollout must wait as long between two replicas."""
+
     leave_seconds: float = Field(default=2.0, ge=0)
     """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first.
 
