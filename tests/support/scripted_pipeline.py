@@ -11,33 +11,35 @@ from typing import Any, TypeVar
 from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.domain import (
-    Assessment,
     Chunk,
+    Hit,
+    LongContext,
+    Plan,
+    RerankScore,
+    Scope,
+    ScopeCounts,
+    SearchQuery,
+    Space,
+    Strategy,
+    Vector,
+    Vectors,
+)
+from citewire_gateway.events import Event
+from citewire_gateway.generation import (
+    Assessment,
     Completed,
     Decision,
     Delta,
     GenerateEvent,
     GenerateQuery,
-    Hit,
-    LongContext,
     Message,
     Packed,
-    Plan,
-    RerankScore,
     RewriteKind,
     Rewritten,
-    Scope,
-    ScopeCounts,
-    SearchQuery,
-    Space,
     Started,
-    Strategy,
     Suggestions,
     TokenUsage,
-    Vector,
-    Vectors,
 )
-from citewire_gateway.events import Event
 from citewire_gateway.own_providers.model import Chosen, ProviderRef
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.ports import Embedder, Generator, Retriever

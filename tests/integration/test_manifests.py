@@ -1,0 +1,189 @@
+"""deploy/k8s as a cluster would get it: every overlay, each component alone, and sets of them.
+
+`kubectl kustomize` renders them. The schemas of Kubernetes and of custom resources, checkov, and our own rules look at
+what comes out. That our rules find faults is shown in test_manifest_faults.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+import manifest_rules as rules
+from manifests import (
+    COMBINATIONS,
+    K8S,
+    Rendered,
+    Resource,
+    component_names,
+    name_of,
+    needs_kustomize,
+    of_kind,
+    processes,
+)
+from scripts.checkov_environment import install as install_checkov
+
+pytestmark = pytest.mark.system(program="kubectl", package="kubernetes-client")
+
+ROOT = K8S.parents[1]
+OLDEST, NEWEST = "1.30", "1.37"
+"""Versions of Kubernetes: the first with everything that the manifests use, and the newest whose schemas we have."""
+
+CUSTOM = {
+    "cert-manager.io",
+    "external-secrets.io",
+    "gateway.networking.k8s.io",
+    "keda.sh",
+    "monitoring.coreos.com",
+    "postgresql.cnpg.io",
+}
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
+    needs_kustomize()
+    return Rendered(tmp_path_factory.mktemp("manifests"))
+
+
+@pytest.mark.parametrize("combination", COMBINATIONS)
+def test_our_rules_hold(rendered: Rendered, combination: str) -> None:
+    resources = rendered(combination)
+    assert [f"{rule.__name__}: {problem}" for rule in rules.RULES for problem in rule(resources)] == []
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_kubernetes_takes_them(rendered: Rendered, version: str) -> None:
+    seen = 0
+    for _, resource in _distinct(rendered):
+        if _group(resource) in CUSTOM:
+            continue
+        try:
+            kubernetes_validate.validate(resource, version, strict=True)
+        except kubernetes_validate.ValidationError as exc:
+            pytest.fail(f"{name_of(resource)}: {exc.message} at {list(exc.absolute_path)}")
+        seen += 1
+    assert seen > 100
+
+
+def test_custom_resources_fit_their_schemas(rendered: Rendered, shared_data: Path) -> None:
+    kinds: set[str] = set()
+    for _, resource in _distinct(rendered):
+        group = _group(resource)
+        if group not in CUSTOM:
+            continue
+        version = resource["apiVersion"].rpartition("/")[2]
+        schema = json.loads(
+            (shared_data / "crd-schemas" / group / f"{resource['kind'].lower()}_{version}.json").read_text()
+        )
+        # The schema itself isn't checked: some of its patterns are Go's.
+        validator: Any = jsonschema.Draft7Validator(schema)
+        found = [f"{error.message} at {list(error.absolute_path)}" for error in validator.iter_errors(resource)]
+        assert found == [], name_of(resource)
+        kinds.add(resource["kind"])
+    assert kinds >= {"Certificate", "Cluster", "ExternalSecret", "Gateway", "HTTPRoute", "Issuer", "PodMonitor"}
+    assert kinds >= {"Pooler", "PrometheusRule", "ScaledObject", "ScheduledBackup"}
+
+
+def test_checkov_finds_nothing_but_what_is_skipped_with_reasons(rendered: Rendered, tmp_path: Path) -> None:
+    for name, resource in _distinct(rendered):
+        if resource["kind"] != "Secret":  # development's, whose values checkov rightly calls secrets
+            (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(resource))
+    # With a fault among them, so that a checkov that looks at nothing is noticed.
+    bad = next(one for one in rendered("base") if one["kind"] == "Deployment")
+    bad["metadata"]["name"] = "faulty"
+    bad["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] = True
+    (tmp_path / "faulty.yaml").write_text(yaml.safe_dump(bad))
+    done = subprocess.run(
+        [
+            str(install_checkov()),
+            *("--config-file", str(K8S / "tests" / "checkov.yaml")),
+            *("--directory", str(tmp_path), "--output", "json"),
+        ],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LOG_LEVEL": "ERROR"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    report = json.loads(done.stdout)
+    failed = {(one["check_id"], one["resource"]) for one in report["results"]["failed_checks"]}
+    assert {resource for _, resource in failed} == {"Deployment.citewire.faulty"}, sorted(failed)
+    assert "CKV_K8S_16" in {check for check, _ in failed}
+    assert report["summary"]["passed"] > 1000
+    assert report["summary"]["parsing_errors"] == 0
+
+
+def test_every_skipped_check_has_its_reason() -> None:
+    lines = (K8S / "tests" / "checkov.yaml").read_text().splitlines()
+    skipped = [number for number, line in enumerate(lines) if line.startswith("  - CKV")]
+    assert skipped
+    assert all(lines[number - 1].startswith("  # ") for number in skipped)
+
+
+def test_every_component_says_what_it_needs() -> None:
+    for name in component_names():
+        text = (K8S / "components" / name / "README.md").read_text()
+        assert text.startswith("# "), name
+        assert len(text) > 100, name
+
+
+def test_secrets_have_values_in_development_only_and_their_names_are_documented(rendered: Rendered) -> None:
+    documented = (ROOT / "docs" / "deploy.md").read_text()
+    for combination in COMBINATIONS:
+        resources = rendered(combination)
+        assert (of_kind(resources, "Secret") != []) == (combination == "dev")
+        if combination == "dev":
+            continue
+        for name in _secrets(resources):
+            assert f"`{name}`" in documented, name
+
+
+def test_migrations_run_in_the_order_of_their_needs(rendered: Rendered) -> None:
+    jobs = {one["metadata"]["name"]: one for one in of_kind(rendered("base"), "Job")}
+    assert {name: job["spec"]["suspend"] for name, job in jobs.items()} == {"migrate-pre": False, "migrate-post": True}
+    for phase in ("pre", "post"):
+        run = list(processes([jobs[f"migrate-{phase}"]]))
+        assert [one.settings.__module__.partition(".")[0] for one in run] == [
+            "citewire_retriever",
+            "citewire_gateway",
+            "citewire_ledger",
+        ]
+        assert all(one.container["args"] == ["migrate", "--phase", phase] for one in run)
+
+
+def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
+    for workload in of_kind(resources, "Deployment", "Job"):
+        pod = workload["spec"]["template"]["spec"]
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            yield from (
+                one["valueFrom"]["secretKeyRef"]["name"] for one in container.get("env", []) if "valueFrom" in one
+            )
+            yield from (one["secretRef"]["name"] for one in container.get("envFrom", []) if "secretRef" in one)
+        issued = {one["spec"]["secretName"] for one in of_kind(resources, "Certificate")}
+        mounted = {one["secret"]["secretName"] for one in pod.get("volumes", []) if "secret" in one}
+        yield from mounted - issued
+
+
+def _group(resource: Resource) -> str:
+    group, _, version = resource["apiVersion"].rpartition("/")
+    return group if version else ""
+
+
+def _distinct(rendered: Rendered) -> Iterator[tuple[str, Resource]]:
+    """Every resource of every combination; what several have in common, once."""
+    seen: set[str] = set()
+    for combination in COMBINATIONS:
+        for resource in rendered(combination):
+            digest = hashlib.sha256(json.dumps(resource, sort_keys=True).encode()).hexdigest()[:12]
+            if digest not in seen:
+                seen.add(digest)
+                yield f"{combination}-{resource['kind'].lower()}-{digest}", resource

@@ -1,0 +1,224 @@
+"""Kubernetes manifests as tests read them: rendered by kubectl, found by kind, with the settings of each process."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+from pydantic_settings import BaseSettings
+
+from citewire_embedder.settings import EmbedderSettings
+from citewire_gateway.settings import GatewaySettings
+from citewire_gateway.settings import MigrateSettings as GatewayMigrate
+from citewire_generator.settings import GeneratorSettings
+from citewire_ledger.settings import MigrateSettings as LedgerMigrate
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.settings import MigrateSettings as RetrieverMigrate
+from citewire_retriever.settings import RetrieverSettings
+
+Resource: TypeAlias = dict[str, Any]
+
+K8S = Path(__file__).resolve().parents[2] / "deploy" / "k8s"
+WORKLOADS = ("Deployment", "StatefulSet", "Job")
+SERVERS: Mapping[str, type[BaseSettings]] = {
+    "gateway": GatewaySettings,
+    "embedder": EmbedderSettings,
+    "retriever": RetrieverSettings,
+    "generator": GeneratorSettings,
+    "worker": WorkerSettings,
+}
+"""Processes that run all the time, with their settings."""
+
+
+def render(folder: Path) -> list[Resource]:
+    """What `kubectl kustomize` makes of a folder; fails with what it says."""
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"kubectl kustomize {folder}: {done.stderr}"
+    assert not done.stderr, f"kubectl kustomize {folder} warns: {done.stderr}"
+    return [resource for resource in yaml.load_all(done.stdout, Loader=_LOADER) if resource is not None]
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def write_combination(folder: Path, components: Sequence[str]) -> Path:
+    """Writes a kustomization of the base with components; returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    here = folder.resolve()
+    content = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": [os.path.relpath(K8S / "base", here)],
+        "components": [os.path.relpath(K8S / "components" / name, here) for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return folder
+
+
+def component_names() -> list[str]:
+    """All components."""
+    return sorted(path.name for path in (K8S / "components").iterdir() if (path / "kustomization.yaml").is_file())
+
+
+SETS: Mapping[str, list[str]] = yaml.safe_load((K8S / "tests" / "combinations.yaml").read_text())
+OVERLAYS = sorted(path.name for path in (K8S / "overlays").iterdir())
+COMBINATIONS = [*OVERLAYS, "base", *component_names(), *SETS]
+_KUSTOMIZE = 5
+
+
+def of_kind(resources: Sequence[Resource], *kinds: str) -> list[Resource]:
+    """The resources of these kinds."""
+    return [resource for resource in resources if resource["kind"] in kinds]
+
+
+def name_of(resource: Resource) -> str:
+    """Kind and name, for messages."""
+    return f"{resource['kind']} {resource['metadata']['name']}"
+
+
+class Rendered:
+    """Renders each combination once: an overlay, the base, a component on it, or a set of combinations.yaml."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cache: dict[str, list[Resource]] = {}
+
+    def __call__(self, name: str) -> list[Resource]:
+        """A copy of the combination's resources, to be changed at will."""
+        if name not in self._cache:
+            self._cache[name] = self._render(name)
+        return copy.deepcopy(self._cache[name])
+
+    def _render(self, name: str) -> list[Resource]:
+        if name in OVERLAYS:
+            return render(K8S / "overlays" / name)
+        components = [] if name == "base" else SETS.get(name, [name])
+        return render(write_combination(self._folder / name, components))
+
+
+def needs_kustomize() -> None:
+    """Skips where kubectl is too old."""
+    version = json.loads(subprocess.check_output(["kubectl", "version", "--client", "-o", "json"]))
+    kustomize = re.match(r"v(\d+)", version.get("kustomizeVersion", "v0"))
+    if kustomize is None or int(kustomize[1]) < _KUSTOMIZE:
+        pytest.skip("left out: kubectl is too old, its kustomize knows no components; 1.27 or newer does")
+
+
+def labels_of(resource: Resource) -> dict[str, str]:
+    """A workload's pods' labels; for the database's own kinds, those that its operator gives them."""
+    match resource["kind"]:
+        case "Cluster":
+            return dict(resource["spec"]["inheritedMetadata"]["labels"])
+        case "Pooler":
+            pooler = {"cnpg.io/poolerName": resource["metadata"]["name"]}
+            return {**resource["spec"]["template"]["metadata"]["labels"], **pooler}
+        case _:
+            return dict(resource["spec"]["template"]["metadata"]["labels"])
+
+
+def pods(resources: Sequence[Resource]) -> list[Resource]:
+    """Everything that makes pods."""
+    return of_kind(resources, *WORKLOADS, "Cluster", "Pooler")
+
+
+def part(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """A mapping within a mapping; empty where there is none."""
+    return mapping.get(key) or {}
+
+
+def entries(mapping: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """A list of mappings within a mapping; empty where there is none."""
+    return mapping.get(key) or []
+
+
+def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a label selector takes these labels; an empty one takes all."""
+    if any(labels.get(key) != value for key, value in part(selector, "matchLabels").items()):
+        return False
+    for wanted in entries(selector, "matchExpressions"):
+        there = labels.get(wanted["key"])
+        taken = {
+            "In": there in wanted.get("values", ()),
+            "Exists": there is not None,
+        }[wanted["operator"]]
+        if not taken:
+            return False
+    return True
+
+
+@dataclass(frozen=True)
+class Process:
+    """One of our processes, as a container of a workload."""
+
+    name: str
+    workload: Resource
+    container: Resource
+    settings: type[BaseSettings]
+    env: Mapping[str, str]
+    """Its environment; values of Secrets are stood in for."""
+
+
+def processes(resources: Sequence[Resource]) -> Iterator[Process]:
+    """All containers of our images, with what they are told."""
+    for workload in of_kind(resources, *WORKLOADS):
+        pod = workload["spec"]["template"]["spec"]
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+            if "citewire/" in container["image"]:
+                name, settings = _process(container)
+                yield Process(name, workload, container, settings, environment(resources, container))
+
+
+def servers(resources: Sequence[Resource]) -> list[Process]:
+    """Those that run all the time."""
+    return [process for process in processes(resources) if process.name in SERVERS]
+
+
+def environment(resources: Sequence[Resource], container: Resource) -> dict[str, str]:
+    """A container's environment; the value of a Secret's key is `secret`, that of a DSN is one."""
+    maps = {one["metadata"]["name"]: part(one, "data") for one in of_kind(resources, "ConfigMap")}
+    values: dict[str, str] = {}
+    for source in container.get("envFrom", []):
+        if "configMapRef" in source:
+            values.update(maps[source["configMapRef"]["name"]])
+    for entry in container.get("env", []):
+        stand_in = "postgresql://user@host/database" if entry["name"].endswith("DSN") else "secret"
+        values[entry["name"]] = entry.get("value", stand_in)
+    return values
+
+
+def env_names(settings: type[BaseSettings]) -> set[str]:
+    """The environment variables that a settings class reads."""
+    prefix = str(settings.model_config.get("env_prefix", ""))
+    names: set[str] = set()
+    for field, info in settings.model_fields.items():
+        alias = info.validation_alias
+        choices = getattr(alias, "choices", None)
+        if choices is not None:
+            names.update(str(choice) for choice in choices)
+        else:
+            names.add(f"{prefix}{field}".upper())
+    return names
+
+
+def _process(container: Resource) -> tuple[str, type[BaseSettings]]:
+    """Which process a container runs, by its image and arguments as the Dockerfiles understand them."""
+    image = container["image"].rpartition("/")[2].partition(":")[0].partition("@")[0]
+    arguments = container.get("args", [])
+    if arguments[:1] == ["migrate"]:
+        ledger = container.get("command") == ["python", "-m", "citewire_ledger"]
+        assert ledger or "command" not in container
+        if ledger:
+            assert image in ("generator", "embedder"), f"the image of the {image} has no ledger to migrate"
+        return "migrate", LedgerMigrate if ledger else {"retriever": RetrieverMigrate, "gateway": GatewayMigrate}[image]
+    if image == "retriever":
+        return ("worker", WorkerSettings) if arguments == ["worker"] else ("retriever", RetrieverSettings)
+    return image, SERVERS[image]

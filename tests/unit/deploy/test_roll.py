@@ -1,0 +1,84 @@
+"""deploy/k8s/roll.sh against a kubectl that writes down what it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROLL = Path(__file__).resolve().parents[3] / "deploy" / "k8s" / "roll.sh"
+KUBECTL = """#!/usr/bin/env bash
+echo "$*" >> "$ASKED"
+case "$*" in
+  kustomize*) echo "kind: $KIND" ;;
+  *wait*=Complete*"job/$FAILING "*) exit 1 ;;
+  *wait*=Failed*) case "$*" in *"job/$FAILING "*) exit 0 ;; *) exit 1 ;; esac ;;
+esac
+"""
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(KUBECTL)
+    program.chmod(0o755)
+    return tmp_path / "asked"
+
+
+def roll(asked: Path, *, kind: str = "Deployment", failing: str = "none") -> tuple[int, list[str]]:
+    done = subprocess.run(
+        [str(ROLL), "overlay"],
+        env={
+            "PATH": f"{asked.parent / 'bin'}:{os.environ['PATH']}",
+            "ASKED": str(asked),
+            "KIND": kind,
+            "FAILING": failing,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, asked.read_text().splitlines()
+
+
+def order(lines: list[str], *parts: str) -> list[int]:
+    return [next(number for number, line in enumerate(lines) if part in line) for part in parts]
+
+
+def test_everything_happens_in_its_order(asked: Path) -> None:
+    code, lines = roll(asked)
+    assert code == 0
+    steps = order(
+        lines,
+        "-l !citewire.dev/step",
+        "delete job migrate-pre",
+        "-l citewire.dev/step=migrate-pre",
+        "--for=condition=Complete job/migrate-pre",
+        "-l citewire.dev/step=serve",
+        "rollout status deployment/gateway",
+        "get pods",
+        "delete job migrate-post",
+        "-l citewire.dev/step=migrate-post",
+        'patch job migrate-post --type merge -p {"spec":{"suspend":false}}',
+        "--for=condition=Complete job/migrate-post",
+    )
+    assert steps == sorted(steps)
+    assert not [line for line in lines if "cluster/" in line]
+
+
+def test_a_database_of_ours_is_waited_for(asked: Path) -> None:
+    code, lines = roll(asked, kind="Cluster")
+    assert code == 0
+    waited, migrated = order(lines, "--for=condition=Ready cluster/citewire-postgres", "step=migrate-pre")
+    assert waited < migrated
+
+
+def test_nothing_is_rolled_out_after_a_failed_migration(asked: Path) -> None:
+    code, lines = roll(asked, failing="migrate-pre")
+    assert code == 1
+    assert "logs job/migrate-pre --all-containers --tail=50" in " ".join(lines)
+    assert not [line for line in lines if "step=serve" in line or "migrate-post" in line]
