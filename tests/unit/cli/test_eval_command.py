@@ -117,6 +117,9 @@ def test_several_sets_and_a_second_run_that_uploads_nothing(
     first = run("eval", str(beir), str(squad), "--mode", "dense")
     done = run("eval", str(beir), str(squad), "--mode", "dense")
     assert (first.exit_code, done.exit_code) == (0, 0), done.output
+    steps = ["fruit: upload 3/3", "fruit: ingest 3/3", "fruit: search dense 2/2", "line: upload 2/2"]
+    assert [line for line in first.stderr.splitlines() if line in steps] == steps
+    assert "upload" not in done.stderr
     assert "fruit" in done.stdout
     assert "line" in done.stdout
     assert run("eval", str(beir)).stdout.count("fruit") == 3  # dense, lexical, hybrid

@@ -19,7 +19,7 @@ from citewire_cli.evaluation.fusing import Legs
 from citewire_cli.evaluation.gates import Gate
 from citewire_cli.evaluation.gateway import FAILURES_TOLD, EvaluationError, Gateway
 from citewire_cli.evaluation.plot import write_plot
-from citewire_cli.evaluation.progress import Bars, shown_progress
+from citewire_cli.evaluation.progress import Shown, shown_progress
 from citewire_cli.evaluation.report import print_calibration, print_differences, print_run
 from citewire_cli.evaluation.results import Row, Run, answers_row, read_run, search_row, write_run
 from citewire_cli.evaluation.searching import SearchMode, SearchRun, search_all
@@ -137,7 +137,7 @@ async def _measure(gateway: Gateway, datasets: Sequence[Dataset], options: EvalO
 
 
 async def _search(
-    gateway: Gateway, dataset: Dataset, filled: Filled, options: EvalOptions, measured: _Measured, bars: Bars
+    gateway: Gateway, dataset: Dataset, filled: Filled, options: EvalOptions, measured: _Measured, bars: Shown
 ) -> None:
     if not dataset.answerable:
         return
