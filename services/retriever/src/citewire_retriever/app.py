@@ -136,5 +136,6 @@ def _tuning(settings: RetrieverSettings) -> SearchTuning:
         max_scan_tuples=settings.max_scan_tuples,
         exact_chunks=settings.exact_chunks,
         exact_chunks_per_candidate=settings.exact_chunks_per_candidate,
+        lexical_scan_chunks=settings.lexical_scan_chunks,
         statistics_seconds=settings.statistics_seconds,
     )

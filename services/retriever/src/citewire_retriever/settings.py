@@ -66,6 +66,10 @@ class RetrieverSettings(ProcessSettings):
     """Chunks that an exact scan reads in the time that the graph takes for one more candidate; measured, 384
     dimensions."""
 
+    lexical_scan_chunks: int = Field(default=8000, ge=0)
+    """Scopes of at most this many chunks are scanned for words; in larger ones, candidates are found by the question's
+    rare terms. The results are the same."""
+
     statistics_seconds: float = Field(default=30.0, ge=0)
     """How long an organisation's chunk count is remembered for choosing between graph and exact scan. It never decides
     what is found."""

@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString
 
 import numpy as np
 import psycopg
+from numpy.typing import NDArray
 from psycopg import sql
 
 from citewire_kit.errors import Unavailable
@@ -49,21 +50,22 @@ class PostgresSearch(SearchStore):
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
         async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
             if query.space is None:
-                return await _search_words(connection, tenant, query)
+                return await self._search_words(connection, tenant, query)
             if query.space not in self._tables:
                 found = await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
                 served = tuple(self._learn(found))
                 if query.space not in served:
                     return Found(served, await _unknown(connection, tenant, query.scope), (), (), exact=True)
             search = _Search(connection, tenant, query, self._tables[query.space], self._tuning)
-            way = None if query.exact else await self._choose(search)
-            # One round trip: what is found counts only if it turns out that the space is served.
+            way, by_terms = await self._choose(search)
+            # One round trip: what is found counts only if it turns out that the space is served. The words come before
+            # the settings, which are made for the ranking alone.
             async with connection.pipeline():
+                words = await search.ask_words(by_terms=by_terms)
                 serving = await search.prepare(way)
                 unknown = await _ask_unknown(connection, tenant, query.scope)
                 ranking = await search.rank(way)
                 latest = await search.ask_recent()
-                words = await search.ask_words()
             calibrations = self._learn(await serving.fetchall())
             served = tuple(calibrations)
             ranked = await ranking.fetchall()
@@ -76,13 +78,15 @@ class PostgresSearch(SearchStore):
                 ranked = await (await search.rank(None)).fetchall()
             if way is not None and self._sampler is not None:
                 self._sampler.offer(Sample(tenant, query, search.table, way))
+            matching = [] if words is None else await words.fetchall()
             return Found(
                 served=served,
                 unknown_ids=await _ids(unknown),
                 ranked=tuple(_hit(row, recent=False) for row in ranked) if query.space in served else (),
                 recent=() if latest is None else tuple(_hit(row, recent=True) for row in await latest.fetchall()),
                 exact=way is None,
-                by_words=() if words is None else tuple(_word_hit(row) for row in await words.fetchall()),
+                by_words=tuple(map(_word_hit, matching)),
+                ideal=matching[0][rows.CHUNK_COLUMNS + 2] if matching else 0.0,
                 calibration=calibrations.get(query.space),
             )
 
@@ -149,6 +153,15 @@ class PostgresSearch(SearchStore):
             found = await _fetch(connection, statement, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
         return {row[0]: rows.chunk(row) for row in found}
 
+    async def vectors(  # noqa: D102 - see the base
+        self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]
+    ) -> dict[int, NDArray[np.float32]]:
+        statement = sql.SQL(_SQL["get_vectors"]).format(vectors=sql.Identifier("corpus", self._tables[space]))
+        values = {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            read = await (await connection.execute(statement, values, binary=True)).fetchall()
+        return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
+
     async def ping(self) -> None:  # noqa: D102 - see the base
         async with transaction(self._pool, statement_seconds=2.0) as connection:
             try:
@@ -160,16 +173,47 @@ class PostgresSearch(SearchStore):
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: "_Search") -> IndexSearch | None:
-        """Chooses between graph and scan, by counts that may be a little old: results don't depend on it."""
+    async def _choose(self, search: "_Search") -> tuple[IndexSearch | None, bool]:
+        """Chooses between graph and scan, and whether words are found by their terms.
+
+        Both go by counts that may be a little old: results don't depend on them.
+        """
+        query = search.query
+        if query.exact:
+            return None, False
         sizes = self._sizes.get(search.tenant.org_id, search.table)
         if sizes is None:
             sizes = await search.organisation_size()
             self._sizes.put(search.tenant.org_id, search.table, sizes)
-        if search.query.scope.narrowed:
-            documents, chunks = await search.scope_size()
+        if query.scope.narrowed:
+            documents, chunks = await _scope_size(search.connection, search.tenant, query.scope)
             sizes = Sizes(documents, chunks, sizes.partition_rows)
-        return choose(sizes, wanted=search.query.top_k, by_document=search.query.by_document, tuning=self._tuning)
+        way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
+        return way, sizes.chunks > self._tuning.lexical_scan_chunks
+
+    async def _search_words(self, connection: Connection, tenant: Tenant, query: SearchQuery) -> Found:
+        by_terms = not query.exact and await self._many_words(connection, tenant, query.scope)
+        statement, values = lexical_statement(
+            tenant, query, table=None, vector=None, depth=query.top_k, by_terms=by_terms
+        )
+        async with connection.pipeline():
+            unknown = await _ask_unknown(connection, tenant, query.scope)
+            found = await connection.execute(statement, values)
+        hits = tuple(_word_hit(row) for row in await found.fetchall())
+        count_search("words")
+        return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
+
+    async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
+        """Whether a scope holds more chunks than are scanned for words."""
+        sizes = self._sizes.get(tenant.org_id, "")
+        if sizes is None:
+            row = (await _fetch(connection, rows.queries("lexical")["chunks_counted"], {"org_id": tenant.org_id}))[0]
+            sizes = Sizes(documents=0, chunks=row[0], partition_rows=0)
+            self._sizes.put(tenant.org_id, "", sizes)
+        most = self._tuning.lexical_scan_chunks
+        if sizes.chunks <= most or not scope.narrowed:
+            return sizes.chunks > most
+        return (await _scope_size(connection, tenant, scope))[1] > most
 
     def _learn(self, served: list[tuple[Any, ...]]) -> dict[Space, Calibration | None]:
         """Returns what is stored about the scores of each space that serves, the live one first."""
@@ -195,11 +239,6 @@ class _Search:
         statement = _unscoped("organisation_size", self.table)
         row = (await _fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
         return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
-
-    async def scope_size(self) -> tuple[int, int]:
-        cursor = await self._execute("scope_size", limit=_COUNT_LIMIT)
-        row = (await cursor.fetchall())[0]
-        return row[0], int(row[1])
 
     async def prepare(self, way: IndexSearch | None) -> _Cursor:
         """Asks for the spaces that serve, and makes the transaction's settings for the ranking."""
@@ -230,12 +269,17 @@ class _Search:
             return None
         return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
 
-    async def ask_words(self) -> _Cursor | None:
+    async def ask_words(self, *, by_terms: bool) -> _Cursor | None:
         """Asks for the best by words, if the search is hybrid."""
         if self.query.mode != "hybrid":
             return None
         statement, values = lexical_statement(
-            self.tenant, self.query, table=self.table, vector=self._vector(), depth=self.query.top_k
+            self.tenant,
+            self.query,
+            table=self.table,
+            vector=self._vector(),
+            depth=self.query.top_k,
+            by_terms=by_terms,
         )
         return await self.connection.execute(statement, values)
 
@@ -254,14 +298,13 @@ class _Search:
         return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
 
 
-async def _search_words(connection: Connection, tenant: Tenant, query: SearchQuery) -> Found:
-    statement, values = lexical_statement(tenant, query, table=None, vector=None, depth=query.top_k)
-    async with connection.pipeline():
-        unknown = await _ask_unknown(connection, tenant, query.scope)
-        found = await connection.execute(statement, values)
-    hits = tuple(_word_hit(row) for row in await found.fetchall())
-    count_search("words")
-    return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
+async def _scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, int]:
+    """Documents and chunks of a narrowed scope, counted to a limit."""
+    parameters = Parameters()
+    statement = sql.SQL(_SQL["scope_size"]).format(scope=scope_condition(scope, tenant.user_id, parameters))
+    values = {"org_id": tenant.org_id, "limit": _COUNT_LIMIT, **parameters.values}
+    row = (await _fetch(connection, statement, values))[0]
+    return row[0], int(row[1])
 
 
 def _scoped(name: str, table: str, order: str, scope: sql.Composable) -> sql.Composed:

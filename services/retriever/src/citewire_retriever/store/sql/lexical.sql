@@ -9,15 +9,21 @@ WITH counts AS (
     GROUP BY t.term
     HAVING sum(t.chunks) > 0
 ),
-question AS MATERIALIZED (
-    SELECT ('{{' || string_agg(asked.term || ':' || (
-               asked.times * ln(1 + (whole.chunks - own.chunks + 0.5) / (own.chunks + 0.5))
-           )::real, ',' ORDER BY asked.term) || '}}/1000000000')::sparsevec AS terms
+weighed AS MATERIALIZED (
+    SELECT asked.term, own.chunks,
+           (asked.times * ln(1 + (whole.chunks - own.chunks + 0.5) / (own.chunks + 0.5)))::real AS weight
     FROM unnest(%(terms)s::integer[], %(times)s::integer[]) AS asked (term, times)
     JOIN counts own USING (term)
     CROSS JOIN (SELECT chunks FROM counts WHERE term = 0) whole
 ),
-matching AS MATERIALIZED (
+question AS MATERIALIZED (
+    SELECT ('{{' || string_agg(term || ':' || weight, ',' ORDER BY term) || '}}/1000000000')::sparsevec AS terms
+    FROM weighed
+)
+
+-- name: by_scan
+-- Every chunk of the scope.
+, matching AS MATERIALIZED (
     SELECT l.chunk_id, l.document_id, -(l.terms <#> question.terms) AS score
     FROM question
     JOIN corpus.lexical l ON l.org_id = %(org_id)s
@@ -25,6 +31,60 @@ matching AS MATERIALIZED (
       ON d.org_id = %(org_id)s AND d.document_id = l.document_id AND d.live_version = l.version
     WHERE question.terms IS NOT NULL AND {scope}
 )
+
+-- name: by_terms
+-- Only chunks that can be among the best, found by their terms; the result is that of by_scan. No term adds more than its
+-- weight to a score. The chunks with the rarest terms, probed first, tell a score that the best reach. Terms that
+-- don't add up to it, from the least weight on, needn't be looked for: a chunk without any other isn't among the best.
+-- A little is taken off the score, for the rounding of single precision.
+, ordered AS MATERIALIZED (
+    SELECT term,
+           sum(weight::float8) OVER (ORDER BY weight, term) AS bound,
+           sum(chunks) OVER (ORDER BY weight DESC, term DESC) - chunks AS before
+    FROM weighed
+),
+probed AS ({probed}),
+reached AS MATERIALIZED (
+    SELECT CASE WHEN count(*) = %(depth)s THEN min(score) * 0.9999 ELSE 0 END AS score FROM probed
+),
+matching AS MATERIALIZED (
+    SELECT m.chunk_id, m.document_id, m.score
+    FROM corpus.lexical_matches(
+        (SELECT array_agg(term) FROM ordered WHERE bound >= (SELECT score FROM reached)),
+        (SELECT terms FROM question),
+        (SELECT score FROM reached)
+    ) m
+    JOIN corpus.documents d
+      ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
+    WHERE {scope}
+)
+
+-- name: probed_chunks
+SELECT m.score
+FROM corpus.lexical_matches(
+    (SELECT array_agg(term) FROM ordered WHERE before < %(probe)s), (SELECT terms FROM question), 0
+) m
+JOIN corpus.documents d
+  ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
+WHERE {scope}
+ORDER BY m.score DESC
+LIMIT %(depth)s
+
+-- name: probed_documents
+SELECT max(m.score) AS score
+FROM corpus.lexical_matches(
+    (SELECT array_agg(term) FROM ordered WHERE before < %(probe)s), (SELECT terms FROM question), 0
+) m
+JOIN corpus.documents d
+  ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
+WHERE {scope}
+GROUP BY m.document_id
+ORDER BY 1 DESC
+LIMIT %(depth)s
+
+-- name: chunks_counted
+-- About how many chunks the organisation has.
+SELECT coalesce(sum(chunks), 0)::bigint FROM corpus.term_counts WHERE org_id = %(org_id)s AND term = 0
 
 -- name: best_chunks
 , first AS (
@@ -49,8 +109,14 @@ JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_
 ORDER BY f.score DESC, c.chunk_id
 
 -- name: scored_and_compared
--- With the distance from the question's vector, if the chunk has one.
-SELECT {chunk_columns}, f.score, v.embedding <=> %(vector)s::halfvec
+-- With the distance from the question's vector, if the chunk has one; and what a text that has all of the question's
+-- words many times would score, words counted that the corpus doesn't have.
+SELECT {chunk_columns}, f.score, v.embedding <=> %(vector)s::halfvec, (
+    SELECT sum(asked.times * ln(1 + (whole.chunks - coalesce(own.chunks, 0) + 0.5) / (coalesce(own.chunks, 0) + 0.5)))
+    FROM unnest(%(terms)s::integer[], %(times)s::integer[]) AS asked (term, times)
+    LEFT JOIN counts own USING (term)
+    CROSS JOIN (SELECT chunks FROM counts WHERE term = 0) whole
+)
 FROM first f
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = f.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id

@@ -1,0 +1,133 @@
+"""Words found by their terms are those that a scan finds: same chunks, same scores, same order."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from citewire_kit.migrate import migrate
+from citewire_kit.postgres import Pool, open_pool
+from citewire_kit.tenant import Tenant
+from citewire_retriever.filters import comparison
+from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.tuning import SearchTuning
+from corpus_rows import CorpusRows, NewDocument
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+BY_SCAN, BY_TERMS = SearchTuning(lexical_scan_chunks=10**9), SearchTuning(lexical_scan_chunks=0)
+TENANT = Tenant("acme", "user", "pro")
+SCOPES = {
+    "whole": Scope(),
+    "collection": Scope(collection="Half"),
+    "few": Scope(filter=comparison("filter", "metadata.place", "lt", 3)),
+}
+
+
+def words(random: np.random.Generator, count: int) -> str:
+    """Words as often as in language: the rank decides."""
+    ranks = np.minimum(random.zipf(1.3, count), 3000)
+    return " ".join(f"w{rank}x" for rank in ranks)
+
+
+def fill_texts(rows: CorpusRows, org: str, seed: int, documents: int) -> None:
+    random = np.random.default_rng(seed)
+    for place in range(documents):
+        texts = [words(random, int(random.integers(5, 60))) for _ in range(int(random.integers(1, 6)))]
+        rows.add(
+            NewDocument(
+                org,
+                np.ones((len(texts), 2), np.float32),
+                texts=texts,
+                collection="Half" if place % 2 else "",
+                metadata={"place": place % 100},
+                live=place % 17 != 0,
+            ),
+            with_vectors=False,
+        )
+
+
+@pytest.fixture
+async def pool(database: Database) -> AsyncIterator[Pool]:
+    with CorpusRows(database.owner_dsn, dimensions=2) as rows:
+        fill_texts(rows, "acme", 1, 400)
+        fill_texts(rows, "other", 2, 100)
+    pool = await open_pool(database.dsn("citewire_corpus"), name="test")
+    yield pool
+    await pool.close()
+
+
+async def test_they_find_the_same(pool: Pool) -> None:
+    random = np.random.default_rng(3)
+    by_scan, by_terms = PostgresSearch(pool, BY_SCAN), PostgresSearch(pool, BY_TERMS)
+    found_any = 0
+    for (name, scope), by_document, top_k in itertools.product(SCOPES.items(), (False, True), (1, 10, 100)):
+        for _ in range(10):
+            text = words(random, int(random.integers(1, 15)))
+            query = SearchQuery(scope, mode="lexical", text=text, top_k=top_k, by_document=by_document)
+            scanned, found = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
+            assert [(hit.chunk.chunk_id, hit.lexical_score) for hit in found.by_words] == [
+                (hit.chunk.chunk_id, hit.lexical_score) for hit in scanned.by_words
+            ], (name, by_document, text)
+            exact = await by_terms.search(TENANT, replace(query, exact=True))
+            assert exact.by_words == scanned.by_words
+            found_any += bool(found.by_words)
+    assert found_any > 100
+    for text in ("", "?", "unheard of", "w1x " * 300):
+        query = SearchQuery(Scope(), mode="lexical", text=text)
+        scanned = await by_scan.search(TENANT, query)
+        assert (await by_terms.search(TENANT, query)).by_words == scanned.by_words
+
+
+async def test_the_function_gives_nothing_without_a_tenant_and_nothing_of_others(
+    pool: Pool, database: Database
+) -> None:
+    del pool
+    asked = "SELECT count(*) FROM corpus.lexical_matches(%s::integer[], '{1:1}/1000000000'::sparsevec, 0)"
+    with psycopg.connect(database.owner_dsn) as owner:
+        terms = owner.execute("SELECT array_agg(DISTINCT term) FROM corpus.term_counts WHERE term > 0").fetchone()
+        counts = dict(owner.execute("SELECT org_id, count(*) FROM corpus.lexical GROUP BY org_id").fetchall())
+    assert terms is not None
+    with psycopg.connect(database.dsn("citewire_corpus")) as connection:
+        assert connection.execute(asked, (terms[0],)).fetchone() == (0,)
+        for org, count in {**counts, "nobody": 0}.items():
+            connection.execute("SELECT set_config('citewire.org_id', %s, false)", (org,))
+            assert connection.execute(asked, (terms[0],)).fetchone() == (count,)
+    with psycopg.connect(database.dsn("citewire_worker")) as connection:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute(asked, (terms[0],))
+
+
+async def test_an_owner_whom_policies_bind_uses_the_index(empty_database: Database) -> None:
+    """As in production: the owner is no superuser. Only its own policy lets the plan use the index."""
+    with psycopg.connect(empty_database.owner_dsn, autocommit=True) as admin:
+        admin.execute("CREATE EXTENSION vector")
+        admin.execute("DROP ROLE IF EXISTS lexical_owner")
+        admin.execute("CREATE ROLE lexical_owner LOGIN NOSUPERUSER CREATEROLE NOBYPASSRLS")
+        admin.execute(
+            sql.SQL("GRANT CREATE ON DATABASE {} TO lexical_owner").format(sql.Identifier(empty_database.name))
+        )
+    await migrate(empty_database.dsn("lexical_owner"), schema="corpus", package="citewire_retriever")
+    with psycopg.connect(empty_database.dsn("lexical_owner")) as owner:
+        owner.execute("SELECT set_config('citewire.org_id', 'acme', false)")
+        owner.execute("SET enable_seqscan = off")
+        owner.execute("DROP INDEX corpus.lexical_by_document")
+        owner.execute("ALTER TABLE corpus.lexical DROP CONSTRAINT lexical_pkey")
+        plan = owner.execute(
+            "EXPLAIN SELECT l.chunk_id FROM corpus.lexical l"
+            " WHERE l.org_id = 'acme' AND corpus.term_keys(l.org_id, l.terms) && '{1,2}'::bigint[]"
+        ).fetchall()
+    text = "\n".join(row[0] for row in plan)
+    assert "Bitmap Index Scan on lexical_by_term" in text
+    with psycopg.connect(empty_database.owner_dsn, autocommit=True) as admin:
+        admin.execute("DROP OWNED BY lexical_owner CASCADE")
+        admin.execute("DROP ROLE lexical_owner")
