@@ -6,6 +6,7 @@ UV := .uv/bin/uv
 BIN := .venv/bin
 SYNCED := .venv/.citewire-synced
 LITELLM := .citewire-bench/litellm.installed
+CHECKOV := .citewire-bench/checkov.installed
 MEMBERS := $(wildcard protos/pyproject.toml libs/*/pyproject.toml services/*/pyproject.toml gateway/pyproject.toml cli/pyproject.toml)
 BENCHMARKS ?= $(filter-out upstream relay_services litellm_environment,$(notdir $(basename $(shell grep -l "__main__" benchmarks/[a-z]*.py))))
 
@@ -34,7 +35,7 @@ up: $(SYNCED) ## Start the whole stack here and load the sample library; Ctrl-C 
 
 ##@ Check
 .PHONY: test
-test: $(SYNCED) $(LITELLM) ## Run all tests (ARGS="tests/unit -k name" for some)
+test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name" for some)
 	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
@@ -78,6 +79,7 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 .PHONY: monitoring
 monitoring: $(SYNCED) ## Write the dashboards and the rules of the objectives (deploy/monitoring)
 	@$(BIN)/python -m scripts.monitoring
+	@$(BIN)/python scripts/monitoring_component.py
 
 .PHONY: format
 format: $(SYNCED) ## Format the code and apply the linter's safe fixes
@@ -122,6 +124,10 @@ $(SYNCED): $(UV) uv.lock pyproject.toml $(MEMBERS)
 # LiteLLM's proxy, which some tests talk to, in an environment of its own. Without it, those tests fail and say why.
 $(LITELLM): benchmarks/litellm-requirements.txt | $(SYNCED)
 	@$(BIN)/python -m benchmarks.litellm_environment && touch $@ || true
+
+# Checkov, which looks at the Kubernetes manifests, in the same way.
+$(CHECKOV): deploy/k8s/tests/checkov-requirements.txt | $(SYNCED)
+	@$(BIN)/python scripts/checkov_environment.py && touch $@ || true
 
 $(UV): Makefile
 	@if [ -z "$(PYTHON)" ]; then \
