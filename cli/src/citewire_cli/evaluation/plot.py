@@ -117,7 +117,10 @@ def _panel(panel: Panel) -> Iterable[str]:
     for number, (name, value) in enumerate(panel.marks.items()):
         dash = ' stroke-dasharray="4 3"' if name == "stored" else ""
         yield f'<path d="M{x(value):.1f} {_TOP}V{base}" stroke="#212529" stroke-width="1.5"{dash}/>'
-        yield f'<text x="{x(value) + 4:.1f}" y="{_TOP + 12 + 14 * number}">{escape(name)} {value:.3f}</text>'
+        near_edge = x(value) > _WIDTH - 120  # the text goes to the left then
+        at, anchor = (x(value) - 4, "end") if near_edge else (x(value) + 4, "start")
+        text = f"{escape(name)} {value:.3f}"
+        yield f'<text x="{at:.1f}" y="{_TOP + 12 + 14 * number}" text-anchor="{anchor}">{text}</text>'
 
 
 def _axis(title: str, low: float, high: float, base: float) -> Iterable[str]:

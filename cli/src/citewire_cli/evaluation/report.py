@@ -22,19 +22,22 @@ def print_run(run: Run) -> None:
     searches = [row for row in run.rows if row.part == "search"]
     answers = [row for row in run.rows if row.part == "answers"]
     if searches:
-        _table("Retrieval", "mode", searches, RETRIEVAL)
+        _table("Retrieval", "mode", searches, RETRIEVAL, ())
     if answers:
-        _table("Answers to answerable questions", "profile", answers, ANSWER_MEASURES)
+        _table("Answers to answerable questions", "profile", answers, ANSWER_MEASURES, ("answerable",))
     if any("quote_verbatim" in row.measures for row in answers):
-        _table("Verified citations", "profile", answers, QUOTE_MEASURES, ("citations", "quotes"))
-    decisions = [row for row in answers if "not_found_recall" in row.measures]
-    if decisions:
-        _table("Not found: unanswerable questions", "profile", decisions, (*NOT_FOUND_MEASURES, *SCORE_MEASURES))
-    left_out = [row for row in answers if f"not_found_recall{LEFT_OUT}" in row.measures]
-    if left_out:
-        names = [name if name == "false_not_found" else name + LEFT_OUT for name in NOT_FOUND_MEASURES]
-        scored = [name + LEFT_OUT for name in SCORE_MEASURES]
-        _table(f"Not found: the gold documents left out ({LEFT_OUT})", "profile", left_out, (*names, *scored))
+        _table("Verified citations of all answers", "profile", answers, QUOTE_MEASURES, ("citations", "quotes"))
+    decisions = (
+        ("unanswerable", "", "questions without an answer"),
+        ("left out", LEFT_OUT, "the gold documents left out"),
+    )
+    for kind, suffix, text in decisions:
+        shown = [row for row in answers if f"not_found_recall{suffix}" in row.measures]
+        names = [
+            name if name == "false_not_found" else name + suffix for name in (*NOT_FOUND_MEASURES, *SCORE_MEASURES)
+        ]
+        if shown:
+            _table(f"Not found: {text}", "profile", shown, names, ("answerable", kind))
 
 
 def print_differences(differences: Sequence[Difference], path: str) -> None:
@@ -101,29 +104,19 @@ def _cells(source: JsonObject, names: Iterable[str]) -> list[str]:
     return [cell(name) for name in names]
 
 
-def _table(title: str, label: str, rows: Sequence[Row], measures: Iterable[str], counts: tuple[str, ...] = ()) -> None:
-    shown = [name for name in measures if any(name in row.measures for row in rows)]
+def _table(title: str, label: str, rows: Sequence[Row], measures: Iterable[str], counts: tuple[str, ...]) -> None:
+    names = [name for name in measures if any(name in row.measures for row in rows)]
+    shown = [name.removesuffix(LEFT_OUT) for name in names]
     _heading(title)
     print_table(
-        [
-            "data set",
-            label,
-            "documents",
-            "questions",
-            *counts,
-            *(name.removesuffix(LEFT_OUT) for name in shown),
-            "p50 ms",
-            "p95 ms",
-            "failed",
-        ],
+        ["data set", label, "documents", *(counts or ("questions",)), *shown, "p50 ms", "p95 ms", "failed"],
         (
             [
                 row.dataset,
                 row.label,
                 str(row.documents),
-                str(row.questions),
-                *(str(row.counts.get(name, 0)) for name in counts),
-                *(f"{row.measures[name]:.4f}" if name in row.measures else "–" for name in shown),
+                *([str(row.counts.get(name, 0)) for name in counts] or [str(row.questions)]),
+                *(f"{row.measures[name]:.4f}" if name in row.measures else "–" for name in names),
                 *(f"{row.latency_ms.get(name, 0):.1f}" for name in ("p50", "p95")),
                 str(len(row.failures)),
             ]
