@@ -150,6 +150,20 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "doesn't wait until Services and DNS no longer name it",
     ),
     (
+        "a rollout that is faster than callers find replicas",
+        rules.rollouts_wait_for_callers,
+        "base",
+        lambda all_: _find(all_, "ConfigMap", "citewire-common")["data"].pop("CITEWIRE_CONNECTION_SECONDS"),
+        "callers find a new replica within 30 s",
+    ),
+    (
+        "a rollout that begins by taking away",
+        rules.rollouts_wait_for_callers,
+        "base",
+        lambda all_: _find(all_, "Deployment", "gateway")["spec"].update(strategy={"type": "Recreate"}),
+        "takes a replica away before it brings one",
+    ),
+    (
         "a disruption budget that keeps every node",
         rules.disruption_budgets_are_sane,
         "base",

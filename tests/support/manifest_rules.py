@@ -134,6 +134,17 @@ def grace_covers_the_drain(resources: Sequence[Resource]) -> Iterator[str]:
             yield f"{where}: drains for {settings.drain_seconds:g} s, and a stream may last {longest:g} s"
 
 
+def rollouts_wait_for_callers(resources: Sequence[Resource]) -> Iterator[str]:
+    """No replica goes before a new one has come, and callers have found that."""
+    for process in servers(resources):
+        spec, where = process.workload["spec"], name_of(process.workload)
+        if spec.get("strategy", {}).get("rollingUpdate", {}).get("maxUnavailable") != 0:
+            yield f"{where}: a rollout takes a replica away before it brings one"
+        found = told(process).connection_seconds
+        if spec.get("minReadySeconds", 0) <= found:
+            yield f"{where}: callers find a new replica within {found:g} s, and a rollout doesn't wait that long"
+
+
 def disruption_budgets_are_sane(resources: Sequence[Resource]) -> Iterator[str]:
     """Each Deployment has one, which lets a node be drained and never lets all replicas go."""
     budgets = of_kind(resources, "PodDisruptionBudget")
@@ -334,6 +345,7 @@ RULES: tuple[Rule, ...] = (
     ports_agree,
     probes_mean_different_things,
     grace_covers_the_drain,
+    rollouts_wait_for_callers,
     disruption_budgets_are_sane,
     limits_cover_requests,
     settings_exist,
