@@ -5,7 +5,6 @@ measured. Nothing is sent a second time: a request that fails has failed.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 
@@ -29,7 +28,6 @@ class Balancer:
 
     def __init__(self, members: Iterable[str] = ()) -> None:
         self._ready: dict[str, bool] = {}
-        self._since: dict[str, float] = {}
         self._watches: dict[str, asyncio.Task[None]] = {}
         self._turn = 0
         self._changed = asyncio.Event()
@@ -65,15 +63,15 @@ class Balancer:
         Raises:
             NoGatewayError: None is ready.
         """
-        ready = [url for url, yes in self._ready.items() if yes]
+        ready = self.ready()
         if not ready:
             raise NoGatewayError("no gateway is ready")
         self._turn += 1
         return ready[self._turn % len(ready)]
 
-    def ready_since(self, url: str) -> float | None:
-        """When a member has become ready, by the monotonic clock; None if it isn't."""
-        return self._since.get(url) if self._ready.get(url) else None
+    def ready(self) -> list[str]:
+        """Those that get requests now."""
+        return [url for url, yes in self._ready.items() if yes]
 
     async def until_ready(self, *urls: str, seconds: float = 60) -> None:
         """Waits until these are ready."""
@@ -98,5 +96,4 @@ class Balancer:
     def _note(self, url: str, *, ready: bool) -> None:
         if ready != self._ready[url]:
             self._ready[url] = ready
-            self._since[url] = time.monotonic()
             self._changed.set()

@@ -15,6 +15,8 @@ from deploy.rehearsal.specs import SERVICES, Service
 
 RATES: Mapping[Kind, float] = {"native": 1.0, "simple": 0.5, "search": 3.0, "upload": 0.5}
 """Requests a second, on a schedule."""
+MORE: Mapping[Kind, float] = {"native": 2.0, "simple": 1.0, "search": 4.0, "upload": 0.5}
+"""The same, with streams enough that every replica has some at any moment."""
 PACE = {"rate": 40.0, "tokens": 80, "first_delay": 0.1}
 """A stream takes about two seconds."""
 
@@ -121,11 +123,11 @@ ROLL_HEADINGS = ("rolled", "pods", "slowest start, s", "takes traffic after, s",
 
 
 async def kill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Kills one of two replicas of each service under load."""
+    """Kills one of two replicas of each service under load, twice."""
     rows: list[list[object]] = []
     goals: list[Goal] = []
-    async with under_load(cluster, "kill") as load:
-        for service in BEHIND:
+    async with under_load(cluster, "kill", MORE) as load:
+        for service in BEHIND * 2:
             moment = time.monotonic()
             await cluster.kill_pod(cluster.pods[service][0])
             killed = time.monotonic()

@@ -1,0 +1,79 @@
+"""The rehearsal's load balancer follows `/readyz`."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from deploy.rehearsal.balancer import Balancer
+from deploy.rehearsal.load import NoGatewayError
+
+
+class Gateway:
+    """Something that answers `/readyz`."""
+
+    def __init__(self) -> None:
+        self.statuses: list[int] = []
+        self.status = 200
+        self.url = ""
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        return web.Response(status=self.statuses.pop(0) if self.statuses else self.status)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator["Gateway"]:
+        app = web.Application()
+        app.router.add_get("/readyz", self._readyz)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+async def until_only(balancer: Balancer, urls: set[str]) -> None:
+    async with asyncio.timeout(10):
+        while set(balancer.ready()) != urls:  # noqa: ASYNC110 # nobody tells us
+            await asyncio.sleep(0.02)
+
+
+async def test_the_ready_ones_get_requests_in_turns() -> None:
+    async with Gateway().running() as one, Gateway().running() as two:
+        async with Balancer([one.url, two.url]).watching() as balancer:
+            await balancer.until_ready(one.url, two.url)
+            assert Counter(balancer.url() for _ in range(10)) == {one.url: 5, two.url: 5}
+            two.status = 503
+            await until_only(balancer, {one.url})
+            assert {balancer.url() for _ in range(4)} == {one.url}
+            two.status = 200
+            await balancer.until_ready(two.url, seconds=10)
+
+
+async def test_a_single_refusal_is_no_reason_to_leave() -> None:
+    async with Gateway().running() as one, Balancer([one.url]).watching() as balancer:
+        await balancer.until_ready(one.url)
+        one.statuses = [503]
+        async with asyncio.timeout(10):
+            while one.statuses:
+                assert balancer.url() == one.url
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        assert balancer.url() == one.url
+
+
+async def test_one_that_is_gone_leaves_and_one_that_is_removed_leaves_at_once() -> None:
+    async with Gateway().running() as one, Balancer().watching() as balancer:
+        async with Gateway().running() as two:
+            balancer.add(one.url)
+            balancer.add(two.url)
+            await balancer.until_ready(one.url, two.url)
+        await until_only(balancer, {one.url})
+        balancer.remove(one.url)
+        with pytest.raises(NoGatewayError):
+            balancer.url()
