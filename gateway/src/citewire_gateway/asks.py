@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from citewire_gateway.domain import Message, Scope
+from citewire_gateway.domain import Scope
+from citewire_gateway.generation import Message
 from citewire_gateway.own_providers.model import OPERATORS, Chosen
 from citewire_gateway.profiles import Persist, Profile
 from citewire_kit.tenant import Tenant

@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 from citewire_gateway.asks import Ask, RunControl
-from citewire_gateway.domain import Completed, Message, Plan, TokenUsage
+from citewire_gateway.domain import Plan
 from citewire_gateway.events import (
     Assessed,
     CheckedCitation,
@@ -19,6 +19,7 @@ from citewire_gateway.events import (
     UncitedSentence,
     Usage,
 )
+from citewire_gateway.generation import Completed, Message, TokenUsage
 from citewire_gateway.metrics import count_citation, count_uncited, note_first_text
 from citewire_gateway.records import Closing, Exchange, State
 from citewire_gateway.wire import (

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from citewire_gateway.domain import Message
+from citewire_gateway.generation import Message
 from citewire_gateway.records import Closing, Exchange, Records, title_of
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction

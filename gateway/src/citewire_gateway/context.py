@@ -7,7 +7,8 @@ from citewire_gateway.asks import Ask
 from citewire_gateway.calibration import floor_of
 from citewire_gateway.chat_record import ChatRecord
 from citewire_gateway.deriving import derive_filter
-from citewire_gateway.domain import Message, RewriteKind, Scope
+from citewire_gateway.domain import Scope
+from citewire_gateway.generation import Message, RewriteKind
 from citewire_gateway.ports import Embedder, Retriever
 from citewire_gateway.profiles import EmptySelection
 from citewire_gateway.records import Records

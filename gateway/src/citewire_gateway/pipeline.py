@@ -15,18 +15,7 @@ from citewire_gateway.aftermath import Aftermath
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.chat_record import ChatRecord
 from citewire_gateway.context import ContextFinder
-from citewire_gateway.domain import (
-    Completed,
-    Delta,
-    GenerateEvent,
-    GenerateQuery,
-    Hit,
-    Notice,
-    ScopeCounts,
-    Started,
-    Strategy,
-    Suggestions,
-)
+from citewire_gateway.domain import Hit, ScopeCounts, Strategy
 from citewire_gateway.events import (
     Assessed,
     CheckedCitation,
@@ -43,11 +32,13 @@ from citewire_gateway.events import (
     UncitedSentence,
     Usage,
 )
+from citewire_gateway.generation import Completed, Delta, GenerateEvent, GenerateQuery, Notice, Started, Suggestions
 from citewire_gateway.ports import Costs, Embedder, Generator, Retriever
 from citewire_gateway.profiles import NoMatch, ProfileModels
 from citewire_gateway.records import Records, State
 from citewire_gateway.reflection import Reflection
 from citewire_gateway.retrieval import Retrieved, both
+from citewire_gateway.speculation import Ahead, drop
 from citewire_gateway.steps import (
     finish_step,
     no_match_answer,
@@ -153,13 +144,13 @@ class ChatPipeline:
                 yield event
             yield Decided(decision.needs_retrieval, decision.reason, decision.fallback)
             if not decision.needs_retrieval:
-                await _drop(searching, ahead)
+                await drop(searching, ahead)
                 found = self._generated(ask, record, (), cite=False)
             async with aclosing(ahead.events() if ahead and decision.needs_retrieval else found) as events:
                 async for event in events:
                     yield event
         finally:
-            await _drop(searching, ahead)
+            await drop(searching, ahead)
 
     async def _found(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
         """The answer from what the question found."""
@@ -169,7 +160,7 @@ class ChatPipeline:
                 async for event in events:
                     yield event
         finally:
-            await _drop(searching, None)
+            await drop(searching, None)
 
     async def _opened_and_retrieved(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> Retrieved:
         return (await both(opened, self._contexts.find(ask, record)))[1]
@@ -324,40 +315,6 @@ class ChatPipeline:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
                 raise  # the answer is not kept: the caller must hear of it
-
-
-class Ahead:
-    """Events of a generator whose first step is taken before anybody asks for it."""
-
-    def __init__(self, events: AsyncGenerator[Event, None]) -> None:
-        self._events = events
-        self._first = asyncio.ensure_future(anext(events, None))
-
-    async def events(self) -> AsyncGenerator[Event, None]:
-        """All events, from the first."""
-        first = await self._first
-        if first is not None:
-            yield first
-        async for event in self._events:
-            yield event
-
-    async def close(self) -> None:
-        """Stops the work, wherever it is."""
-        self._first.cancel()
-        await asyncio.wait((self._first,))
-        if not self._first.cancelled():
-            self._first.exception()  # retrieved, so that nobody complains that it wasn't
-        await self._events.aclose()
-
-
-async def _drop(searching: asyncio.Future[Retrieved], ahead: Ahead | None) -> None:
-    """Stops what is still running; a failure of what nobody needs any more is none."""
-    if ahead is not None:
-        await ahead.close()
-    searching.cancel()
-    await asyncio.wait((searching,))
-    if not searching.cancelled():
-        searching.exception()  # retrieved, so that nobody complains that it wasn't
 
 
 async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:

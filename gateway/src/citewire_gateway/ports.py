@@ -6,25 +6,27 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from citewire_gateway.domain import (
-    Assessment,
     Chunk,
-    Decision,
-    GenerateEvent,
-    GenerateQuery,
     Hit,
     LongContext,
-    Message,
     Plan,
     RerankScore,
-    RewriteKind,
-    Rewritten,
     Scope,
     SearchQuery,
     Space,
     Strategy,
-    Suggestions,
     Vector,
     Vectors,
+)
+from citewire_gateway.generation import (
+    Assessment,
+    Decision,
+    GenerateEvent,
+    GenerateQuery,
+    Message,
+    RewriteKind,
+    Rewritten,
+    Suggestions,
 )
 from citewire_gateway.own_providers.model import Chosen, ProviderRef, ProviderSpec, Sealed
 from citewire_kit.tenant import Tenant

@@ -8,16 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
-from citewire_gateway.domain import (
-    AnswerPolicy,
-    ContextFormat,
-    Grounding,
-    MarkerStyle,
-    ScopeLevel,
-    SearchMode,
-    Strategy,
-)
+from citewire_gateway.domain import ScopeLevel, SearchMode, Strategy
 from citewire_gateway.events import EventType
+from citewire_gateway.generation import AnswerPolicy, ContextFormat, Grounding, MarkerStyle
 from citewire_kit.errors import NotFound
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
-from citewire_gateway.domain import Message, TokenUsage
+from citewire_gateway.generation import Message, TokenUsage
 from citewire_kit.tenant import Tenant
 
 State = Literal["done", "cancelled", "failed"]

@@ -6,7 +6,8 @@ None of these may cost an answer: where a call fails, the documented default sta
 from collections.abc import Sequence
 
 from citewire_gateway.asks import Ask
-from citewire_gateway.domain import Assessment, Decision, Hit, Message, RewriteKind, Rewritten
+from citewire_gateway.domain import Hit
+from citewire_gateway.generation import Assessment, Decision, Message, RewriteKind, Rewritten
 from citewire_gateway.ports import Generator
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger

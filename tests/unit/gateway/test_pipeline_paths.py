@@ -8,22 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from citewire_gateway.domain import (
-    Chunk,
-    Comparison,
-    Decision,
-    Hit,
-    Message,
-    Operator,
-    Packed,
-    RewriteKind,
-    Rewritten,
-    Scope,
-    ScopeCounts,
-    Started,
-    TokenUsage,
-)
+from citewire_gateway.domain import Chunk, Comparison, Hit, Operator, Scope, ScopeCounts
 from citewire_gateway.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
+from citewire_gateway.generation import Decision, Message, Packed, RewriteKind, Rewritten, Started, TokenUsage
 from citewire_gateway.own_profiles.changes import Changes, changed
 from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_kit.errors import NotFound, Unavailable

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import citewire_gateway
-from citewire_gateway.domain import ContextFormat, Grounding, MarkerStyle, ScopeLevel, SearchMode, Strategy
+from citewire_gateway.domain import ScopeLevel, SearchMode, Strategy
 from citewire_gateway.events import EventType
+from citewire_gateway.generation import ContextFormat, Grounding, MarkerStyle
 from citewire_gateway.profiles import (
     DOCUMENTS,
     NOT_FOUND_SENTENCE,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_gateway.calibration import FLOORS, floor_of
-from citewire_gateway.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, TokenUsage, Vector
+from citewire_gateway.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, Vector
 from citewire_gateway.domain import Space as EmbeddingSpace
 from citewire_gateway.events import (
     CheckedCitation,
@@ -27,6 +27,7 @@ from citewire_gateway.events import (
     Usage,
 )
 from citewire_gateway.filters import parse_filter
+from citewire_gateway.generation import TokenUsage
 from citewire_gateway.idempotency import hash_json
 from citewire_gateway.identity.keys import hash_key, is_key, make_key
 from citewire_gateway.profiles import DOCUMENTS, Suggest

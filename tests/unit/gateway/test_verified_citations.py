@@ -15,7 +15,7 @@ from citewire_gateway.dialects.openai_chat import OpenAiAnswer
 from citewire_gateway.dialects.self_rag import SelfRagDialect
 from citewire_gateway.dialects.simple import SimpleDialect
 from citewire_gateway.dialects.ui_message import UiMessageDialect
-from citewire_gateway.domain import Chunk, Completed, Delta, Hit, Packed, Started, TokenUsage
+from citewire_gateway.domain import Chunk, Hit
 from citewire_gateway.events import (
     CheckedCitation,
     Citation,
@@ -27,6 +27,7 @@ from citewire_gateway.events import (
     Tokens,
     UncitedSentence,
 )
+from citewire_gateway.generation import Completed, Delta, Packed, Started, TokenUsage
 from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES, Profile
 from citewire_gateway.verified import Span, Uncited, Verdict, Verified
 from citewire_kit.errors import Internal

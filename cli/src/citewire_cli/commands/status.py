@@ -1,19 +1,44 @@
-"""`citewire status`: whether everything works, and how much is in the library."""
+"""`citewire status`: whether everything works, and the figures that the dashboards show."""
 
+import asyncio
+import os
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import aclosing
+from typing import Annotated
 
 import typer
 
 from citewire_cli import output
-from citewire_cli.api import Api
+from citewire_cli.api import Api, Health
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, as_object, get_int, get_object, get_str
 from citewire_cli.library import every_document
 from citewire_cli.settings import ClientSettings, load_client_settings
+from citewire_cli.watching.addresses import metrics_addresses
+from citewire_cli.watching.figures import process_figures, stack_figures
+from citewire_cli.watching.samples import Samples
+from citewire_cli.watching.scrape import Scrape, scrape
+from citewire_cli.watching.screen import print_report
 
-_NOT_CHECKS = frozenset({"status", "type", "title", "detail", "reason", "errors", "request_id"})
+_CLEAR = "\x1b[2J\x1b[H"
+
+MetricsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metrics", help="Where a process's metrics are: gateway=HOST:PORT; may be repeated.", show_default=False
+    ),
+]
+WatchOption = Annotated[
+    float | None,
+    typer.Option(
+        "--watch",
+        min=0.1,
+        help="Look again every so many seconds; rates and times are of the last ones.",
+        show_default=False,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -21,34 +46,125 @@ def register(app: typer.Typer) -> None:
     app.command("status")(status)
 
 
-def status(url: UrlOption = None, json: JsonOption = False) -> None:
-    """Show the health of each process, counts and versions. Exits with 3 if something isn't ready."""
+def status(
+    url: UrlOption = None, metrics: MetricsOption = None, watch: WatchOption = None, json: JsonOption = False
+) -> None:
+    """Show the health of each process, and what the dashboards show.
+
+    Exits with 3 if the gateway can't be reached or something isn't ready, with 1 if a process's metrics can't be read.
+    """
 
     async def work() -> ExitCode:
-        settings = load_client_settings(url=url)
-        async with Api(settings) as api:
-            health = await api.health()
-            version = get_str(get_object(await api.call("GET", "/openapi.json"), "info"), "version")
-            documents = await _count(api)
-        report: JsonObject = {
-            "url": settings.url,
-            "ready": health.ready,
-            "version": version,
-            "health": health.details,
-            "documents": documents,
-            "processes": _local_processes(settings),
-        }
-        if json:
-            output.print_json(report)
-        else:
-            _print(report)
-        return ExitCode.OK if health.ready else ExitCode.UNREACHABLE
+        look = _Look(load_client_settings(url=url), metrics or [], os.environ)
+        if watch is None:
+            report, code = await look.report()
+            _show(report, as_json=json)
+            return code
+        while True:
+            report, _ = await look.report()
+            if not json and output.stdout().is_terminal:
+                output.stdout().print(_CLEAR, end="")
+            _show(report, as_json=json)
+            await asyncio.sleep(watch)
 
     output.run(work, as_json=json)
 
 
+def _show(report: JsonObject, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(report)
+    else:
+        print_report(report)
+
+
+class _Look:
+    """Looks at one stack, again and again; from the second look on, figures are of the time between."""
+
+    def __init__(self, settings: ClientSettings, metrics: list[str], environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._environ = environ
+        self._before: dict[str, Samples] = {}
+        self._documents: JsonObject | None = None
+
+    async def report(self) -> tuple[JsonObject, ExitCode]:
+        """Returns what is found, and the exit code that it means."""
+        settings = self._settings
+        local = _local_processes(settings)
+        addresses = metrics_addresses(settings, self._environ, local, self._metrics)
+        scrapes, answered = await asyncio.gather(scrape(addresses), self._ask())
+        now = {name: found.samples for name, found in scrapes.items() if found.samples is not None}
+        since = {
+            name: samples.since(self._before[name]) if name in self._before else samples
+            for name, samples in now.items()
+        }
+        processes: JsonObject = {
+            name: self._process(as_object(local.get(name)) or {}, scrapes.get(name), name, since)
+            for name in (*local, *(name for name in addresses if name not in local))
+        }
+        span = "since the last look" if self._before else "since each one's start"
+        self._before = now
+        report: JsonObject = {
+            "url": settings.url,
+            **answered,
+            "span": span,
+            "processes": processes,
+            "figures": stack_figures(since),
+        }
+        if not report["ready"]:
+            return report, ExitCode.UNREACHABLE
+        complete = all(found.samples is not None for found in scrapes.values())
+        return report, ExitCode.OK if complete else ExitCode.FAILED
+
+    def _process(self, state: JsonObject, found: Scrape | None, name: str, since: Mapping[str, Samples]) -> JsonObject:
+        if found is None:
+            return state
+        described: JsonObject = {**state, "metrics": found.url, "up": found.samples is not None}
+        if found.samples is None:
+            return {**described, "problem": found.problem}
+        before = self._before.get(name)
+        start = found.samples.sum("process_start_time_seconds")
+        if before is not None and before.sum("process_start_time_seconds") == start:
+            start = before.time
+        return described | process_figures(name, since[name], found.samples.time - start)
+
+    async def _ask(self) -> JsonObject:
+        """What the gateway says; that it can't be reached is an answer as well."""
+        async with Api(self._settings) as api:
+            try:
+                health = await api.health()
+                version = get_str(get_object(await api.call("GET", "/openapi.json"), "info"), "version")
+            except CliError as error:
+                if error.code is not ExitCode.UNREACHABLE:
+                    raise
+                unreached: JsonObject = {"detail": str(error)}
+                return {"ready": False, "version": "", "health": unreached, "documents": {}, "usage": {}}
+            if self._documents is None or "error" in self._documents:
+                self._documents = await _count(api)
+            return {
+                "ready": health.ready,
+                "version": version,
+                "health": health.details,
+                "documents": self._documents,
+                "usage": await _usage(api, health),
+            }
+
+
+async def _usage(api: Api, health: Health) -> JsonObject:
+    """What the last 30 days have cost; empty where that can't be had now."""
+    if not health.ready:
+        return {}
+    try:
+        found = await api.call("GET", "/v1/usage", params={"group_by": "", "format": "json"})
+    except CliError as error:
+        if error.code is ExitCode.UNAUTHORISED:
+            raise
+        return {}
+    return {"scope": get_str(found, "scope"), **get_object(found, "total")}
+
+
 async def _count(api: Api) -> JsonObject:
-    """How many documents there are of each status, and their chunks; None where the library can't be read now."""
+    """How many documents there are of each status, and their chunks; the error where the library can't be read now."""
     statuses: Counter[str] = Counter()
     chunks = 0
     try:
@@ -73,33 +189,3 @@ def _local_processes(settings: ClientSettings) -> JsonObject:
     if state is None or get_str(state, "url") != settings.url:
         return {}
     return get_object(state, "processes")
-
-
-def _print(report: JsonObject) -> None:
-    console = output.stdout()
-    ready = "ready" if report["ready"] else "NOT READY"
-    console.print(f"{report['url']}  {ready}  version {report['version'] or 'unknown'}")
-    details = get_object(report, "health")
-    rows = [(name, _words(value)) for name, value in details.items() if name not in _NOT_CHECKS]
-    if not report["ready"]:
-        console.print(output.clean(get_str(details, "detail")))
-    if rows:
-        console.print()
-        output.print_table(("check", "result"), rows)
-    processes = get_object(report, "processes")
-    if processes:
-        console.print()
-        lines = [(name, as_object(value) or {}) for name, value in processes.items()]
-        fields = ("state", "pid", "port", "metrics_port", "restarts")
-        output.print_table(("process", *fields), ((name, *(get_str(p, f, "–") for f in fields)) for name, p in lines))
-    documents = get_object(report, "documents")
-    console.print()
-    console.print("Documents: " + ", ".join(f"{name} {value}" for name, value in documents.items()))
-
-
-def _words(value: object) -> str:
-    """A check's result on one line: nested members as `name: value`."""
-    members = as_object(value)
-    if members is None:
-        return str(value)
-    return ", ".join(f"{name}: {_words(member)}" for name, member in members.items())

@@ -11,27 +11,29 @@ from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from citewire.retriever.v1 import retriever_pb2, retriever_pb2_grpc
 
 from citewire_gateway.domain import (
-    Assessment,
     Chunk,
-    Decision,
-    Delta,
-    GenerateEvent,
-    GenerateQuery,
     Hit,
     LongContext,
-    Message,
     Plan,
     RerankScore,
-    RewriteKind,
-    Rewritten,
     Scope,
     ScopeCounts,
     SearchQuery,
     Space,
     Strategy,
-    Suggestions,
     Vector,
     Vectors,
+)
+from citewire_gateway.generation import (
+    Assessment,
+    Decision,
+    Delta,
+    GenerateEvent,
+    GenerateQuery,
+    Message,
+    RewriteKind,
+    Rewritten,
+    Suggestions,
 )
 from citewire_gateway.grpc_clients import converters
 from citewire_gateway.grpc_clients.sealers import fallback_message, ref_message

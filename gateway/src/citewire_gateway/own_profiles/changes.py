@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from citewire_gateway.domain import MarkerStyle, SearchMode
+from citewire_gateway.domain import SearchMode
+from citewire_gateway.generation import MarkerStyle
 from citewire_gateway.profiles import Bounds, History, Profile, Rerank
 from citewire_kit.errors import Violations
 

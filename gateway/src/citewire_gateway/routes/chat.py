@@ -10,9 +10,9 @@ from citewire_gateway.dialects.native import NativeDialect
 from citewire_gateway.dialects.self_rag import SelfRagDialect
 from citewire_gateway.dialects.simple import SimpleAnswer, SimpleDialect
 from citewire_gateway.dialects.ui_message import UiMessageDialect
-from citewire_gateway.domain import Message
 from citewire_gateway.events import EventType
 from citewire_gateway.filters import parse_filter
+from citewire_gateway.generation import Message
 from citewire_gateway.own_profiles.changes import changed, changes_of
 from citewire_gateway.profiles import SELF_RAG, SIMPLE
 from citewire_gateway.web.asking import Wanted, make_ask, respond, shown_events

@@ -9,9 +9,9 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.dialects.base import AnswerDialect, StreamDialect
 from citewire_gateway.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
-from citewire_gateway.domain import Message
 from citewire_gateway.events import Citation
 from citewire_gateway.filters import parse_filter
+from citewire_gateway.generation import Message
 from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.web.asking import Wanted, make_ask, respond
 from citewire_gateway.web.bodies import json_body

@@ -9,8 +9,9 @@ from fastapi import Response
 
 from citewire_gateway.asks import Ask, RunControl
 from citewire_gateway.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.domain import Filter, Message, Scope
+from citewire_gateway.domain import Filter, Scope
 from citewire_gateway.events import PRELIMINARY, Event, EventType
+from citewire_gateway.generation import Message
 from citewire_gateway.idempotency import Claim, Kept, hash_json
 from citewire_gateway.own_providers.resolve import CHAT_NEEDS
 from citewire_gateway.profiles import Persist, Profile
