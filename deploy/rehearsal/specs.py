@@ -60,7 +60,7 @@ MIGRATIONS = (
 
 def dsn(role: str, password: str, host: str = _POSTGRES, database: str = DATABASE) -> str:
     """The connection string of a role, who has the rehearsal's password."""
-    return f"postgresql://{role}:{quote(password, safe="")}@{host}:5432/{database}"
+    return f"postgresql://{role}:{quote(password, safe='')}@{host}:5432/{database}"
 
 
 def environ(service: Service, password: str) -> dict[str, str]:
