@@ -16,10 +16,10 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import psycopg
@@ -27,7 +27,7 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 
-from benchmarks.search_data import SPACE, Data, literal, sample
+from benchmarks.search_data import SPACE, literal, sample
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool, tenant_transaction
@@ -35,6 +35,7 @@ from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.vectors import HalfVector
 from corpus_rows import Vectors
+from embedded_postgres import EmbeddedPostgres
 from recorded_search import Sent, recorded_search
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,9 +69,22 @@ async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[Sent]]:
         return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
 
 
+class Database(Protocol):
+    """A server with a database for searches."""
+
+    @property
+    def server(self) -> EmbeddedPostgres:
+        """The server."""
+        ...
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role."""
+        ...
+
+
 @contextlib.contextmanager
-def retriever(data: Data) -> Generator[int]:
-    """Runs the retriever as its own process while the block runs; gives its port."""
+def retriever(data: Database, settings: Mapping[str, str] | None = None) -> Generator[int]:
+    """Runs the retriever as its own process, with further settings, while the block runs; gives its port."""
     environment = {
         **os.environ,
         "CITEWIRE_AUTH": "keys",
@@ -79,6 +93,7 @@ def retriever(data: Data) -> Generator[int]:
         "CITEWIRE_RETRIEVER_PORT": "0",
         "CITEWIRE_RETRIEVER_METRICS_PORT": "0",
         "CITEWIRE_RETRIEVER_LEAVE_SECONDS": "0",
+        **(settings or {}),
     }
     command = [sys.executable, "-m", "citewire_retriever", "serve"]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -98,9 +113,10 @@ def retriever(data: Data) -> Generator[int]:
         process.wait(30)
 
 
-def run_way(way: str, orgs: Sequence[str], seconds: float, *, dsn: str, port: int) -> Rate:
-    """Runs one way in a process of its own."""
-    order = json.dumps({"way": way, "orgs": list(orgs), "seconds": seconds, "dsn": dsn, "port": port})
+def run_way(way: str, orgs: Sequence[str], seconds: float, *, dsn: str, port: int, vectors: Path | None = None) -> Rate:
+    """Runs one way in a process of its own; `vectors` is a file of numpy with others than those of `search_data`."""
+    path = str(vectors) if vectors else None
+    order = json.dumps({"way": way, "orgs": list(orgs), "seconds": seconds, "dsn": dsn, "port": port, "vectors": path})
     done = subprocess.run(
         [sys.executable, "-c", _WORKER, order], capture_output=True, text=True, cwd=ROOT, check=False, timeout=120
     )
@@ -113,29 +129,30 @@ def main() -> None:
     """The process of one way: takes its order as JSON, prints its rate as JSON."""
     order: dict[str, Any] = json.loads(sys.argv[1])
     way = {"gRPC": _over_grpc, "psycopg": _by_psycopg}[order["way"]]
-    rate = asyncio.run(way(order["orgs"], order["seconds"], order["dsn"], order["port"]))
+    vectors: Vectors = np.load(order["vectors"]) if order["vectors"] else sample(777, QUERIES)
+    rate = asyncio.run(way(order["orgs"], order["seconds"], order["dsn"], order["port"], vectors[:QUERIES]))
     print(json.dumps({"per_second": rate.per_second, "p50_ms": rate.p50_ms, "p95_ms": rate.p95_ms}))
 
 
-async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int) -> Rate:
+async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int, asked: Vectors) -> Rate:
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
-    vectors = [vector.tobytes() for vector in sample(777, QUERIES)]
+    vectors = [vector.astype("<f4").tobytes() for vector in asked]
     async with open_channel(f"127.0.0.1:{port}") as channel:
         stub = RetrieverServiceStub(channel)
 
         async def search(number: int) -> int:
-            request = pb.SearchRequest(vector=vectors[number % QUERIES], space=space)
+            request = pb.SearchRequest(vector=vectors[number % QUERIES], space=space, keep_duplicates=True)
             with use_tenant(tenant(orgs[number % len(orgs)])):
                 return len((await client.unary(stub.Search, request, timeout=30)).results)
 
         return await _loop(search, seconds)
 
 
-async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int) -> Rate:
+async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int, asked: Vectors) -> Rate:
     statements = {
         org: [(sent, sent.text().encode()) for sent in found] for org, found in (await caught(dsn, orgs)).items()
     }
-    vectors = [HalfVector(vector) for vector in sample(777, QUERIES)]
+    vectors = [HalfVector(vector) for vector in asked]
     pool = await open_pool(dsn, max_size=8, name="bench")
 
     async def search(number: int) -> int:
@@ -187,7 +204,12 @@ def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> 
                 pipeline.append(" ".join(text.split()) + ";")
             settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": "force_custom_plan"}
             calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-            lines = ["\\startpipeline", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;", f"SELECT {calls};", "\\endpipeline"]
+            lines = [
+                "\\startpipeline",
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
+                f"SELECT {calls};",
+                "\\endpipeline",
+            ]
             lines += ["\\startpipeline", *pipeline, "\\endpipeline", "COMMIT;"]
             path = folder / f"query{number}.sql"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -195,7 +217,7 @@ def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> 
     return scripts
 
 
-def run_pgbench(data: Data, scripts: Sequence[Path], seconds: float) -> Rate:
+def run_pgbench(data: Database, scripts: Sequence[Path], seconds: float) -> Rate:
     """Runs pgbench on the scripts, in random order."""
     dsn = data.dsn("citewire_corpus")
     files = [part for path in scripts for part in ("-f", str(path))]

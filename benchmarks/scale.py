@@ -1,0 +1,250 @@
+"""Search at 200,000 chunks of 100 tenants of skewed size: complete, fast, and what production would say about it.
+
+- *Building*: seconds and sizes of the indexes.
+- *Recall and time* by tenant size and by filter, the retriever's own way against an exact scan of the same scope:
+  whole transactions on one connection, the ranking statement alone, and whole calls over gRPC.
+- *Sampled recall*: a running retriever measures a share of these searches itself; its metric beside a full measurement.
+- *Hybrid* beside a full-text ranking by `ts_rank_cd`, with the quality of both;
+  SciFact is among the largest tenant's chunks.
+- *Rate* over gRPC beside plain psycopg that does the same transaction.
+
+Usage: python -m benchmarks.scale [--keep DIR] [--chunks N] [--queries N] [--rounds N]; the data sets are
+expected beside the repository, and DIR keeps the loaded database for the next run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import psycopg
+
+from benchmarks.scale_data import ScaleData, filters, loaded
+from benchmarks.scale_hybrid import measure_hybrid
+from benchmarks.scale_rpc import measure_calls, measure_sampling
+from benchmarks.search import CLASSES
+from benchmarks.search_ways import CLIENTS, Rate, dense, retriever, run_way, tenant
+from benchmarks.tables import describe_machine, format_table
+from citewire_kit.postgres import open_pool
+from citewire_retriever.model import Scope
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.tuning import SearchTuning
+from corpus_rows import Vectors
+from recorded_search import Sent, recorded_search
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of one class of searches."""
+
+    recall: list[float] = field(default_factory=list[float])
+    graph: int = 0
+    own: list[float] = field(default_factory=list[float])
+    exact: list[float] = field(default_factory=list[float])
+
+    def row(self) -> list[object]:
+        """Recall, share of the graph, and times."""
+        own, exact = np.percentile(self.own, [50, 95]), np.percentile(self.exact, [50, 95])
+        times = [float(value) for value in (*own, *exact)]
+        return [
+            f"{statistics.fmean(self.recall):.3f}",
+            f"{self.graph / len(self.own):.0%}",
+            *times,
+            f"1/{times[2] / times[0]:.1f}",
+        ]
+
+
+HEADINGS = ["recall@10", "by graph", "p50 ms", "p95 ms", "exact p50 ms", "exact p95 ms", "of exact p50"]
+
+
+def main() -> int:
+    """Runs the benchmark and returns the exit code."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--keep", type=Path, help="folder that keeps the loaded database")
+    parser.add_argument("--chunks", type=int, default=200_000)
+    parser.add_argument("--queries", type=int, default=30, help="questions for each tenant that is looked at")
+    parser.add_argument("--judged", type=int, default=150, help="judged questions in each way of hybrid search")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in which gRPC and psycopg take their turns")
+    options = parser.parse_args()
+    print(describe_machine(), flush=True)
+    with loaded(options.chunks, options.keep) as data:
+        sizes = list(data.sizes.values())
+        print(f"{sum(sizes):,} chunks, {len(sizes)} tenants of {sizes[-1]:,}–{sizes[0]:,}\n", flush=True)
+        print(describe_building(data), end="\n\n", flush=True)
+        print(asyncio.run(measure_classes(data, options.queries)), end="\n\n", flush=True)
+        print(asyncio.run(measure_filters(data, options.queries)), end="\n\n", flush=True)
+        print(asyncio.run(measure_statements(data, options.queries)), end="\n\n", flush=True)
+        print(measure_calls(data, options.queries), end="\n\n", flush=True)
+        print(measure_sampling(data, options.queries), end="\n\n", flush=True)
+        print(asyncio.run(measure_hybrid(data, options.judged)), end="\n\n", flush=True)
+        print(measure_rates(data, options.rounds), flush=True)
+    return 0
+
+
+def describe_building(data: ScaleData) -> str:
+    """Returns the table of sizes, and how long the indexes took to build."""
+    with psycopg.connect(data.dsn("postgres")) as connection:
+        rows = connection.execute(
+            "SELECT what, pg_size_pretty(sum(pg_relation_size(oid)))"
+            " FROM (SELECT c.oid, CASE"
+            "   WHEN c.relname LIKE 'vectors_%' AND c.relname LIKE '%embedding%' THEN '4 graph (HNSW)'"
+            "   WHEN c.relkind = 'i' AND c.relname LIKE 'vectors_%' THEN '5 btrees of the vectors'"
+            "   WHEN c.relname LIKE 'vectors_%' THEN '3 vectors (halfvec)'"
+            "   WHEN c.relname = 'lexical' THEN '6 terms of chunks'"
+            "   WHEN c.relname = 'lexical_by_term' THEN '7 index by term (GIN)'"
+            "   WHEN c.relname LIKE 'term_counts%' THEN '8 term counts, with key'"
+            "   WHEN c.relname = 'chunks' THEN '2 chunks, with text' END AS what"
+            "  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            "  WHERE n.nspname = 'corpus' AND c.relkind IN ('r', 'i')) sized"
+            " WHERE what IS NOT NULL GROUP BY what ORDER BY what"
+        ).fetchall()
+    table: list[list[object]] = [[name[2:], size] for name, size in rows]
+    table += [[name.rpartition(",")[0] + ", to build", f"{seconds:.0f} s"] for name, seconds in data.loading.items()]
+    return format_table(["what", "size or time"], table)
+
+
+async def measure_classes(data: ScaleData, queries: int) -> str:
+    """Whole organisations, by their size."""
+    rows: list[list[object]] = []
+    async with _Store(data) as store:
+        for least, name in CLASSES:
+            most = min((size for size, _ in CLASSES if size > least), default=10**9)
+            seen = Seen()
+            for org in spread([org for org, size in data.sizes.items() if least <= size < most], 4):
+                await store.compare(seen, org, Scope(), questions(data, org, queries))
+            rows.append([name, *seen.row()])
+    return "Whole tenants, whole transactions\n\n" + format_table(["tenant", *HEADINGS], rows)
+
+
+async def measure_filters(data: ScaleData, queries: int) -> str:
+    """Filters of each kind and share, in large tenants and in middling ones."""
+    rows: list[list[object]] = []
+    groups = {"> 5,000 chunks": ("org1", "org3", "org6"), "1,000–5,000": ("org9", "org25")}
+    async with _Store(data) as store:
+        for kind, scopes in filters().items():
+            for share, scope in scopes.items():
+                for group, orgs in groups.items():
+                    seen = Seen()
+                    for org in orgs:
+                        await store.compare(seen, org, scope, questions(data, org, max(5, queries // 2)))
+                    rows.append([kind, share, group, *seen.row()])
+    heading = "Filters, whole transactions; the share is that of documents"
+    return f"{heading}\n\n" + format_table(["filter", "share", "tenant", *HEADINGS], rows)
+
+
+async def measure_statements(data: ScaleData, queries: int) -> str:
+    """The statement that ranks, alone: without the transaction around it and the reading of results."""
+    rows: list[list[object]] = []
+    for org in ("org1", "org3", "org6"):
+        asked = questions(data, org, queries)
+        async with recorded_search(data.dsn("citewire_corpus")) as search:
+            times = {
+                exact: await _alone(data, org, await search.sent(tenant(org), dense(asked[0], exact=exact)), asked)
+                for exact in (False, True)
+            }
+        own, exact = (float(statistics.median(times[which])) for which in (False, True))
+        rows.append([f"{data.sizes[org]:,}", own, exact, f"1/{exact / own:.1f}"])
+    return "The ranking statement alone, at the server\n\n" + format_table(
+        ["chunks of the tenant", "p50 ms", "exact p50 ms", "of exact p50"], rows
+    )
+
+
+async def _alone(data: ScaleData, org: str, sent: Sequence[Sent], asked: Vectors) -> list[float]:
+    """Milliseconds that the server works on the ranking, planning included, in the settings of a search."""
+    ranking = next(one for one in sent if one.ranks)
+    tuning = next(one for one in sent if one.tunes)
+    times: list[float] = []
+    connection = await psycopg.AsyncConnection.connect(data.dsn("citewire_corpus"))
+    async with connection:
+        await connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
+        await connection.execute("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
+        await connection.execute(tuning.text().encode(), tuning.values)
+        for vector in asked:
+            values = {**ranking.values, "vector": HalfVector(vector)}
+            explained = b"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) " + ranking.text().encode()
+            row = await (await connection.execute(explained, values)).fetchone()
+            assert row is not None
+            times.append(row[0][0]["Planning Time"] + row[0][0]["Execution Time"])
+    return times
+
+
+def measure_rates(data: ScaleData, rounds: int) -> str:
+    """Lets gRPC and psycopg take turns, and returns their table."""
+    orgs = [org for org, size in data.sizes.items() if size >= 200]
+    rates: dict[str, list[Rate]] = {"gRPC": [], "psycopg": []}
+    dsn = data.dsn("citewire_corpus")
+    with tempfile.TemporaryDirectory() as folder, retriever(data) as port:
+        vectors = Path(folder) / "vectors.npy"
+        np.save(vectors, data.source.question_vectors)
+        for _ in range(rounds):
+            for way, found in rates.items():
+                found.append(run_way(way, orgs, 3, dsn=dsn, port=port, vectors=vectors))
+    names = {"gRPC": "Search over gRPC", "psycopg": "plain psycopg, same transaction"}
+    table: list[list[object]] = []
+    for way, found in rates.items():
+        share = statistics.median(
+            rate.per_second / base.per_second for rate, base in zip(found, rates["psycopg"], strict=True)
+        )
+        middle = [
+            statistics.median(getattr(rate, name) for rate in found) for name in ("per_second", "p50_ms", "p95_ms")
+        ]
+        table.append([names[way], middle[0], f"{share:.0%}", *middle[1:]])
+    heading = f"Rate, {CLIENTS} clients at once, all tenants in turn"
+    return f"{heading}\n\n" + format_table(["way", "searches/s", "of psycopg", "p50 ms", "p95 ms"], table)
+
+
+def questions(data: ScaleData, org: str, count: int) -> Vectors:
+    """Vectors of real questions about what the organisation holds."""
+    if int(org.removeprefix("org")) % 2 and org not in ("org1",):
+        return data.source.judged.question_vectors[:count]
+    half = count // 2
+    general, judged = data.source.question_vectors, data.source.judged.question_vectors
+    return np.concatenate([general[:: len(general) // (count - half)][: count - half], judged[:half]])
+
+
+def spread(orgs: Sequence[str], most: int) -> list[str]:
+    """At most so many of them, from the largest to the smallest."""
+    if len(orgs) <= most:
+        return list(orgs)
+    return [orgs[round(place * (len(orgs) - 1) / (most - 1))] for place in range(most)]
+
+
+class _Store:
+    """The retriever's store on one connection."""
+
+    def __init__(self, data: ScaleData) -> None:
+        self._data = data
+
+    async def __aenter__(self) -> _Store:
+        self._pool = await open_pool(self._data.dsn("citewire_corpus"), max_size=1, name="bench")
+        self._search = PostgresSearch(self._pool, SearchTuning())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.close()
+
+    async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors) -> None:
+        """Searches in the retriever's own way, then exactly."""
+        await self._search.search(tenant(org), dense(asked[0], scope=scope))  # what is remembered, and caches
+        for vector in asked:
+            begun = time.perf_counter()
+            own = await self._search.search(tenant(org), dense(vector, scope=scope))
+            between = time.perf_counter()
+            exact = await self._search.search(tenant(org), dense(vector, scope=scope, exact=True))
+            seen.exact.append((time.perf_counter() - between) * 1000)
+            seen.own.append((between - begun) * 1000)
+            seen.graph += not own.exact
+            wanted = {hit.chunk.chunk_id for hit in exact.ranked}
+            seen.recall.append(len(wanted & {hit.chunk.chunk_id for hit in own.ranked}) / max(1, len(wanted)))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,204 @@
+"""Everything could be distributed by organisation: org_id leads every key, reference, policy and join.
+
+What doesn't is listed here, with the reason. A table without org_id would be a reference table, copied to every node.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from citewire_kit.postgres import load_queries
+
+if TYPE_CHECKING:
+    from conftest import Database
+
+REFERENCE_TABLES = {
+    "corpus.spaces": "which embedding spaces there are; a few rows, the same for all",
+    "corpus.schema_migrations": "what was applied to the schema",
+    "chat.schema_migrations": "what was applied to the schema",
+    "ledger.schema_migrations": "what was applied to the schema",
+}
+UNIQUE_WITHOUT = {
+    "chat.api_keys_hash": "a key is looked up before its organisation is known: a lookup table of hash and organisation"
+    " would replace it",
+}
+POLICIES_WITHOUT = {
+    # Of functions that run as the owner, each for one purpose; no service connects as the owner.
+    "chat.api_keys owner_touches_all": "notes a key's use",
+    "chat.api_keys owner_reads_all": "finds a key by its hash",
+    "chat.exchanges owner_closes_all": "housekeeping closes exchanges that a killed process left open",
+    "chat.exchanges owner_reads_all": "the same",
+    "chat.idempotency_keys owner_sweeps_all": "housekeeping forgets old keys",
+    "chat.plans owner_reads_all": "a key's plan",
+    "chat.providers owner_reads_all": "counts providers by the key that sealed them",
+    "chat.users owner_reads_all": "a key's user",
+    "corpus.lexical owner_reads_all": "lexical search, which compares org_id itself",
+    "ledger.budgets owner_reads_all": "the ledger's functions, which take the organisation",
+    "ledger.budgets owner_charges_all": "the same",
+    "ledger.calls owner_reads_all": "the same",
+    "ledger.calls owner_settles_all": "the same",
+    # The worker's look over all organisations: these tables would stay on one node, or be asked on each.
+    "corpus.backfill_checks worker_reads_all": "which organisation is due",
+    "corpus.backfill_checks worker_takes_all": "takes it",
+    "corpus.ingest_jobs worker_reads_all": "which job is next",
+    "corpus.ingest_jobs worker_claims_all": "takes it",
+}
+QUERY_FILES = (
+    ("citewire_retriever.store", "sql/collections.sql"),
+    ("citewire_retriever.store", "sql/content.sql"),
+    ("citewire_retriever.store", "sql/documents.sql"),
+    ("citewire_retriever.store", "sql/lexical.sql"),
+    ("citewire_retriever.store", "sql/recall.sql"),
+    ("citewire_retriever.store", "sql/search.sql"),
+    ("citewire_retriever.store", "sql/spaces.sql"),
+    ("citewire_retriever.ingest", "queries.sql"),
+    ("citewire_retriever.ingest.backfill", "queries.sql"),
+    ("citewire_gateway", "chats.sql"),
+    ("citewire_gateway.accounts", "accounts.sql"),
+    ("citewire_gateway.identity", "identity.sql"),
+    ("citewire_gateway.own_profiles", "profiles.sql"),
+    ("citewire_gateway.own_providers", "providers.sql"),
+    ("citewire_ledger", "queries.sql"),
+)
+QUERIES_WITHOUT = {
+    "citewire_retriever.ingest release_all": "a worker that ends gives back all that it holds, whoever's it is",
+    "citewire_retriever.ingest queue_state": "the gauge of what waits, for all",
+}
+
+_TABLE = r"(corpus\.\w+|chat\.\w+|ledger\.\w+|\{vectors\})"
+_NO_ALIAS = "SET|WHERE|ON|USING|JOIN|LEFT|CROSS|INNER|ORDER|GROUP|LIMIT|VALUES|SELECT|FOR|UNION|RETURNING"
+_READ = re.compile(
+    rf"(?<!INSERT )\b(?:FROM|JOIN|UPDATE|USING)\s+{_TABLE}\b(?!\s*\()(?:\s+(?:AS\s+)?(?!(?:{_NO_ALIAS})\b)(\w+))?",
+    re.IGNORECASE,
+)
+_READ_VECTORS = re.compile(rf"\b(?:FROM|JOIN)\s+(\{{vectors\}})\s+(?!(?:{_NO_ALIAS})\b)(\w+)")
+_INSERTED = re.compile(rf"\bINSERT INTO\s+{_TABLE}(?:\s+AS\s+\w+)?\s*\(([^)]*)\)", re.IGNORECASE)
+
+
+def ask(dsn: str, query: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as connection:
+        connection.execute("SELECT corpus.ensure_space('model', 'revision', 3)")
+        ours = "n.nspname IN ('corpus', 'chat', 'ledger') AND NOT c.relispartition"
+        return connection.execute(query.replace("{ours}", ours).encode()).fetchall()
+
+
+def test_every_table_is_a_tenants_or_a_known_reference(database: Database) -> None:
+    without = ask(
+        database.owner_dsn,
+        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE {ours} AND c.relkind IN ('r', 'p') AND NOT EXISTS"
+        " (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'org_id' AND a.attnotnull)",
+    )
+    assert {row[0] for row in without} == set(REFERENCE_TABLES)
+
+
+def test_org_id_leads_every_unique_index(database: Database) -> None:
+    """Primary keys and unique constraints are unique indexes too."""
+    indexes = ask(
+        database.owner_dsn,
+        "SELECT n.nspname || '.' || c.relname, i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid, 1, false)"
+        " FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE {ours} AND i.indisunique",
+    )
+    assert len(indexes) > 30
+    led_by_others = {row[1] for row in indexes if row[2] != "org_id" and row[0] not in REFERENCE_TABLES}
+    assert led_by_others == set(UNIQUE_WITHOUT)
+
+
+def test_org_id_leads_both_sides_of_every_reference(database: Database) -> None:
+    references = ask(
+        database.owner_dsn,
+        "SELECT k.conrelid::regclass::text || ' ' || k.conname, k.confrelid::regclass::text, own.attname, other.attname"
+        " FROM pg_constraint k JOIN pg_class c ON c.oid = k.conrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " JOIN pg_attribute own ON own.attrelid = k.conrelid AND own.attnum = k.conkey[1]"
+        " JOIN pg_attribute other ON other.attrelid = k.confrelid AND other.attnum = k.confkey[1]"
+        " WHERE {ours} AND k.contype = 'f'",
+    )
+    assert len(references) > 10
+    assert [
+        row for row in references if row[1] not in REFERENCE_TABLES and (row[2], row[3]) != ("org_id", "org_id")
+    ] == []
+
+
+def test_every_policy_compares_org_id(database: Database) -> None:
+    policies = ask(
+        database.owner_dsn,
+        "SELECT p.schemaname || '.' || p.tablename, p.policyname,"
+        " coalesce(p.qual, p.with_check) LIKE '%org_id = current_setting(''citewire.org_id''%'"
+        " AND coalesce(p.with_check, p.qual) LIKE '%org_id = current_setting(''citewire.org_id''%'"
+        " FROM pg_policies p JOIN pg_namespace n ON n.nspname = p.schemaname"
+        " JOIN pg_class c ON c.relname = p.tablename AND c.relnamespace = n.oid WHERE {ours}",
+    )
+    without = {f"{table} {policy}" for table, policy, compares in policies if not compares}
+    assert without == set(POLICIES_WITHOUT)
+    # And every tenant's table has one that does.
+    tables = ask(
+        database.owner_dsn,
+        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE {ours} AND c.relkind IN ('r', 'p')",
+    )
+    compared = {table for table, _, compares in policies if compares}
+    assert {row[0] for row in tables} - set(REFERENCE_TABLES) == compared
+
+
+def named_queries() -> dict[str, str]:
+    return {
+        f"{package} {name}": re.sub(r"--.*$", "", text, flags=re.MULTILINE)
+        for package, file in QUERY_FILES
+        for name, text in load_queries(package, file).items()
+    }
+
+
+def unbound_tables(text: str) -> set[str]:
+    """Tenants' tables in a query that no org_id is compared for, by the name that the query gives them."""
+    unbound = {table for table, columns in _INSERTED.findall(text) if "org_id" not in re.split(r"[\s,]+", columns)}
+    for table, alias in (*_READ.findall(text), *_READ_VECTORS.findall(text)):
+        # A table without another name is compared by the bare column.
+        bound = rf"\b{alias}\.org_id\b" if alias else r"(?<!\.)\borg_id\b"
+        if table not in REFERENCE_TABLES and not re.search(bound, text):
+            unbound.add(alias or table)
+    return unbound
+
+
+def test_every_query_binds_org_id_of_every_table() -> None:
+    queries = named_queries()
+    assert len(queries) > 100
+    unbound = {name: tables for name, text in queries.items() if (tables := unbound_tables(text))}
+    assert {name for name in unbound if name not in QUERIES_WITHOUT} == set(), unbound
+    assert set(unbound) == set(QUERIES_WITHOUT)
+
+
+def test_no_query_file_is_forgotten() -> None:
+    packages = ("citewire_retriever", "citewire_gateway", "citewire_ledger")
+    found: set[str] = set()
+    for package in packages:
+        root = resources.files(package)
+        pending = [(package, root)]
+        while pending:
+            name, folder = pending.pop()
+            for entry in folder.iterdir():
+                if entry.is_dir() and entry.name not in ("migrations", "__pycache__"):
+                    pending.append((f"{name}/{entry.name}", entry))
+                elif entry.name.endswith(".sql"):
+                    found.add(f"{name}/{entry.name}")
+    assert found == {f"{package.replace('.', '/')}/{file}" for package, file in QUERY_FILES}
+
+
+@pytest.mark.parametrize(
+    ("text", "unbound"),
+    [
+        ("SELECT 1 FROM corpus.documents d JOIN corpus.chunks c ON c.org_id = d.org_id", set[str]()),
+        ("SELECT 1 FROM corpus.documents d JOIN corpus.chunks c USING (document_id) WHERE d.org_id = 'x'", {"c"}),
+        ("SELECT 1 FROM corpus.documents WHERE document_id = 1", {"corpus.documents"}),
+        ("INSERT INTO corpus.documents (document_id) VALUES (1)", {"corpus.documents"}),
+        ("SELECT 1 FROM corpus.lexical_matches(1)", set[str]()),
+        ("SELECT 1 FROM corpus.spaces", set[str]()),
+    ],
+)
+def test_unbound_tables_are_seen(text: str, unbound: set[str]) -> None:
+    assert unbound_tables(text) == unbound
