@@ -306,6 +306,38 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "cuts streams",
     ),
     (
+        "an autoscaler that asks for a metric of nobody",
+        rules.queries_name_what_exists,
+        "hpa",
+        lambda all_: _find(all_, "HorizontalPodAutoscaler", "worker")["spec"]["metrics"][0]["external"].update(
+            metric={"name": "citewire_queue_depth"}
+        ),
+        "scales by citewire_queue_depth",
+    ),
+    (
+        "a job that no pods are",
+        rules.queries_name_what_exists,
+        "autoscaled-with-keda",
+        lambda all_: _find(all_, "Deployment", "worker")["spec"]["template"]["metadata"]["labels"].update(
+            {"app.kubernetes.io/name": "worker"}
+        ),
+        "asks for the job citewire-worker",
+    ),
+    (
+        "a scrape of no port",
+        rules.queries_name_what_exists,
+        "monitoring",
+        lambda all_: _find(all_, "PodMonitor", "citewire")["spec"]["podMetricsEndpoints"][0].update(port="prometheus"),
+        "no container has the port prometheus",
+    ),
+    (
+        "a Service in another namespace",
+        rules.everything_is_in_the_namespace,
+        "base",
+        lambda all_: _find(all_, "Service", "embedder")["metadata"].pop("namespace"),
+        "is in any namespace",
+    ),
+    (
         "a certificate for somebody else",
         rules.certificates_fit,
         "mtls",

@@ -18,8 +18,10 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
+from fastapi.routing import APIRoute
 
 import manifest_rules as rules
+from citewire_gateway.app import ROUTES
 from manifests import (
     COMBINATIONS,
     K8S,
@@ -145,6 +147,24 @@ def test_secrets_have_values_in_development_only_and_their_names_are_documented(
             continue
         for name in _secrets(resources):
             assert f"`{name}`" in documented, name
+
+
+def test_the_routes_of_the_gateway_api_are_those_of_the_gateway(rendered: Rendered) -> None:
+    matches = [
+        (match["path"]["type"], match["path"]["value"])
+        for route in of_kind(rendered("gateway-api"), "HTTPRoute")
+        for rule in route["spec"]["rules"]
+        for match in rule["matches"]
+    ]
+    paths = {route.path for module in ROUTES for route in module.router.routes if isinstance(route, APIRoute)}
+    not_public = {"/livez", "/readyz"}
+
+    def taken(path: str) -> bool:
+        return any(path == value if kind == "Exact" else path.startswith(f"{value}/") for kind, value in matches)
+
+    assert len(paths) > 20
+    assert {path for path in paths if not taken(path)} == not_public
+    assert taken("/openapi.json")
 
 
 def test_migrations_run_in_the_order_of_their_needs(rendered: Rendered) -> None:

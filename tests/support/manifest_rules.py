@@ -15,7 +15,9 @@ from pydantic import ValidationError
 
 from citewire_gateway.settings import GatewaySettings
 from citewire_kit.health import LIVENESS, STARTUP
+from citewire_kit.metrics import STREAMS_IN_FLIGHT
 from citewire_kit.settings import ProcessSettings
+from citewire_retriever.ingest.metrics import QUEUE_DEPTH
 from manifest_policies import policies_are_the_picture
 from manifests import (
     SERVERS,
@@ -281,8 +283,35 @@ def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
                 if backend["port"] not in ports:
                     yield f"{name_of(route)}: {backend} is no Service"
             prefixes = {match["path"]["value"] for match in rule["matches"]}
-            if prefixes & {"/v1", "/api"} and rule.get("timeouts", {}).get("request") != "0s":
+            if prefixes & {"/v1", "/v2", "/api"} and rule.get("timeouts", {}).get("request") != "0s":
                 yield f"{name_of(route)}: cuts streams of {sorted(prefixes)}"
+
+
+def queries_name_what_exists(resources: Sequence[Resource]) -> Iterator[str]:
+    """Autoscalers ask for metrics that a process has, and everybody for jobs that a PodMonitor makes of our pods."""
+    known = {metric.name for gauge in (STREAMS_IN_FLIGHT, QUEUE_DEPTH) for metric in gauge.collect()}
+    jobs = {labels_of(workload)["app.kubernetes.io/name"] for workload in of_kind(resources, "Deployment")}
+    for scaler in of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject"):
+        asked = set(re.findall(r"citewire_\w+", str(scaler["spec"])))
+        for name in sorted(asked - known):
+            yield f"{name_of(scaler)}: scales by {name}, which no process has"
+    for one in of_kind(resources, "ScaledObject", "PrometheusRule"):
+        for job in sorted(set(re.findall(r'job="([^"]+)"', str(one["spec"]))) - jobs):
+            yield f"{name_of(one)}: asks for the job {job}, and no pods are that"
+    for one in of_kind(resources, "PodMonitor"):
+        ports = {port["name"] for process in servers(resources) for port in process.container["ports"]}
+        if one["spec"].get("jobLabel") != "app.kubernetes.io/name":
+            yield f"{name_of(one)}: its jobs aren't those that rules and dashboards ask for"
+        for endpoint in one["spec"]["podMetricsEndpoints"]:
+            if endpoint["port"] not in ports:
+                yield f"{name_of(one)}: no container has the port {endpoint['port']}"
+
+
+def everything_is_in_the_namespace(resources: Sequence[Resource]) -> Iterator[str]:
+    """Nothing lands in whichever namespace the operator's kubectl happens to use."""
+    for one in resources:
+        if one["kind"] != "Namespace" and one["metadata"].get("namespace") != "citewire":
+            yield f"{name_of(one)}: is in {one['metadata'].get('namespace', 'any namespace')}"
 
 
 def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
@@ -353,6 +382,8 @@ RULES: tuple[Rule, ...] = (
     pods_are_restricted,
     autoscalers_decide_alone,
     references_are_there,
+    queries_name_what_exists,
+    everything_is_in_the_namespace,
     certificates_fit,
     policies_are_the_picture,
 )
