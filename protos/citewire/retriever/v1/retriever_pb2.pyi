@@ -128,7 +128,7 @@ class ScopeCounts(_message.Message):
     def __init__(self, items: _Optional[int] = ..., kept: _Optional[int] = ..., trimmed: _Optional[int] = ..., without_embedding: _Optional[int] = ..., not_ready: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact", "diversity", "keep_duplicates", "min_score_calibrated")
+    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact", "diversity", "keep_duplicates", "min_score_calibrated", "dense_weight")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,7 @@ class SearchRequest(_message.Message):
     DIVERSITY_FIELD_NUMBER: _ClassVar[int]
     KEEP_DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     MIN_SCORE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
+    DENSE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     scope: Scope
     mode: SearchMode
     query: str
@@ -155,7 +156,8 @@ class SearchRequest(_message.Message):
     diversity: float
     keep_duplicates: bool
     min_score_calibrated: bool
-    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ...) -> None: ...
+    dense_weight: float
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ..., dense_weight: _Optional[float] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact", "space", "calibration")
