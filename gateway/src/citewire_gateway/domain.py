@@ -223,6 +223,8 @@ class SearchQuery:
     by_document: bool = False
     recent: int = 0
     """How many of the latest documents are added, whatever they say."""
+    dense_weight: float | None = None
+    """Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever."""
 
 
 @dataclass(frozen=True, slots=True)

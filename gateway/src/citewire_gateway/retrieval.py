@@ -28,6 +28,7 @@ class Query:
     Attributes:
         embedded: What is embedded in the question's stead, such as a passage that might answer it; "" is the question.
         recent: How many of the latest documents are added.
+        dense_weight: Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever.
     """
 
     question: str
@@ -39,6 +40,7 @@ class Query:
     by_document: bool = False
     recent: int = 0
     embedded: str = ""
+    dense_weight: float | None = None
 
     @property
     def text(self) -> str:
@@ -205,4 +207,5 @@ def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
         min_score_calibrated=query.min_score_calibrated,
         by_document=query.by_document,
         recent=query.recent,
+        dense_weight=query.dense_weight,
     )

@@ -197,6 +197,8 @@ def search_message(query: SearchQuery) -> retriever_pb2.SearchRequest:
         message.min_score_calibrated = query.min_score_calibrated
     if query.recent:
         message.recent = query.recent
+    if query.dense_weight is not None:
+        message.dense_weight = query.dense_weight
     return message
 
 

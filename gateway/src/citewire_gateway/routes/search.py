@@ -48,6 +48,7 @@ async def search(
         top_k=max(body.top_k, _RERANKED) if body.rerank else body.top_k,
         min_score=body.min_score,
         by_document=body.group_by == "document",
+        dense_weight=body.dense_weight,
     )
     own = await services.providers.choose(tenant, _needed(body))
     retrieved = await embed_and_search(services.embedder, services.retriever, query, own)

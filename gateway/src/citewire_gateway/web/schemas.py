@@ -173,6 +173,10 @@ class SearchBody(Strict):
     )
     rerank: StrictBool = Field(default=False, description="Puts the results into the order of a rerank model.")
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a result.")
+    dense_weight: Score | None = Field(
+        default=None,
+        description="Weight of the dense leg in `hybrid`, for measuring; absent means the space's calibrated one.",
+    )
     document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = None
     collection: CollectionName | None = None
     filter: Any = _FILTER
