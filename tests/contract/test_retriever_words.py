@@ -144,20 +144,51 @@ async def test_nothing_is_found_where_no_word_is_known(me: Caller, corpus: Corpu
         assert await words(me, query) == []
 
 
-async def test_hybrid_sums_reciprocal_ranks(me: Caller, corpus: CorpusRows) -> None:
+async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -> None:
     put(corpus, "measles measles", title="by words", angles=[80])
-    put(corpus, "gardens", title="by meaning", angles=[5])
+    put(corpus, "gardens", title="by meaning", angles=[20])
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
+    put(corpus, "gardens and water", title="by neither", angles=[88])
     found = await both(me, "measles")
-    assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
-    assert [result.score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
-    assert [round(result.similarity, 2) for result in found] == [0.17, 0.98, 1.0]
-    assert [result.HasField("lexical_score") for result in found] == [True, True, False]
+    assert [result.chunk.title for result in found] == ["by both", "by words", "by meaning", "by neither"]
+    scores = [result.score for result in found]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 < scores[-1] < scores[0] < 1
+    assert [round(result.similarity, 2) for result in found] == [0.98, 0.17, 0.94, 0.03]
+    assert [result.HasField("lexical_score") for result in found] == [True, True, False, False]
     # A bound is on similarity, of what the words alone found too.
     assert [result.chunk.title for result in await both(me, "measles", min_score=0.5)] == ["by both", "by meaning"]
-    assert [result.chunk.title for result in await both(me, "measles", top_k=1)] == ["by words"]
-    found = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=3)
-    assert len(found) == 3
+    assert [result.chunk.title for result in await both(me, "measles", top_k=1)] == ["by both"]
+    found = await both(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, recent=4)
+    assert len(found) == 4
+
+
+async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: CorpusRows) -> None:
+    long = "The measles outbreak of the spring began in the harbour and went on for eleven weeks in all. " * 3
+    first = put(corpus, long, angles=[1])
+    copies = [put(corpus, text, angles=[2]) for text in (long, long + "!", long.upper())]
+    other = put(corpus, long.replace("eleven", "12"), angles=[3])
+    last = put(corpus, "Gardens and measles", angles=[40])
+    dense: dict[str, Any] = {"mode": pb.SEARCH_MODE_DENSE, "vector": QUERY, "space": SPACE}
+    for mode in ({}, {"mode": pb.SEARCH_MODE_HYBRID, "vector": QUERY, "space": SPACE}, dense):
+        found = await words(me, "measles", top_k=3, **mode)
+        assert {result.chunk.document_id for result in found} == {first, other, last}
+        named = {result.chunk.document_id: len(result.duplicate_chunk_ids) for result in found}
+        assert named[first] == len(copies)
+        assert len(await words(me, "measles", keep_duplicates=True, **mode)) == 6
+        # A document is a result of its own, whatever it says.
+        assert len(await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, **mode)) == 6
+
+
+async def test_results_that_differ_come_first_if_they_are_wanted(me: Caller, corpus: CorpusRows) -> None:
+    for angle in (1, 2, 3):
+        put(corpus, f"measles {angle}", title=str(angle), angles=[angle])
+    put(corpus, "gardens and measles", title="apart", angles=[-75])
+    for mode in (pb.SEARCH_MODE_DENSE, pb.SEARCH_MODE_HYBRID):
+        alike = await words(me, "measles", mode=mode, vector=QUERY, space=SPACE, top_k=2)
+        assert "apart" not in [result.chunk.title for result in alike]
+        apart = await words(me, "measles", mode=mode, vector=QUERY, space=SPACE, top_k=2, diversity=0.7)
+        assert [result.chunk.title for result in apart][1] == "apart"
 
 
 async def test_what_is_missing_or_too_long_is_named(me: Caller) -> None:
@@ -165,6 +196,10 @@ async def test_what_is_missing_or_too_long_is_named(me: Caller) -> None:
         ({"query": ""}, {"query"}),
         ({"query": "é" * 16_385}, {"query"}),
         ({"query": "x", "recent": 1}, {"recent"}),
+        ({"query": "x", "diversity": 0.1}, {"diversity"}),
+        ({"query": "x", "diversity": 1.1}, {"diversity"}),
+        ({"query": "x", "diversity": -0.1}, {"diversity"}),
+        ({"query": "x", "diversity": float("nan")}, {"diversity"}),
         ({"query": " ", "mode": pb.SEARCH_MODE_HYBRID}, {"query", "vector", "space"}),
     )
     for fields, wrong in cases:

@@ -1,43 +1,136 @@
-"""Fusion of two rankings."""
+"""Fusion of two legs by their scores."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
 
 from citewire_retriever.model import Chunk, Hit
-from citewire_retriever.service.fusion import fuse
+from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, trust
 
 
-def hit(chunk_id: int, *, document_id: int = 0, lexical_score: float | None = None) -> Hit:
+def hit(
+    chunk_id: int, similarity: float | None = 0.5, *, lexical_score: float | None = None, document_id: int = 0
+) -> Hit:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     place = (None, None, None, None, 0, 1)
     chunk = Chunk(
         chunk_id, document_id, 1, 0, "t", 1, b"", "", *place, "", "", "", "file", moment, live=True, metadata={}
     )
-    return Hit(chunk, 0.5, lexical_score=lexical_score)
+    return Hit(chunk, similarity, lexical_score=lexical_score)
 
 
-def test_both_legs_count_and_ties_go_to_the_words() -> None:
-    dense = [hit(1), hit(2), hit(3)]
-    lexical = [hit(4, lexical_score=9.0), hit(3, lexical_score=8.0), hit(5, lexical_score=7.0)]
-    fused = fuse(dense, lexical, by_document=False)
-    assert [(each.chunk.chunk_id, each.fused_score) for each in fused] == [
-        (3, pytest.approx(1 / 8 + 1 / 7)),
-        (4, pytest.approx(1 / 6)),
-        (1, pytest.approx(1 / 6)),
-        (2, pytest.approx(1 / 7)),
-        (5, pytest.approx(1 / 8)),
+def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list[Hit], list[Hit]]:
+    dense = [hit(key, cosine) for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])]
+    lexical = [
+        hit(key, cosines.get(key), lexical_score=score)
+        for key, score in sorted(words.items(), key=lambda pair: -pair[1])
     ]
-    assert [each.lexical_score for each in fused] == [8.0, 9.0, None, None, 7.0]
+    return dense, lexical
 
 
-def test_a_documents_chunk_is_the_dense_legs() -> None:
-    fused = fuse([hit(1, document_id=7)], [hit(2, document_id=7, lexical_score=3.0)], by_document=True)
-    assert [(each.chunk.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]
+def order(dense: list[Hit], lexical: list[Hit], *, ideal: float = 10.0, dense_weight: float | None = None) -> list[int]:
+    fused = fuse(dense, lexical, by_document=False, ideal=ideal, dense_weight=dense_weight)
+    return [each.chunk.chunk_id for each in fused]
+
+
+AGREEING = {1: 0.9, 2: 0.7, 3: 0.5, 4: 0.3}, {1: 8.0, 2: 6.0, 3: 4.0, 4: 2.0}
+
+
+def test_a_score_is_the_weighted_sum_of_cosine_and_share_of_the_question() -> None:
+    fused = fuse(*legs(*AGREEING), by_document=False, ideal=10.0, dense_weight=0.25)
+    assert [each.fused_score for each in fused] == pytest.approx([0.7125, 0.5375, 0.3625, 0.1875])
+    assert [each.lexical_score for each in fused] == [8.0, 6.0, 4.0, 2.0]
+
+
+def test_the_order_in_which_a_leg_lists_equal_scores_changes_nothing() -> None:
+    source = random.Random(5)
+    cosines = {key: round(source.random(), 1) for key in range(30)}
+    words = {key: float(source.randint(1, 5)) for key in range(10, 40)}
+    dense, lexical = legs(cosines, words)
+    expected = order(dense, lexical)
+    for _ in range(20):
+        source.shuffle(dense)
+        source.shuffle(lexical)
+        assert order(dense, lexical) == expected
+
+
+def test_more_of_either_score_never_ranks_lower() -> None:
+    source = random.Random(7)
+    for _ in range(50):
+        cosines = {key: source.random() for key in range(20)}
+        words = {key: source.uniform(0.1, 9) for key in range(20)}
+        fused = fuse(*legs(cosines, words), by_document=False, ideal=10.0)
+        places = {each.chunk.chunk_id: place for place, each in enumerate(fused)}
+        for one in range(20):
+            for other in range(20):
+                if cosines[one] > cosines[other] and words[one] > words[other]:
+                    assert places[one] < places[other]
+
+
+def test_legs_that_agree_are_both_trusted_and_a_leg_of_noise_is_not() -> None:
+    source = random.Random(11)
+    words = {key: 10 - key / 10 for key in range(FUSION_DEPTH)}
+    agreeing = compare(*legs({key: words[key] / 12 for key in words}, words), by_document=False, ideal=10.0)
+    assert agreement(agreeing) == pytest.approx(1)
+    assert trust(agreeing) == 1
+    noise = {key: 0.5 + 0.1 * source.random() for key in words}
+    guessing = compare(*legs(noise, words), by_document=False, ideal=10.0)
+    assert trust(guessing) < 0.6
+    reversed_ = compare(*legs({key: 1 - words[key] / 12 for key in words}, words), by_document=False, ideal=10.0)
+    assert trust(reversed_) < 0.05
+
+
+def test_a_dense_leg_that_knows_nothing_of_the_language_hardly_disturbs_the_words() -> None:
+    source = random.Random(13)
+    first = 0
+    for _ in range(200):
+        words = {key: source.uniform(1, 3) for key in range(60)}
+        words[0] = 4.5
+        cosines = {key: source.uniform(0.5, 0.75) for key in range(60)}
+        first += order(*legs(cosines, words))[0] == 0
+    assert first >= 190
+
+
+def test_a_few_results_show_nothing_and_trust_is_given() -> None:
+    assert trust(compare(*legs({1: 0.9}, {2: 9.0}), by_document=False, ideal=10.0)) > 0.8
+    assert order(*legs({1: 0.9}, {2: 2.0}))[0] == 1
+
+
+def test_words_that_miss_the_question_leave_it_to_the_meaning() -> None:
+    # The best text has 5 % of the question: nothing to judge the dense leg by.
+    words = dict.fromkeys(range(50, 60), 0.5)
+    cosines = {1: 0.8, 2: 0.3} | dict.fromkeys(range(50, 60), 0.1)
+    assert order(*legs(cosines, words))[:2] == [1, 2]
 
 
 def test_one_leg_alone_keeps_its_order() -> None:
-    assert [each.chunk.chunk_id for each in fuse([hit(2), hit(1)], [], by_document=False)] == [2, 1]
-    assert fuse([], [], by_document=True) == []
+    assert order([hit(2, 0.9), hit(1, 0.4)], [], ideal=0.0) == [2, 1]
+    assert order([], [hit(2, None, lexical_score=3.0), hit(1, None, lexical_score=1.0)]) == [2, 1]
+    assert fuse([], [], by_document=True, ideal=0.0) == []
+
+
+@pytest.mark.parametrize(("weight", "first"), [(0.0, 9), (1.0, 1)])
+def test_a_calibrated_weight_goes_from_words_alone_to_meaning_alone(weight: float, first: int) -> None:
+    cosines = {1: 0.9, 2: 0.8, 3: 0.6, 9: 0.2}
+    words = {1: 2.0, 2: 1.5, 3: 1.0, 9: 2.1}
+    assert order(*legs(cosines, words), dense_weight=weight)[0] == first
+
+
+def test_what_a_full_leg_left_out_may_have_its_lowest_score() -> None:
+    dense = [hit(key, 0.9 - key / 1000) for key in range(100)]
+    lexical = [hit(key, 0.5, lexical_score=9 - key / 100) for key in range(100, 200)]
+    full = compare(dense, lexical, by_document=False, ideal=10.0, depth=100)
+    assert full.shares[0] == pytest.approx(0.701)
+    open_ended = compare(dense, lexical, by_document=False, ideal=10.0, depth=101)
+    assert open_ended.shares[0] == 0
+    unembedded = compare(dense, [hit(500, None, lexical_score=1.0)], by_document=False, ideal=10.0, depth=100)
+    assert unembedded.cosines[-1] == pytest.approx(0.801)
+
+
+def test_a_documents_chunk_is_the_dense_legs() -> None:
+    fused = fuse([hit(1, document_id=7)], [hit(2, document_id=7, lexical_score=3.0)], by_document=True, ideal=10.0)
+    assert [(each.chunk.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]

@@ -215,7 +215,9 @@ class Hit:
     lexical_score: float | None = None
     """BM25's; None if the words didn't find it."""
     fused_score: float | None = None
-    """The sum of reciprocal ranks, in a hybrid search."""
+    """The weighted sum of both legs, 0–1, in a hybrid search."""
+    duplicate_ids: tuple[int, ...] = ()
+    """Chunks that were left out because their text is nearly this one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,12 @@ class SearchQuery:
     by_document: bool = False
     recent: int = 0
     exact: bool = False
+    diversity: float = 0.0
+    """0–1: how much likeness to results before counts against relevance."""
+    keep_duplicates: bool = False
+    """Whether results stay whose text is nearly that of a better one."""
+    dense_weight: float | None = None
+    """Weight of the dense leg in a hybrid search, 0–1; None is the space's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,9 +132,14 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
     violations.require(recent <= MAX_RECENT, "recent", f"must be between 0 and {MAX_RECENT}")
     min_score = message.min_score if message.HasField("min_score") else None
     violations.require(min_score is None or 0 <= min_score <= 1, "min_score", "must be between 0 and 1")
+    diversity = message.diversity if message.HasField("diversity") else 0.0
+    violations.require(0 <= diversity <= 1, "diversity", "must be between 0 and 1")
+    dense_weight = message.dense_weight if message.HasField("dense_weight") else None
+    violations.require(dense_weight is None or 0 <= dense_weight <= 1, "dense_weight", "must be between 0 and 1")
     space = None if mode == "lexical" else Space(message.space.model, message.space.revision, message.space.dimensions)
     if space is None:
         violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
+        violations.require(diversity == 0, "diversity", "must be 0 for LEXICAL, which has no vectors")
     else:
         violations.require(message.HasField("space"), "space", "is required with a vector")
         violations.require(bool(message.vector), "vector", "is required for DENSE and HYBRID")
@@ -159,6 +164,9 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
         by_document=message.group_by == pb.GROUP_BY_DOCUMENT,
         recent=recent,
         exact=message.exact,
+        diversity=diversity,
+        keep_duplicates=message.keep_duplicates,
+        dense_weight=dense_weight,
     )
 
 
@@ -285,6 +293,7 @@ def _result(hit: Hit, chunk: pb.Chunk) -> pb.SearchResult:
         similarity=hit.similarity,
         lexical_score=hit.lexical_score,
         recent=hit.recent,
+        duplicate_chunk_ids=hit.duplicate_ids,
     )
 
 

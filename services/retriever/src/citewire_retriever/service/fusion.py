@@ -1,7 +1,12 @@
-"""Reciprocal rank fusion of two rankings."""
+"""Fusion of the two legs of hybrid search: a weighted sum of their scores, in which agreement decides.
+
+Ranks alone can't tell a leg that knows from one that guesses: an embedding model that doesn't know the language still
+has a first, a second and a third. Scores can, where both legs say something about the same chunks: see `agreement`.
+"""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Final
 
 from citewire_retriever.model import Hit
@@ -9,32 +14,155 @@ from citewire_retriever.model import Hit
 FUSION_DEPTH: Final = 100
 """Results of each leg that take part, at least; as many as are wanted, if that is more."""
 
-_K: Final = 5
-"""How much less the first ranks differ. 60 is usual; for these two legs 5 measured best (ADR 10)."""
+DENSE_WEIGHT: Final = 0.5
+"""Weight of the dense leg; the words have the rest."""
+
+_COSINE: Final = 0.5
+"""What a cosine counts beside a share of the question, at equal weights: 0.4 to 0.6 are alike (ADR 12)."""
+
+_FULL_AGREEMENT: Final = 0.3
+"""Correlation of the legs' scores from which the dense leg has its whole weight. 0.25 to 0.4 are alike (ADR 12)."""
+
+_FEW_WORDS: Final = 0.25
+"""Share of the question found in the best text, below which words can't be what the dense leg is judged by (ADR 12)."""
 
 
-def fuse(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool) -> list[Hit]:
-    """Orders what either ranking found by the sum of 1 / (5 + rank); at a tie, the better by words comes first.
+_GIVEN: Final = 5
+"""Results that the trust given beforehand counts as."""
+
+_ALIKE: Final = 1e-12
+"""Sum of squares below which all of a leg's scores are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Legs:
+    """What both legs say about what either found, on scales of 0–1: one number a result, in the same order.
+
+    Attributes:
+        hits: What was found; in a search for documents the dense leg's chunk, if that found the document.
+        cosines: Similarity of meaning.
+        shares: Share of the question's words, by rarity, that the text has.
+        in_dense: Whether the dense leg found it.
+        in_words: Whether the words did.
+    """
+
+    hits: tuple[Hit, ...]
+    cosines: tuple[float, ...]
+    shares: tuple[float, ...]
+    in_dense: tuple[bool, ...]
+    in_words: tuple[bool, ...]
+
+
+def fuse(
+    dense: Sequence[Hit],
+    lexical: Sequence[Hit],
+    *,
+    by_document: bool,
+    ideal: float,
+    depth: int = FUSION_DEPTH,
+    dense_weight: float | None = None,
+) -> list[Hit]:
+    """Orders what either leg found by weight × trust × cosine / 2 + (1 − weight) × share of the words.
 
     Args:
         dense: By similarity, best first.
         lexical: By words, best first.
         by_document: Whether a result is a document: its chunk then is the dense leg's, if that found it.
+        ideal: Lexical score of a text that has all of the question's words many times.
+        depth: How many results each leg was asked for.
+        dense_weight: Weight of the dense leg, 0–1; None for the default.
 
     Returns:
-        Hits with `fused_score`, and the other leg's score where it found the same.
+        Hits with `fused_score`, 0–1, best first, and the other leg's score where it found the same. At a tie the better
+        by words comes first, then the better by meaning.
+    """
+    legs = compare(dense, lexical, by_document=by_document, ideal=ideal, depth=depth)
+    weight = DENSE_WEIGHT if dense_weight is None else dense_weight
+    meaning = weight * _COSINE * trust(legs)
+    scores = [meaning * cosine + (1 - weight) * share for cosine, share in zip(legs.cosines, legs.shares, strict=True)]
+    order = sorted(
+        range(len(scores)),
+        key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.hits[place].chunk.chunk_id),
+    )
+    return [replace(legs.hits[place], fused_score=scores[place]) for place in order]
+
+
+def compare(
+    dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool, ideal: float, depth: int = FUSION_DEPTH
+) -> Legs:
+    """Puts both legs on scales of 0–1, beside each other.
+
+    What a leg didn't find, though it found as many as it was asked for, can have as much as its last result; if it
+    found fewer, there is nothing more to find.
     """
     found: dict[int, Hit] = {}
-    scores: dict[int, float] = {}
-    by_words: dict[int, int] = {}
-    for leg in (dense, lexical):
-        for rank, hit in enumerate(leg, start=1):
-            key = hit.chunk.document_id if by_document else hit.chunk.chunk_id
-            before = found.setdefault(key, hit)
-            if before.lexical_score is None and hit.lexical_score is not None:
-                found[key] = replace(before, lexical_score=hit.lexical_score)
-            scores[key] = scores.get(key, 0.0) + 1 / (_K + rank)
-            if leg is lexical:
-                by_words[key] = rank
-    ordered = sorted(found, key=lambda key: (-scores[key], by_words.get(key, len(lexical) + 1)))
-    return [replace(found[key], fused_score=scores[key]) for key in ordered]
+    words: dict[int, float] = {}
+    in_dense: set[int] = set()
+    for hit in dense:
+        key = _key(hit, by_document=by_document)
+        found[key] = hit
+        in_dense.add(key)
+    for hit in lexical:
+        key = _key(hit, by_document=by_document)
+        words[key] = hit.lexical_score or 0.0
+        found[key] = replace(found[key], lexical_score=hit.lexical_score) if key in found else hit
+    lowest_cosine = min((_cosine(hit) for hit in dense), default=0.0) if len(dense) >= depth else 0.0
+    lowest_words = min(words.values(), default=0.0) if len(lexical) >= depth else 0.0
+    scale = max(ideal, *words.values()) if words else 1.0
+    return Legs(
+        hits=tuple(found.values()),
+        cosines=tuple(lowest_cosine if hit.similarity is None else hit.similarity for hit in found.values()),
+        shares=tuple(words.get(key, lowest_words) / scale for key in found),
+        in_dense=tuple(key in in_dense for key in found),
+        in_words=tuple(key in words for key in found),
+    )
+
+
+def trust(legs: Legs) -> float:
+    """How much the dense leg is trusted, 0–1.
+
+    Fully where the legs agree. Where they don't, one of them is wrong: the dense leg if the best text has a good part
+    of the question's words, so that the words have something to say; else the words. A few results show little: then
+    trust is given.
+    """
+    silence = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
+    seen = max(sum(legs.in_dense), sum(legs.in_words))
+    agreeing = min(1.0, agreement(legs) / _FULL_AGREEMENT)
+    return max(silence, (_GIVEN + seen * agreeing) / (_GIVEN + seen))
+
+
+def agreement(legs: Legs) -> float:
+    """How far the scores of the legs rise together, 0–1.
+
+    The correlation of both scores over what the dense leg found, and over what the words found, below 0 taken as 0; the
+    mean of the two. Each leg's own results are looked at apart: over all of them, what only one leg found would pull
+    the scores apart, however well the legs agree.
+    """
+    return fmean(
+        max(0.0, _correlation([pair for pair, chosen in zip(_pairs(legs), those, strict=True) if chosen]))
+        for those in (legs.in_dense, legs.in_words)
+    )
+
+
+def _pairs(legs: Legs) -> list[tuple[float, float]]:
+    return list(zip(legs.cosines, legs.shares, strict=True))
+
+
+def _correlation(pairs: Sequence[tuple[float, float]]) -> float:
+    """Pearson's; 0 where there is nothing to see: fewer than three, or all alike in one score."""
+    if len(pairs) < 3:  # two points always lie on a line
+        return 0.0
+    mean_x, mean_y = fmean(x for x, _ in pairs), fmean(y for _, y in pairs)
+    spread_x = sum((x - mean_x) ** 2 for x, _ in pairs)
+    spread_y = sum((y - mean_y) ** 2 for _, y in pairs)
+    if spread_x < _ALIKE or spread_y < _ALIKE:
+        return 0.0
+    return sum((x - mean_x) * (y - mean_y) for x, y in pairs) / (spread_x * spread_y) ** 0.5
+
+
+def _cosine(hit: Hit) -> float:
+    return hit.similarity or 0.0
+
+
+def _key(hit: Hit, *, by_document: bool) -> int:
+    return hit.chunk.document_id if by_document else hit.chunk.chunk_id

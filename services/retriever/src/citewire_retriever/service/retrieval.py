@@ -10,9 +10,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.calibrations import effective
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
 from citewire_retriever.model import (
-    Calibration,
     Chunk,
-    Hit,
     Plan,
     Scope,
     ScopeCounts,
@@ -20,8 +18,9 @@ from citewire_retriever.model import (
     SearchQuery,
     Strategy,
 )
-from citewire_retriever.service.fusion import FUSION_DEPTH, fuse
+from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
+from citewire_retriever.service.ranking import DEEPEST, first_depth, rank, score
 from citewire_retriever.store.base import SearchStore
 
 log = get_logger(__name__)
@@ -96,22 +95,25 @@ class RetrievalService:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`).
         """
-        hybrid = query.mode == "hybrid"
-        depth = max(query.top_k, FUSION_DEPTH) if hybrid else query.top_k
-        found = await self._store.search(tenant, replace(query, top_k=depth))
-        if found.unknown_ids:
-            raise documents_not_found(found.unknown_ids)
-        if query.mode == "lexical":
-            return SearchOutcome(hits=found.by_words, exact=True, space=None)
-        if found.served and query.space not in found.served:
-            raise space_mismatch(found.served[0])
-        best = fuse(found.ranked, found.by_words, by_document=query.by_document) if hybrid else found.ranked
-        calibration = None if query.space is None else effective(query.space, found.calibration)
-        lowest = _lowest(query, calibration)
-        ranked = [hit for hit in best if _reaches(hit, lowest)][: query.top_k]
-        known = {hit.chunk.document_id for hit in ranked}
+        depth = first_depth(query)
+        while True:
+            found = await self._store.search(tenant, replace(query, top_k=depth))
+            if found.unknown_ids:
+                raise documents_not_found(found.unknown_ids)
+            if query.mode != "lexical" and found.served and query.space not in found.served:
+                raise space_mismatch(found.served[0])
+            calibration = None if query.space is None else effective(query.space, found.calibration)
+            ranked = rank(found, query, depth, calibration)
+            if not ranked.more or depth >= DEEPEST:
+                break
+            depth = min(depth * 4, DEEPEST)
+        hits = ranked.hits
+        if query.diversity and query.space is not None and hits:
+            vectors = await self._store.vectors(tenant, query.space, [hit.chunk.chunk_id for hit in hits])
+            hits = diversify(hits, [score(hit) for hit in hits], vectors, query.diversity, query.top_k)
+        known = {hit.chunk.document_id for hit in hits}
         recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
-        return SearchOutcome(hits=(*ranked, *recent), exact=found.exact, space=query.space, calibration=calibration)
+        return SearchOutcome(hits=(*hits, *recent), exact=found.exact, space=query.space, calibration=calibration)
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[Chunk]:
         """Returns chunks in the order asked, those of superseded versions too.
@@ -134,14 +136,3 @@ def _beginning(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
     """Returns the first chunks, as many as fit."""
     total = list(accumulate(chunk.token_count for chunk in chunks))
     return [chunk for chunk, running in zip(chunks, total, strict=True) if running <= max_tokens]
-
-
-def _lowest(query: SearchQuery, calibration: Calibration | None) -> float | None:
-    """The lowest similarity of a result: the query's, or the space's where the query asks for that and it is known."""
-    if query.min_score_calibrated and calibration is not None and calibration.relevance_threshold is not None:
-        return calibration.relevance_threshold
-    return query.min_score
-
-
-def _reaches(hit: Hit, min_score: float | None) -> bool:
-    return min_score is None or (hit.similarity is not None and hit.similarity >= min_score)

@@ -6,6 +6,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import (
     Calibration,
@@ -152,6 +155,8 @@ class Found:
     """Whether no index was used for the ranking."""
     by_words: tuple[Hit, ...] = ()
     """At most `top_k` of a lexical or hybrid search, best first."""
+    ideal: float = 0.0
+    """Of a hybrid search: lexical score of a text that has all of the question's words many times."""
     calibration: Calibration | None = None
     """What the organisation stored for the query's space, without the report."""
 
@@ -187,6 +192,10 @@ class SearchStore(ABC):
     @abstractmethod
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
         """Returns those of the chunks that exist, by id; chunks of superseded versions too, while they are kept."""
+
+    @abstractmethod
+    async def vectors(self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """Returns the vectors, by id, of those of the chunks that have one; the space has been searched before."""
 
     @abstractmethod
     async def ping(self) -> None:

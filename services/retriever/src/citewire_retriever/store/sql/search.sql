@@ -140,6 +140,11 @@ JOIN corpus.documents d ON d.org_id = c.org_id AND d.document_id = c.document_id
 JOIN corpus.versions v ON v.org_id = c.org_id AND v.document_id = c.document_id AND v.version = c.version
 WHERE c.org_id = %(org_id)s AND c.chunk_id = ANY(%(chunk_ids)s::bigint[]) AND v.status = 'ready'
 
+-- name: get_vectors
+SELECT v.chunk_id, v.embedding::vector::real[]
+FROM {vectors} v
+WHERE v.org_id = %(org_id)s AND v.chunk_id = ANY(%(chunk_ids)s::bigint[])
+
 -- name: scope_counts
 -- What a scope holds, for plans and long context. Items are taken most recent first until the budget is reached: the
 -- first that would pass it ends the taking. If that is the very first, its beginning is taken, if a chunk of it fits.

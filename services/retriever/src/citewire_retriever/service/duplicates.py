@@ -1,0 +1,82 @@
+"""Results whose text is nearly that of a better one.
+
+Nearly means: the same but for case and white space; or, for running text, so alike that 95 % of all its runs of five
+characters are shared, with the same numbers in the same order. Rows of tables, and short texts, must be the same: a
+single word makes another row of one.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from typing import Final
+
+from citewire_retriever.model import Chunk, Hit
+
+MAX_NAMED: Final = 20
+"""Ids of left-out chunks that a result names at most."""
+
+_RUN: Final = 5
+_ALIKE: Final = 0.95
+_SHORT: Final = 200
+"""Characters below which a text must be the same."""
+_NUMBER: Final = re.compile(r"\d+")
+
+
+def collapse(hits: Iterable[Hit], most: int) -> list[Hit]:
+    """Leaves out hits whose text is nearly that of one before, which then names them.
+
+    Args:
+        hits: Best first.
+        most: How many are kept at most; what comes after the last of them is still named if it is the same as one.
+
+    Returns:
+        The kept ones, in their order.
+    """
+    kept: list[Hit] = []
+    texts: list[_Text] = []
+    named: list[list[int]] = []
+    for hit in hits:
+        text = _Text(hit.chunk)
+        better = next((place for place, each in enumerate(texts) if each.alike(text)), None)
+        if better is not None:
+            named[better].append(hit.chunk.chunk_id)
+        elif len(kept) < most:
+            kept.append(hit)
+            texts.append(text)
+            named.append([])
+    return [
+        replace(hit, duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else hit for hit, ids in zip(kept, named, strict=True)
+    ]
+
+
+class _Text:
+    """A chunk's text for comparison; what few comparisons need is made when it is first needed."""
+
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+        self._folded = " ".join(chunk.text.casefold().split())
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        return _NUMBER.findall(self._folded)
+
+    @cached_property
+    def runs(self) -> frozenset[str]:
+        text = self._folded
+        return frozenset(text[start : start + _RUN] for start in range(max(1, len(text) - _RUN + 1)))
+
+    def alike(self, other: "_Text") -> bool:
+        if self._folded == other._folded:
+            return True
+        shorter, longer = sorted((len(self._folded), len(other._folded)))
+        if shorter < _SHORT or shorter < _ALIKE * (longer - _RUN) or self._is_row or other._is_row:
+            return False
+        if self.numbers != other.numbers:
+            return False
+        shared = len(self.runs & other.runs)
+        return shared >= _ALIKE * (len(self.runs) + len(other.runs) - shared)
+
+    @property
+    def _is_row(self) -> bool:
+        return self._chunk.row_number is not None

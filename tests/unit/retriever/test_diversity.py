@@ -1,0 +1,56 @@
+"""Results that differ from each other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import numpy as np
+import pytest
+
+from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.service.diversity import diversify
+
+
+def hit(chunk_id: int) -> Hit:
+    moment = datetime(2024, 1, 1, tzinfo=UTC)
+    place = (None, None, None, None, 0, 1)
+    return Hit(
+        Chunk(chunk_id, chunk_id, 1, 0, "t", 1, b"", "", *place, "", "", "", "file", moment, live=True, metadata={}),
+        0.5,
+    )
+
+
+HITS = [hit(number) for number in (1, 2, 3, 4)]
+SCORES = [1.0, 0.95, 0.6, 0.5]
+VECTORS = {
+    1: np.array([1, 0, 0], np.float32),
+    2: np.array([5, 0.1, 0], np.float32),  # as 1, and longer
+    3: np.array([0, 1, 0], np.float32),
+    4: np.array([0, 0, 1], np.float32),
+}
+
+
+def order(diversity: float, most: int = 4) -> list[int]:
+    return [each.chunk.chunk_id for each in diversify(HITS, SCORES, VECTORS, diversity, most)]
+
+
+def test_relevance_alone_leaves_the_order() -> None:
+    assert order(0.0) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("diversity", [0.5, 0.8, 1.0])
+def test_a_near_copy_goes_behind_what_differs(diversity: float) -> None:
+    assert order(diversity)[0] == 1
+    assert order(diversity)[-1] == 2
+    assert order(diversity, most=3) == [1, 3, 4]
+
+
+def test_a_little_diversity_gives_way_to_relevance() -> None:
+    assert order(0.05) == [1, 2, 3, 4]
+
+
+def test_what_has_no_vector_is_like_nothing() -> None:
+    found = diversify(HITS, SCORES, {1: VECTORS[1]}, 0.5, 4)
+    assert [each.chunk.chunk_id for each in found] == [1, 2, 3, 4]
+    assert diversify(HITS, [0.3] * 4, {}, 0.5, 2) == HITS[:2]
+    assert diversify([], [], {}, 0.5, 2) == []
