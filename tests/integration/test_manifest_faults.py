@@ -25,17 +25,17 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
 Change = Callable[[list[Resource]], None]
 
 
-def _find(resources: Sequence[Resource], kind: str, name: str) -> Any:  # noqa: ANN401 # YAML
+def _find(resources: Sequence[Resource], kind: str, name: str) -> Any:  # noqa: ANN401 # a document of YAML
     """A resource by its name, without the hash that kustomize adds to a ConfigMap's."""
     hashed = re.compile(rf"{re.escape(name)}(-[a-z0-9]{{10}})?")
     return next(one for one in resources if one["kind"] == kind and hashed.fullmatch(one["metadata"]["name"]))
 
 
-def _pod(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # YAML
+def _pod(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # a document of YAML
     return _find(resources, "Deployment", name)["spec"]["template"]["spec"]
 
 
-def _container(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # YAML
+def _container(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # a document of YAML
     return _pod(resources, name)["containers"][0]
 
 
