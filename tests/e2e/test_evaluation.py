@@ -87,7 +87,8 @@ def first_run(stack: LocalStack, folder: Path) -> Json:
         "--calibrate",
         "--dry-run",
     ]
-    done = evaluate(stack, *sets, *more, "--mode", "hybrid+rerank", "--save", str(folder / "run.json"), "--json")
+    modes = ["--mode", "lexical", "--mode", "hybrid+rerank"]
+    done = evaluate(stack, *sets, *more, *modes, "--save", str(folder / "run.json"), "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == json.loads((folder / "run.json").read_text())
     return json.loads(done.stdout)

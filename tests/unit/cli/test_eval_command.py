@@ -266,7 +266,7 @@ def test_a_document_that_was_deleted_is_uploaded_again(run: Run, library: EvalLi
     assert sorted(document.metadata["eval_id"] for document in library.documents.values()) == ["a", "b", "c"]
 
 
-def test_thresholds_are_derived_and_stored(run: Run, library: EvalLibrary, squad: Path) -> None:
+def test_thresholds_are_derived_and_stored(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
     library.calibration = {"dense_weight": None, "relevance_threshold": 0.9, "measured_at": None}
     done = run("eval", str(squad), "--calibrate")
     assert done.exit_code == 0, done.output
@@ -274,6 +274,8 @@ def test_thresholds_are_derived_and_stored(run: Run, library: EvalLibrary, squad
     assert library.calibration["relevance_threshold"] == 0.5
     assert library.calibration["answerable_threshold"] == 0.5
     assert library.calibration["dense_weight"] == 0.5
+    weights = [one["dense_weight"] for one in bodies(gateway, "POST", "/v1/search") if "dense_weight" in one]
+    assert sorted(weights) == sorted([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9] * 2)
     assert "Stored with all-MiniLM-L6-v2: relevance_threshold, answerable_threshold, dense_weight." in done.stdout
     assert "too few to be sure" in done.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,13 @@ from citewire_cli.evaluation.calibration import THRESHOLDS, calibrate, merged
 from citewire_cli.evaluation.comparing import compare_runs
 from citewire_cli.evaluation.datasets import Question
 from citewire_cli.evaluation.datasets.model import Dataset, Document, Span, build
-from citewire_cli.evaluation.fusing import Legs, derive_weight, fuse
 from citewire_cli.evaluation.gates import Gate
 from citewire_cli.evaluation.measures import judge, latency_ms, mean, quantile
 from citewire_cli.evaluation.not_found import judge_not_found, threshold_at
 from citewire_cli.evaluation.results import MEASURES, Row, Run
 from citewire_cli.evaluation.searching import Found, SearchMode, SearchRun
 from citewire_cli.evaluation.statistics import paired_p, roc_auc, safe_quantile
+from citewire_cli.evaluation.weighing import WEIGHTS, Weighed, derive_weight
 
 
 @pytest.mark.parametrize(
@@ -212,27 +213,32 @@ def test_chunks_are_judged_by_the_parts_that_they_hold() -> None:
     assert values["RR@10"] == {"1": 0.5}
 
 
-def test_fusion_weighs_ranks() -> None:
-    assert fuse(["a", "b"], ["b", "c"], 0.5) == ["b", "a", "c"]
-    assert fuse(["a", "b"], ["b", "c"], 1.0) == ["a", "b"]
-    assert fuse(["a", "b"], ["b", "c"], 0.0) == ["b", "c"]
+def weighed(*, best: float, loss: float, questions: int = 60) -> Weighed:
+    """A set whose questions lose `loss` for each step away from the best weight."""
+    drawn = random.Random(5)
+    easy = [drawn.uniform(0.5, 0.9) for _ in range(questions)]
+    noise = {weight: [drawn.uniform(-0.02, 0.02) for _ in easy] for weight in WEIGHTS}
+    curve = {
+        weight: {f"q{n}": one - loss * abs(weight - best) * 10 + noise[weight][n] for n, one in enumerate(easy)}
+        for weight in WEIGHTS
+    }
+    return Weighed("set", curve)
 
 
 def test_the_weight_goes_where_it_helps_and_stays_equal_where_it_does_not() -> None:
-    questions = [Question(str(n), "?", judged={"a": 1}) for n in range(60)]
-    good, bad = SearchRun(SearchMode("dense")), SearchRun(SearchMode("lexical"))
-    for question in questions:
-        good.found[question.question_id] = found("a", "b", "c", "d")
-        bad.found[question.question_id] = found("b", "c", "d", "a")
-    data = dataset_of(questions)
-    towards = derive_weight([Legs(data, good, bad)]).value
-    assert towards is not None
-    assert towards > 0.5
-    assert derive_weight([Legs(data, good, good)]).value == 0.5
-    away = derive_weight([Legs(data, bad, good)]).value
-    assert away is not None
-    assert away < 0.5
+    assert derive_weight([weighed(best=0.8, loss=0.05)]).value == 0.8
+    assert derive_weight([weighed(best=0.2, loss=0.05)]).value == 0.2
+    assert derive_weight([weighed(best=0.8, loss=0.0)]).value == 0.5
     assert derive_weight([]).value is None
+
+
+def test_every_set_counts_the_same_for_the_weight() -> None:
+    large, small = weighed(best=0.3, loss=0.02, questions=900), weighed(best=0.7, loss=0.08, questions=30)
+    derived = derive_weight([large, small])
+    assert derived.value == 0.7
+    sets = derived.report["sets"]
+    assert isinstance(sets, list)
+    assert [one["best_weight"] for one in cast("list[dict[str, object]]", sets)] == [0.3, 0.7]
 
 
 def scored(dataset: str, gold: Sequence[float], other: Sequence[float]) -> Row:

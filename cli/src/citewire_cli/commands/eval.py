@@ -109,8 +109,8 @@ def eval_command(
             raise CliError("--plot draws .svg or .html", str(plot), ExitCode.USAGE)
         asked = answers or leave_out is not None or bool(profile)
         modes = tuple(dict.fromkeys(mode or DEFAULT_MODES)) if search else ()
-        if calibrate:  # both legs are what it is derived from
-            modes = tuple(dict.fromkeys((Mode.DENSE, Mode.LEXICAL, *(mode or ()))))
+        if calibrate:  # similarities are what it is derived from
+            modes = tuple(dict.fromkeys((Mode.DENSE, *(mode or ()))))
         options = EvalOptions(
             split=split,
             questions=questions,

@@ -22,6 +22,9 @@ from citewire_cli.watching.samples import Samples
 from citewire_cli.watching.scrape import Scrape, scrape
 from citewire_cli.watching.screen import print_report
 
+_RECOUNTED = 1000
+"""Documents that are counted at each look; of a larger library once, as all its pages are read for it."""
+
 _CLEAR = "\x1b[2J\x1b[H"
 
 MetricsOption = Annotated[
@@ -85,7 +88,7 @@ class _Look:
         self._metrics = metrics
         self._environ = environ
         self._before: dict[str, Samples] = {}
-        self._documents: JsonObject | None = None
+        self._documents: JsonObject = {}
 
     async def report(self) -> tuple[JsonObject, ExitCode]:
         """Returns what is found, and the exit code that it means."""
@@ -139,7 +142,7 @@ class _Look:
                     raise
                 unreached: JsonObject = {"detail": str(error)}
                 return {"ready": False, "version": "", "health": unreached, "documents": {}, "usage": {}}
-            if self._documents is None or "error" in self._documents:
+            if (get_int(self._documents, "total") or 0) <= _RECOUNTED:
                 self._documents = await _count(api)
             return {
                 "ready": health.ready,

@@ -3,18 +3,18 @@
 - `relevance_threshold`: the highest similarity that at most `1 - keep` of the gold chunks lie below, on every data set,
   with 95 % confidence (an order statistic, so no shape of the distribution is assumed).
 - `answerable_threshold`: the highest score that at most 10 % of the answerable questions lie below, on every data set.
-- `dense_weight`: the weight of the dense leg with the best mean nDCG@10 over the data sets, of those that aren't
-  measurably worse than the best the one nearest to equal weights.
+- `dense_weight`: the weight of the dense leg with the best mean nDCG@10 of hybrid search over the data sets; of those
+  that aren't measurably worse than the best the one nearest to equal weights.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from citewire_cli.evaluation.fusing import Legs, derive_weight
 from citewire_cli.evaluation.measures import quantile
 from citewire_cli.evaluation.not_found import FALSE_NOT_FOUND, threshold_at
 from citewire_cli.evaluation.results import Row, Run
 from citewire_cli.evaluation.statistics import CONFIDENCE, roc_auc, safe_quantile
+from citewire_cli.evaluation.weighing import Weighed, derive_weight
 from citewire_cli.jsonio import JsonObject
 
 _QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -29,12 +29,12 @@ class _Derived:
     notes: list[str]
 
 
-def calibrate(run: Run, legs: Sequence[Legs], keep: float) -> JsonObject:
+def calibrate(run: Run, weighed: Sequence[Weighed], keep: float) -> JsonObject:
     """Derives what the run's measurements allow.
 
     Args:
         run: Rows of dense searches, and of answers with scores.
-        legs: What both legs found, per data set.
+        weighed: Hybrid searches with different weights, per data set.
         keep: Share of the gold chunks that the relevance threshold has to keep, such as 0.99.
 
     Returns:
@@ -44,7 +44,7 @@ def calibrate(run: Run, legs: Sequence[Legs], keep: float) -> JsonObject:
         "relevance_threshold": _relevance([row for row in run.rows if row.label == "dense"], keep),
         "answerable_threshold": _answerable([row for row in run.rows if row.part == "answers"]),
     }
-    weight = derive_weight(legs)
+    weight = derive_weight(weighed)
     report: JsonObject = {"command": "citewire eval --calibrate", "created_at": run.about.get("created_at", "")}
     report["relevance"] = parts["relevance_threshold"].report
     report["answerable"] = parts["answerable_threshold"].report

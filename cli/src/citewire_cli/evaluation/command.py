@@ -15,15 +15,15 @@ from citewire_cli.evaluation.calibration import calibrate
 from citewire_cli.evaluation.comparing import compare_runs
 from citewire_cli.evaluation.datasets import Dataset, DatasetError, read_datasets, sampled
 from citewire_cli.evaluation.filling import Filled, fill
-from citewire_cli.evaluation.fusing import Legs
 from citewire_cli.evaluation.gates import Gate
 from citewire_cli.evaluation.gateway import FAILURES_TOLD, EvaluationError, Gateway
 from citewire_cli.evaluation.plot import write_plot
 from citewire_cli.evaluation.progress import Shown, shown_progress
 from citewire_cli.evaluation.report import print_calibration, print_differences, print_run
 from citewire_cli.evaluation.results import Row, Run, answers_row, read_run, search_row, write_run
-from citewire_cli.evaluation.searching import SearchMode, SearchRun, search_all
+from citewire_cli.evaluation.searching import SearchMode, search_all
 from citewire_cli.evaluation.spaces import Space, live_space, store_calibration
+from citewire_cli.evaluation.weighing import Weighed, weigh
 from citewire_cli.jsonio import JsonObject
 from citewire_cli.settings import ClientSettings
 
@@ -83,7 +83,7 @@ class _Measured:
     """What has been measured so far."""
 
     rows: list[Row] = field(default_factory=list[Row])
-    legs: list[Legs] = field(default_factory=list[Legs])
+    weighed: list[Weighed] = field(default_factory=list[Weighed])
     datasets: list[JsonObject] = field(default_factory=list[JsonObject])
 
 
@@ -114,7 +114,7 @@ async def run_command(paths: Sequence[Path], settings: ClientSettings, options: 
         run = Run(tuple(measured.rows), _about(settings, space, options, measured.datasets))
         stored = ""
         if options.calibrate:
-            run = Run(run.rows, run.about, calibrate(run, measured.legs, options.keep))
+            run = Run(run.rows, run.about, calibrate(run, measured.weighed, options.keep))
             stored = await store_calibration(gateway, space, run.calibration or {}, dry_run=options.dry_run)
     _show(run, before, space, stored, options)
     return _verdict(run, options)
@@ -143,13 +143,11 @@ async def _search(
         return
     if options.by_chunk and options.modes and not dataset.has_spans:
         raise EvaluationError(f"{dataset.name} judges whole documents only; leave out --by chunk")
-    legs: dict[str, SearchRun] = {}
     for mode in options.modes:
         run = await search_all(gateway, dataset, filled, mode, options.top_k, options.by_chunk, bars.show)
         measured.rows.append(search_row(dataset, run, options.by_chunk, len(filled.ids)))
-        legs[str(mode)] = run
-    if options.calibrate and {"dense", "lexical"} <= legs.keys():
-        measured.legs.append(Legs(dataset, legs["dense"], legs["lexical"], options.by_chunk))
+    if options.calibrate:
+        measured.weighed.append(await weigh(gateway, dataset, filled, bars.show))
 
 
 def _show(run: Run, before: Run | None, space: Space | None, stored: str, options: EvalOptions) -> None:

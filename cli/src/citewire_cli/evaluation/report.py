@@ -84,7 +84,7 @@ def print_calibration(calibration: JsonObject, stored: str) -> None:
         )
     weights = get_objects(get_object(report, "dense_weight"), "sets")
     if weights:
-        names = ("dense", "lexical", "equal", "chosen", "best", "best_weight")
+        names = ("equal", "chosen", "best", "best_weight")
         print_table(["data set (nDCG@10)", *names], ([get_str(one, "set"), *_cells(one, names)] for one in weights))
     stdout().print(stored)
 

@@ -17,10 +17,17 @@ RERANKED = 40
 
 @dataclass(frozen=True, slots=True)
 class SearchMode:
-    """How to search: `dense`, `lexical` or `hybrid`, and whether a rerank model orders the results."""
+    """How to search.
+
+    Attributes:
+        mode: `dense`, `lexical` or `hybrid`.
+        rerank: Whether a rerank model orders the results.
+        dense_weight: Of hybrid, 0–1; None is the space's.
+    """
 
     mode: str
     rerank: bool = False
+    dense_weight: float | None = None
 
     @classmethod
     def parse(cls, name: str) -> "SearchMode":
@@ -29,7 +36,8 @@ class SearchMode:
 
     def __str__(self) -> str:
         """As it was given."""
-        return f"{self.mode}{RERANK_SUFFIX}" if self.rerank else self.mode
+        weight = "" if self.dense_weight is None else f" {self.dense_weight:g}"
+        return f"{self.mode}{RERANK_SUFFIX}" if self.rerank else f"{self.mode}{weight}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +99,8 @@ async def search_all(
         }
         if mode.rerank:
             body["rerank"] = True
+        if mode.dense_weight is not None:
+            body["dense_weight"] = mode.dense_weight
         if not by_chunk:
             body["group_by"] = "document"
         try:
