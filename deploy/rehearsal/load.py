@@ -15,14 +15,16 @@ import httpx
 from citewire_cli.sse import SseEvent, SseParser
 
 Kind = Literal["native", "simple", "search", "upload"]
-End = Literal["complete", "failed", "unavailable", "refused", "cut", "wrong"]
+End = Literal["complete", "failed", "unavailable", "late", "refused", "cut", "silent", "wrong"]
 """How a request ended.
 
 complete: as it should.
 failed: a stream that ended in its dialect's error frame.
 unavailable: 503 as problem+json with Retry-After.
+late: 504 as problem+json, at the end of a call's time budget.
 refused: nobody listened.
 cut: the connection broke, before or in the answer.
+silent: nothing was heard for HANG_SECONDS.
 wrong: anything else; nothing may end so.
 """
 
@@ -85,6 +87,10 @@ class Asked:
         """
         if self.status == 503:
             return self._judge_problem(headers)
+        if self.status == 504:
+            self.why = json.loads(self._body)["reason"]
+            assert self.why == "DEADLINE_EXCEEDED", self.why
+            return "late"
         assert self.status == (202 if self.kind == "upload" else 200), f"{self.status} {self._body[:500]!r}"
         if self.kind in STREAMS:
             return self._judge_stream()
@@ -207,7 +213,7 @@ class Load:
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
             asked.end, asked.why = "cut", repr(error)
         except httpx.TimeoutException as error:
-            asked.end, asked.why = "wrong", f"silent for {HANG_SECONDS:g} s: {error!r}"
+            asked.end, asked.why = "silent", f"for {HANG_SECONDS:g} s: {error!r}"
         except (AssertionError, KeyError, IndexError, ValueError) as error:
             asked.end, asked.why = "wrong", repr(error)
         finally:
