@@ -84,6 +84,18 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert found[0]["similarity"] == pytest.approx(0.85)
 
 
+async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:
+    found = hit(1, 0.81)
+    found.duplicate_chunk_ids.extend([5, 6])
+    gateway.fakes.retriever.hits = [found]
+    response = await gateway.http.post("/v1/search", json={"query": "x"})
+    assert response.json()["results"][0]["duplicate_chunk_ids"] == [5, 6]
+    await gateway.http.post("/v1/search", json={"query": "x", "diversity": 0.3, "keep_duplicates": True})
+    plain, diverse = gateway.fakes.retriever.searches
+    assert (plain.HasField("diversity"), plain.keep_duplicates) == (False, False)
+    assert (diverse.diversity, diverse.keep_duplicates) == (0.3, True)
+
+
 BAD_SEARCHES: list[tuple[dict[str, Any], int, str | None]] = [
     ({}, 422, "query"),
     ({"query": " "}, 422, "query"),
@@ -93,6 +105,11 @@ BAD_SEARCHES: list[tuple[dict[str, Any], int, str | None]] = [
     ({"query": "x", "mode": "nonsense"}, 422, "mode"),
     ({"query": "x", "group_by": "nonsense"}, 422, "group_by"),
     ({"query": "x", "min_score": 2}, 422, "min_score"),
+    ({"query": "x", "diversity": 1.5}, 422, "diversity"),
+    ({"query": "x", "diversity": "much"}, 422, "diversity"),
+    ({"query": "x", "diversity": 0.5, "mode": "lexical"}, 422, "diversity"),
+    ({"query": "x", "diversity": 0.5, "rerank": True}, 422, "diversity"),
+    ({"query": "x", "keep_duplicates": 1}, 422, "keep_duplicates"),
     ({"query": "x", "document_ids": [404]}, 404, None),
     ({"query": "x", "filter": {}}, 422, "filter"),
 ]

@@ -206,6 +206,8 @@ class Hit:
     lexical_score: float | None = None
     rerank_score: float | None = None
     recent: bool = False
+    duplicate_ids: tuple[int, ...] = ()
+    """Chunks that were left out because their text is nearly this one's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +226,9 @@ class SearchQuery:
     recent: int = 0
     """How many of the latest documents are added, whatever they say."""
     dense_weight: float | None = None
+    diversity: float = 0.0
+    """0–1: how much likeness to results before counts against relevance."""
+    keep_duplicates: bool = False
     """Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever."""
 
 

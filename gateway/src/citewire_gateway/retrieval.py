@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from citewire_gateway.domain import Hit, Plan, Scope, ScopeCounts, SearchMode, SearchQuery, Space, Strategy, Vector
@@ -29,6 +29,8 @@ class Query:
         embedded: What is embedded in the question's stead, such as a passage that might answer it; "" is the question.
         recent: How many of the latest documents are added.
         dense_weight: Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever.
+        diversity: How much likeness to results before counts against relevance, 0–1.
+        keep_duplicates: Whether chunks stay whose text is nearly that of a better one.
     """
 
     question: str
@@ -41,6 +43,8 @@ class Query:
     recent: int = 0
     embedded: str = ""
     dense_weight: float | None = None
+    diversity: float = 0.0
+    keep_duplicates: bool = False
 
     @property
     def text(self) -> str:
@@ -119,11 +123,7 @@ async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: 
     if not hits:
         return ()
     scores = await embedder.rerank(question, [hit.chunk.text for hit in hits], top_n, own.rerank)
-    return tuple(
-        Hit(hit.chunk, hit.score, hit.similarity, hit.lexical_score, score.score, hit.recent)
-        for score in scores
-        for hit in (hits[score.index],)
-    )
+    return tuple(replace(hit, rerank_score=score.score) for score in scores for hit in (hits[score.index],))
 
 
 async def _whole_items(retriever: Retriever, scope: Scope, plan: Plan, max_tokens: int | None) -> Retrieved:
@@ -208,4 +208,6 @@ def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
         by_document=query.by_document,
         recent=query.recent,
         dense_weight=query.dense_weight,
+        diversity=query.diversity,
+        keep_duplicates=query.keep_duplicates,
     )

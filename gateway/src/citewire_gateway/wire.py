@@ -92,6 +92,7 @@ def hit_json(hit: Hit) -> JsonObject:
         "content": chunk.text,
         "score": rounded(hit.score),
         **{name: rounded(score) for name, score in scores.items() if score is not None},
+        **({"duplicate_chunk_ids": list(hit.duplicate_ids)} if hit.duplicate_ids else {}),
         "title": chunk.title,
         "file_name": chunk.file_name,
         **place_json(chunk),

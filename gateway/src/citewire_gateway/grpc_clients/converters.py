@@ -199,6 +199,9 @@ def search_message(query: SearchQuery) -> retriever_pb2.SearchRequest:
         message.recent = query.recent
     if query.dense_weight is not None:
         message.dense_weight = query.dense_weight
+    if query.diversity:
+        message.diversity = query.diversity
+    message.keep_duplicates = query.keep_duplicates
     return message
 
 
@@ -211,6 +214,7 @@ def hits_of(message: retriever_pb2.SearchResponse) -> tuple[Hit, ...]:
             similarity=result.similarity if result.HasField("similarity") else None,
             lexical_score=result.lexical_score if result.HasField("lexical_score") else None,
             recent=result.recent,
+            duplicate_ids=tuple(result.duplicate_chunk_ids),
         )
         for result in message.results
     )

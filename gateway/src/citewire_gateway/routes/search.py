@@ -33,6 +33,9 @@ async def search(
     if found.require(bool(body.query.strip()), "query", "must not be empty"):
         limit = services.settings.max_question_bytes
         found.require(len(body.query.encode()) <= limit, "query", f"must be at most {limit} bytes long")
+    plain = body.mode != "lexical" or not body.diversity
+    found.require(plain, "diversity", "must be 0 in lexical mode, which has no vectors")
+    found.require(not (body.rerank and body.diversity), "diversity", "must be 0 with rerank, which orders by relevance")
     found.raise_if_any()
     scope = Scope(
         document_ids=None if body.document_ids is None else tuple(body.document_ids),
@@ -49,6 +52,8 @@ async def search(
         min_score=body.min_score,
         by_document=body.group_by == "document",
         dense_weight=body.dense_weight,
+        diversity=body.diversity,
+        keep_duplicates=body.keep_duplicates,
     )
     own = await services.providers.choose(tenant, _needed(body))
     retrieved = await embed_and_search(services.embedder, services.retriever, query, own)

@@ -232,11 +232,12 @@ SCHEMAS: Docs = {
             "similarity": _SCORE,
             "lexical_score": {"type": "number"},
             "rerank_score": {"type": "number"},
+            "duplicate_chunk_ids": {"type": "array", "items": _ID, "description": "Left out: nearly the same text."},
             "title": _TEXT,
             "file_name": _TEXT,
             **_PLACE,
         },
-        optional=("similarity", "lexical_score", "rerank_score", *_PLACE),
+        optional=("similarity", "lexical_score", "rerank_score", "duplicate_chunk_ids", *_PLACE),
     ),
     "SearchResults": _object(
         {

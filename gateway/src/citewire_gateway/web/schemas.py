@@ -177,6 +177,14 @@ class SearchBody(Strict):
         default=None,
         description="Weight of the dense leg in `hybrid`, for measuring; absent means the space's calibrated one.",
     )
+    diversity: Score = Field(
+        default=0.0,
+        description="How much a result's likeness to those before it counts against its relevance; 0 in `lexical`.",
+    )
+    keep_duplicates: StrictBool = Field(
+        default=False,
+        description="Keeps chunks whose text is nearly that of a better one, which else are left out and named by it.",
+    )
     document_ids: Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)] | None = None
     collection: CollectionName | None = None
     filter: Any = _FILTER
