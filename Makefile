@@ -104,7 +104,7 @@ images: $(SYNCED) ## Build the services' images by buildah, podman or docker (AR
 
 .PHONY: rehearsal
 rehearsal: $(SYNCED) ## As root, with podman: run the images as pods and kill, cut off, roll, scale them (ARGS="roll kill")
-	@$(BIN)/python -m deploy.rehearsal $(ARGS)
+	@$(BIN)/python -m deploy.rehearsal --build $(ARGS)
 
 ##@ House
 .PHONY: install

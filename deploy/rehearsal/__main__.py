@@ -1,6 +1,6 @@
-"""`python -m deploy.rehearsal [SHOW…]`: builds nothing, starts the images as pods, and shows what they withstand.
+"""`python -m deploy.rehearsal [SHOW…]`: starts the images as pods, and shows what they withstand.
 
-`make rehearsal` builds the images first. It needs root and podman; it says so where they are missing.
+With `--build`, as `make rehearsal` has it, it builds them first. It needs root and podman, and says so.
 """
 
 import argparse
@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 from benchmarks.tables import describe_machine, format_table
 from deploy.rehearsal import answer, drill, faults, scale, upgrade
+from deploy.rehearsal.build import CURRENT_TAG, PREVIOUS_TAG, build
 from deploy.rehearsal.cluster import Cluster, running
 from deploy.rehearsal.engine import Engine, EngineError
 from deploy.rehearsal.library import fill
 from deploy.rehearsal.report import GOAL_HEADINGS, Goal
 from deploy.rehearsal.specs import SERVICES, Service
 
-DEFAULT_TAG = "localhost/citewire/{name}:dev"
-PREVIOUS_TAG = "localhost/citewire/{name}:previous"
 _TWO: Mapping[Service, int] = dict.fromkeys(SERVICES, 2)
 
 Rows = list[list[object]]
@@ -71,9 +70,12 @@ async def rehearse(name: str, engine: Engine, options: argparse.Namespace) -> li
 
 async def _main(options: argparse.Namespace) -> int:
     engine = Engine.open()
+    shows = options.shows or list(SHOWS)
+    if options.build:
+        build(shows, commit=options.commit, previous=options.previous)
     print(f"{describe_machine()}; {await engine.podman('--version')}")
     goals: list[Goal] = []
-    for name in options.shows or SHOWS:
+    for name in shows:
         goals += await rehearse(name, engine, options)
     unmet = [goal for goal in goals if not goal.met]
     print(f"\n{len(goals) - len(unmet)} of {len(goals)} goals met")
@@ -91,8 +93,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m deploy.rehearsal", description="The images, run as pods, and what they withstand."
     )
     parser.add_argument("shows", nargs="*", metavar="SHOW", help=f"of: {', '.join(SHOWS)}; all by default")
-    parser.add_argument("--tag", default=DEFAULT_TAG, help="of the images, with {name} in it (default: %(default)s)")
+    parser.add_argument("--tag", default=CURRENT_TAG, help="of the images, with {name} in it (default: %(default)s)")
     parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="a variable of every service")
+    parser.add_argument("--build", action="store_true", help="build the images first")
+    parser.add_argument("--commit", help="build this commit's files, not those that lie here")
+    parser.add_argument("--previous", default="HEAD~1", help="commit that `upgrade` comes from (default: %(default)s)")
     parser.add_argument("--logs", action="store_true", help="print the pods' last lines where a show breaks off")
     return parser
 

@@ -52,7 +52,7 @@ async def answer(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
                 ]
             )
     text, source = await _ask(cluster)
-    print(f"> {QUESTION}\n> {text}\n> from {source.get('file_name')}: {source.get('snippet')}\n")
+    print(f"> {QUESTION}\n> {text}\n> from {source.get('file_name')}: {' '.join(str(source.get('snippet')).split())}\n")
     right = "six ropes" in text and source.get("file_name") == "ropes.md"
     counts = [len(pods) for pods in cluster.pods.values()]
     return rows, [

@@ -3,13 +3,13 @@
 import time
 
 from deploy.rehearsal import report
+from deploy.rehearsal.build import CURRENT_TAG
 from deploy.rehearsal.cluster import Cluster
 from deploy.rehearsal.faults import roll_service, settled, show, slowest, under_load
 from deploy.rehearsal.report import Goal, at_most
 from deploy.rehearsal.specs import SERVICES
 
 HEADINGS = ("step", "took, s", "requests", "failed", "takes traffic after, s")
-CURRENT_TAG = "localhost/citewire/{name}:dev"
 
 
 async def upgrade(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:

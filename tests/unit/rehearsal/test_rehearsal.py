@@ -10,6 +10,7 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.settings import RetrieverSettings
 from deploy.rehearsal import __main__ as command
 from deploy.rehearsal import specs
+from deploy.rehearsal.build import CURRENT_TAG, PREVIOUS_TAG, commands
 from deploy.rehearsal.engine import missing
 from deploy.rehearsal.metrics import Samples
 from deploy.rehearsal.specs import SERVICES, Service
@@ -68,6 +69,16 @@ def test_each_service_understands_what_its_pod_is_told(service: Service, monkeyp
 def test_a_password_of_any_kind_fits_into_a_connection_string() -> None:
     assert specs.dsn("role", "a/b@c", "host") == "postgresql://role:a%2Fb%40c@host:5432/citewire"
     assert "PASSWORD 'it''s'" in specs.setup_sql("it's")
+
+
+def test_an_upgrade_needs_the_earlier_images_too() -> None:
+    def tags(shows: list[str]) -> list[str]:
+        return [line[line.index("--tag") + 1] for line in commands(shows, commit=None, previous="HEAD~3")]
+
+    assert tags(["roll"]) == [CURRENT_TAG, CURRENT_TAG]
+    assert tags(["roll", "upgrade"]) == [CURRENT_TAG, CURRENT_TAG, PREVIOUS_TAG]
+    assert commands(["upgrade"], commit="HEAD", previous="HEAD~3")[-1][-2:] == ["--commit", "HEAD~3"]
+    assert commands(["upgrade"], commit="HEAD", previous="HEAD~3")[0][-2:] == ["--commit", "HEAD"]
 
 
 def test_an_unknown_show_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

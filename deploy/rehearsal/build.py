@@ -1,0 +1,42 @@
+"""Builds what a rehearsal runs: today's images, those of an earlier commit, and the world around them."""
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from deploy.rehearsal.engine import EngineError
+
+ROOT = Path(__file__).resolve().parents[2]
+CURRENT_TAG = "localhost/citewire/{name}:dev"
+PREVIOUS_TAG = "localhost/citewire/{name}:previous"
+WORLD = "localhost/citewire/rehearsal:dev"
+
+
+def commands(shows: Iterable[str], *, commit: str | None, previous: str) -> list[list[str]]:
+    """Returns the commands that build what these shows need.
+
+    Args:
+        shows: Their names.
+        commit: Today's; None builds the files that lie here.
+        previous: The commit from which `upgrade` comes.
+    """
+    build = [sys.executable, str(ROOT / "scripts" / "images.py")]
+    found = [
+        [*build, "--tag", CURRENT_TAG, *(("--commit", commit) if commit else ())],
+        [*build, "--tag", CURRENT_TAG, "--only", "rehearsal"],
+    ]
+    if "upgrade" in shows:
+        found.append([*build, "--tag", PREVIOUS_TAG, "--commit", previous])
+    return found
+
+
+def build(shows: Iterable[str], *, commit: str | None, previous: str) -> None:
+    """Builds it.
+
+    Raises:
+        EngineError: Something wasn't built; it was said on stderr.
+    """
+    for command in commands(shows, commit=commit, previous=previous):
+        if subprocess.run(command, check=False).returncode != 0:
+            raise EngineError("The images weren't built, so nothing was rehearsed.")
