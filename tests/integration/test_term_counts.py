@@ -6,6 +6,8 @@ import hashlib
 import random
 import threading
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +15,7 @@ import psycopg
 import pytest
 
 from citewire_retriever.ingest.chunks import Chunk
-from citewire_retriever.ingest.ports import Publication
+from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space
 from corpus_rows import CorpusRows, NewDocument
@@ -48,7 +50,8 @@ def counted_anew(database: Database) -> Counts:
     return dict(counts)
 
 
-def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database) -> None:
+@pytest.mark.parametrize("first_seed", range(3))
+def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database, first_seed: int) -> None:
     failures: list[BaseException] = []
 
     def guarded(seed: int) -> None:
@@ -57,7 +60,7 @@ def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database
         except BaseException as exc:  # noqa: BLE001 # a thread's failure is the test's
             failures.append(exc)
 
-    threads = [threading.Thread(target=guarded, args=(seed,)) for seed in range(3)]
+    threads = [threading.Thread(target=guarded, args=(3 * first_seed + number,)) for number in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -69,44 +72,105 @@ def test_counts_equal_fresh_ones_after_random_changes_at_once(database: Database
     assert min(counts.values()) > 0
 
 
+@dataclass(slots=True)
+class _Mine:
+    """A document that one thread changes."""
+
+    org: str
+    document_id: int
+    live: int = 1
+    staged: int | None = None
+    """A version whose ingest failed before it was published."""
+
+
 def _change_at_random(database: Database, seed: int) -> None:
-    """Puts, replaces, moves and deletes documents of two organisations, which other threads do as well."""
+    """Changes documents of two organisations in every way that there is, which other threads do as well."""
     choose = random.Random(seed)
-    mine: list[tuple[str, int, int]] = []
-
-    def texts() -> list[str]:
-        return [" ".join(choose.choices(WORDS, k=choose.randint(1, 6))) for _ in range(choose.randint(1, 4))]
-
+    mine: list[_Mine] = []
     with CorpusRows(database.owner_dsn, dimensions=2) as corpus:
+        actions: dict[str, Callable[[CorpusRows, random.Random, _Mine], None]] = {
+            "replace": _replace,
+            "stage and fail": _stage,
+            "retry": _retry,
+            "publish and roll back": _roll_back,
+            "forget the failed": _forget,
+            "move": _move,
+        }
         for _ in range(60):
-            action = choose.choice(("put", "put", "replace", "move", "delete"))
+            action = choose.choice(("put", "put", "put", "delete", *actions))
             if action == "put" or not mine:
-                made = texts()
+                made = _texts(choose)
                 org = choose.choice(("acme", "other"))
-                document = NewDocument(
-                    org, np.ones((len(made), 2), np.float32), texts=made, collection=choose.choice(COLLECTIONS)
-                )
-                mine.append((org, corpus.add(document)[0], 1))
-                continue
-            place = choose.randrange(len(mine))
-            org, document_id, version = mine[place]
-            if action == "delete":
-                corpus.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (org, document_id))
-                del mine[place]
-            elif action == "move":
+                vectors = np.ones((len(made), 2), np.float32)
+                document = NewDocument(org, vectors, texts=made, collection=choose.choice(COLLECTIONS))
+                mine.append(_Mine(org, corpus.add(document)[0]))
+            elif action == "delete":
+                gone = mine.pop(choose.randrange(len(mine)))
                 corpus.run(
-                    "UPDATE corpus.documents SET collection_id = (SELECT collection_id FROM corpus.collections"
-                    " WHERE org_id = %s AND name = %s) WHERE org_id = %s AND document_id = %s",
-                    (org, choose.choice(COLLECTIONS), org, document_id),
+                    "DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (gone.org, gone.document_id)
                 )
             else:
-                made = texts()
-                corpus.add_version(
-                    org, document_id, version + 1, np.ones((len(made), 2), np.float32), texts=made, with_vectors=False
-                )
-                corpus.publish(org, document_id, version + 1, chunks=len(made), tokens=len(made))
-                corpus.one("SELECT corpus.drop_vectors(%s, %s, %s)", (org, document_id, version))
-                mine[place] = (org, document_id, version + 1)
+                actions[action](corpus, choose, choose.choice(mine))
+
+
+def _texts(choose: random.Random) -> list[str]:
+    return [" ".join(choose.choices(WORDS, k=choose.randint(1, 6))) for _ in range(choose.randint(1, 4))]
+
+
+def _replace(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    _stage(corpus, choose, it)
+    _publish(corpus, it)
+
+
+def _stage(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    """Chunks and terms of a new version, which nobody sees yet; those of an earlier attempt are put away first."""
+    _forget(corpus, choose, it)
+    made = _texts(choose)
+    it.staged = it.live + 1
+    vectors = np.ones((len(made), 2), np.float32)
+    corpus.add_version(it.org, it.document_id, it.staged, vectors, texts=made, with_vectors=False)
+
+
+def _retry(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    """What failed is staged and published after all."""
+    if it.staged is not None:
+        _replace(corpus, choose, it)
+
+
+def _roll_back(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    if it.staged is not None:
+        corpus.run("BEGIN")
+        corpus.publish(it.org, it.document_id, it.staged, chunks=1, tokens=1)
+        corpus.run("ROLLBACK")
+    corpus.run("BEGIN")
+    corpus.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (it.org, it.document_id))
+    corpus.run("ROLLBACK" if choose.random() < 0.9 else "ABORT")
+
+
+def _forget(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    del choose
+    if it.staged is not None:
+        corpus.run(
+            "DELETE FROM corpus.versions WHERE org_id = %s AND document_id = %s AND version = %s",
+            (it.org, it.document_id, it.staged),
+        )
+        it.staged = None
+
+
+def _move(corpus: CorpusRows, choose: random.Random, it: _Mine) -> None:
+    corpus.run(
+        "UPDATE corpus.documents SET collection_id = (SELECT collection_id FROM corpus.collections"
+        " WHERE org_id = %s AND name = %s) WHERE org_id = %s AND document_id = %s",
+        (it.org, choose.choice(COLLECTIONS), it.org, it.document_id),
+    )
+
+
+def _publish(corpus: CorpusRows, it: _Mine) -> None:
+    """The new version goes live, and the one before loses its terms, or keeps them until it is swept."""
+    assert it.staged is not None
+    before, it.live, it.staged = it.live, it.staged, None
+    corpus.publish(it.org, it.document_id, it.live, chunks=1, tokens=1)
+    corpus.one("SELECT corpus.drop_vectors(%s, %s, %s)", (it.org, it.document_id, before))
 
 
 @pytest.mark.parametrize("collection", COLLECTIONS)
@@ -116,6 +180,41 @@ def test_a_deleted_document_leaves_nothing_counted(database: Database, collectio
         assert set(kept(database).values()) == {1}
         corpus.run("DELETE FROM corpus.documents")
         assert kept(database) == {}
+
+
+async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database: Database) -> None:
+    """One worker stages and fails, one stages and loses its claim, one stages and publishes; then the second tries."""
+    async with World.open(database) as world:
+        table = await world.worker.ensure_space(Space("m", "r", 2))
+        ones = np.ones((1, 2), np.float32)
+        publication = Publication(None, "text/plain", None, 1, 1, table, keep_seconds=60)
+        await world.upload("a.txt", "x", tenant=ACME)
+        lost: Job | None = None
+        for text in ("garden", "water"):
+            job = await world.worker.claim("ingest", worker="w", lease_seconds=0, served=())
+            assert job is not None
+            await world.worker.begin(job)
+            await world.worker.clear(job)
+            await world.worker.stage(job, table, [_chunk(text)], ones, 1)
+            if lost is None:
+                await world.worker.retry(job, delay_seconds=0)
+            else:
+                assert await world.worker.requeue_expired() == 1
+            assert kept(database) == {}
+            lost = job
+        job = await world.worker.claim("ingest", worker="v", lease_seconds=60, served=())
+        assert job is not None
+        assert lost is not None
+        await world.worker.begin(job)
+        await world.worker.clear(job)
+        await world.worker.stage(job, table, [_chunk("city children")], ones, 1)
+        await world.worker.publish(job, publication)
+        with pytest.raises(LeaseLostError):
+            await world.worker.publish(lost, publication)
+        counts = kept(database)
+        assert counts == {("acme", term, 0): 1 for term in (0, *weigh_chunk("Title > Section\ncity children"))}
+        with psycopg.connect(database.owner_dsn) as connection:
+            assert connection.execute("SELECT count(*) FROM corpus.lexical").fetchone() == (1,)
 
 
 async def test_ingest_stores_terms_and_publishing_counts_them(database: Database) -> None:
@@ -140,4 +239,5 @@ async def test_ingest_stores_terms_and_publishing_counts_them(database: Database
 
 def _chunk(text: str) -> Chunk:
     digest = hashlib.sha256(text.encode()).digest()
-    return Chunk(0, text, 1, digest, "", None, None, None, None, 0, len(text), "Title > Section")
+    header = "Title > Section"
+    return Chunk(0, text, 1, digest, "", None, None, None, None, 0, len(text), verbatim=True, header=header)
