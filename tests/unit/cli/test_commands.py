@@ -1,4 +1,4 @@
-"""`citewire search`, `documents`, `status`, `keys`, `--version` and the help."""
+"""`citewire search`, `documents`, `keys`, `--version` and the help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from cli_types import Run
-from fake_gateway import FakeGateway, Reply, reply_json, reply_problem
+from fake_gateway import FakeGateway, Reply, reply_json
 from fake_library import FakeLibrary, Stored
 
 RESULT = {
@@ -114,41 +114,6 @@ def test_delete(gateway: FakeGateway, run: Run) -> None:
     assert result.stderr == "No document 77.\n"
     assert list(library.documents) == [3]
     assert json.loads(run("documents", "delete", "3", "-y", "--json").stdout) == {"deleted": [3], "not_found": []}
-
-
-def test_status(gateway: FakeGateway, run: Run) -> None:
-    fill(gateway, 3)
-    checks = {"status": "ready", "embedder": "ok", "database": "ok"}
-    gateway.on("GET", "/readyz", reply_json(checks))
-    gateway.on("GET", "/openapi.json", reply_json({"info": {"version": "1.2.3"}}))
-    result = run("status")
-    assert result.exit_code == 0, result.output
-    assert "ready  version 1.2.3" in result.stdout
-    assert [line.split() for line in result.stdout.splitlines()[2:5]] == [
-        ["check", "result"],
-        ["embedder", "ok"],
-        ["database", "ok"],
-    ]
-    assert "Documents: total 3, ready 2, failed 1, chunks 6" in result.stdout
-    report = json.loads(run("status", "--json").stdout)
-    assert report["documents"] == {"total": 3, "ready": 2, "failed": 1, "chunks": 6}
-    assert report["health"] == checks
-
-
-def test_status_of_a_stack_that_is_not_ready(gateway: FakeGateway, run: Run) -> None:
-    gateway.on("GET", "/readyz", reply_problem(503, "Not ready", detail="not ready: embedder", embedder="unavailable"))
-    gateway.on("GET", "/openapi.json", reply_json({"info": {"version": "1"}}))
-    gateway.on("GET", "/v1/documents", reply_problem(503, "The library is away"))
-    result = run("status")
-    assert result.exit_code == 3
-    assert "NOT READY" in result.stdout
-    assert "not ready: embedder" in result.stdout
-    assert ["embedder", "unavailable"] in [line.split() for line in result.stdout.splitlines()]
-    assert "The library is away" in result.stdout
-
-
-def test_status_without_a_gateway(run: Run) -> None:
-    assert run("status", "--url", "http://127.0.0.1:1").exit_code == 3
 
 
 def test_keys_are_passed_to_the_gateways_own_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,109 @@
+"""The samples of one scrape, and what is read out of them: sums, quantiles, and what has changed since another."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client.parser import text_string_to_metric_families
+
+Labels = tuple[tuple[str, str], ...]
+Where = Mapping[str, str | frozenset[str]]
+"""What labels must be: a value, or one of several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """All samples of a process, by series and labels.
+
+    Attributes:
+        time: When they were read, in seconds since 1970.
+        values: By name, then by labels.
+        added: Names of series that only rise (counters and the parts of histograms).
+    """
+
+    time: float
+    values: Mapping[str, Mapping[Labels, float]] = field(repr=False)
+    added: frozenset[str] = field(repr=False)
+
+    def sum(self, name: str, where: Where | None = None) -> float:
+        """The sum of a series' samples; 0 if there are none."""
+        return sum(value for _, value in self._found(name, where))
+
+    def by(self, name: str, label: str, where: Where | None = None) -> dict[str, float]:
+        """The sums for each value of a label."""
+        sums: defaultdict[str, float] = defaultdict(float)
+        for labels, value in self._found(name, where):
+            sums[labels.get(label, "")] += value
+        return dict(sums)
+
+    def has(self, name: str) -> bool:
+        """Whether the process has the series at all."""
+        return name in self.values
+
+    def quantile(self, level: float, histogram: str, where: Where | None = None) -> float | None:
+        """A quantile of a histogram, between the bounds of its bucket as Prometheus does it; None without samples."""
+        return quantile(level, self._buckets(histogram, where))
+
+    def mean(self, histogram: str, where: Where | None = None) -> float | None:
+        """The mean of what a histogram has seen; None if that is nothing."""
+        count = self.sum(f"{histogram}_count", where)
+        return self.sum(f"{histogram}_sum", where) / count if count else None
+
+    def label(self, name: str, label: str) -> str:
+        """A label's value of the first sample of a series; "" if there is none."""
+        return next((labels.get(label, "") for labels, _ in self._found(name, None)), "")
+
+    def since(self, earlier: "Samples") -> "Samples":
+        """What has been counted since `earlier`; what isn't counted stays as it is. All of it after a restart."""
+        if self.sum("process_start_time_seconds") != earlier.sum("process_start_time_seconds"):
+            return self
+        values = {
+            name: {labels: value - earlier.values.get(name, {}).get(labels, 0.0) for labels, value in series.items()}
+            if name in self.added
+            else series
+            for name, series in self.values.items()
+        }
+        return Samples(self.time, values, self.added)
+
+    def _buckets(self, histogram: str, where: Where | None) -> dict[float, float]:
+        return {float(bound): count for bound, count in self.by(f"{histogram}_bucket", "le", where).items() if bound}
+
+    def _found(self, name: str, where: Where | None) -> Iterator[tuple[dict[str, str], float]]:
+        for key, value in self.values.get(name, {}).items():
+            labels = dict(key)
+            if all(_fits(labels.get(label, ""), wanted) for label, wanted in (where or {}).items()):
+                yield labels, value
+
+
+def read_samples(text: str, time: float) -> Samples:
+    """Reads what a process's metrics endpoint gives; raises ValueError if it isn't that."""
+    values: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
+    added: set[str] = set()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            values[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
+            if family.type in {"counter", "histogram", "summary"}:
+                added.add(sample.name)
+    return Samples(time, values, frozenset(added))
+
+
+def quantile(level: float, buckets: Mapping[float, float]) -> float | None:
+    """A quantile of cumulative counts by upper bound; None if they are all zero."""
+    bounds = sorted(buckets)
+    total = buckets[bounds[-1]] if bounds else 0.0
+    if total <= 0:
+        return None
+    rank, below, lower = level * total, 0.0, 0.0
+    for bound in bounds:
+        count = buckets[bound]
+        if count >= rank and count > below:
+            if math.isinf(bound):
+                return lower  # all that is known: more than the last bound
+            return lower + (bound - lower) * (rank - below) / (count - below)
+        below, lower = count, bound
+    return lower
+
+
+def _fits(value: str, wanted: str | frozenset[str]) -> bool:
+    return value == wanted if isinstance(wanted, str) else value in wanted
