@@ -52,6 +52,14 @@ class Pod:
         return (self.ready or time.monotonic()) - self.started
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a pod left: streams that it was still sending when it was told to end, and seconds from then to its end."""
+
+    streams: int
+    seconds: float
+
+
 @dataclass(slots=True)
 class Cluster:
     """All pods, and what is around them. Made by `running`."""
@@ -111,11 +119,8 @@ class Cluster:
             await self.balancer.until_ready(pod.url)
         return pod
 
-    async def end_pod(self, pod: Pod) -> float:
+    async def end_pod(self, pod: Pod) -> Ended:
         """Ends a pod in order: out of the endpoints, a pause, SIGTERM, and its grace.
-
-        Returns:
-            The seconds that it took from SIGTERM to its end.
 
         Raises:
             EngineError: It didn't end by itself, or with an error.
@@ -124,6 +129,7 @@ class Cluster:
         if pod.service == "gateway":
             self.balancer.remove(pod.url)
         await asyncio.sleep(PRE_STOP_SECONDS)
+        streams = (await self.samples(pod)).total("citewire_streams_in_flight")
         told = time.monotonic()
         await self.engine.signal(pod.container, "TERM")
         code = await self.engine.wait(pod.container, seconds=GRACE_SECONDS)
@@ -132,7 +138,7 @@ class Cluster:
             log = await self.engine.logs(pod.container)
             raise EngineError(f"{pod.container.name} ended with {code}:\n{log}")
         await self.engine.remove(pod.container)
-        return took
+        return Ended(round(streams), took)
 
     async def kill_pod(self, pod: Pod) -> None:
         """Ends a pod at once, without a word: SIGKILL, as a machine that dies."""

@@ -4,11 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 import httpx
 
 from deploy.rehearsal import report
-from deploy.rehearsal.cluster import MIN_READY_SECONDS, Cluster, Pod
+from deploy.rehearsal.cluster import MIN_READY_SECONDS, Cluster, Ended, Pod
 from deploy.rehearsal.load import KINDS, Asked, Kind, Load
 from deploy.rehearsal.report import Goal, at_most
 from deploy.rehearsal.specs import SERVICES, Service
@@ -19,6 +20,8 @@ MORE: Mapping[Kind, float] = {"native": 2.0, "simple": 1.0, "search": 4.0, "uplo
 """The same, with streams enough that every replica has some at any moment."""
 PACE = {"rate": 40.0, "tokens": 80, "first_delay": 0.1}
 """A stream takes about two seconds."""
+LONG = {"rate": 10.0, "tokens": 120, "first_delay": 0.1}
+"""A stream takes twelve."""
 
 BEHIND: tuple[Service, ...] = ("embedder", "retriever", "generator", "gateway")
 """Those whom clients or the gateway call."""
@@ -38,9 +41,11 @@ _HANDLED: Mapping[Service, tuple[str, Mapping[str, str]]] = {
 
 
 @asynccontextmanager
-async def under_load(cluster: Cluster, name: str, rates: Mapping[Kind, float] = RATES) -> AsyncGenerator[Load]:
+async def under_load(
+    cluster: Cluster, name: str, rates: Mapping[Kind, float] = RATES, pace: Mapping[str, float] = PACE
+) -> AsyncGenerator[Load]:
     """Steady load, once it runs; after the block, what still runs is waited for."""
-    await cluster.pace(**PACE)
+    await cluster.pace(**pace)
     load = Load(cluster.balancer.url, f"{name}-{time.monotonic_ns()}", cluster.headers)
     async with load.steady(rates):
         await settled(load)
@@ -76,50 +81,85 @@ async def takes_traffic(cluster: Cluster, pod: Pod) -> float | None:
     return max(0.0, time.monotonic() - pod.ready)
 
 
-async def roll_service(
-    cluster: Cluster, service: Service, *, old: list[Pod] | None = None
-) -> list[tuple[Pod, float | None]]:
-    """Replaces all pods of a service as a Deployment does: first a new one, then an old one ends, the next beside it.
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """What became of a service's pods."""
 
-    Returns:
-        The new pods, and when each took traffic after it was ready.
-    """
-    ending: list[asyncio.Task[float]] = []
-    watching: list[tuple[Pod, asyncio.Task[float | None]]] = []
-    for pod in old if old is not None else list(cluster.pods[service]):
-        new = await cluster.start_pod(service)
-        watching.append((new, asyncio.create_task(takes_traffic(cluster, new))))
+    new: list[Pod]
+    ended: list[Ended]
+    traffic: float | None
+    """When the slowest new one took traffic after it was ready, in seconds; None if one never did."""
+
+
+async def roll_service(cluster: Cluster, service: Service) -> Rolled:
+    """Replaces all pods of a service as a Deployment does: a new one, then an old one ends, the next beside it."""
+    ending: list[asyncio.Task[Ended]] = []
+    watching: list[asyncio.Task[float | None]] = []
+    new: list[Pod] = []
+    for pod in list(cluster.pods[service]):
+        new.append(await cluster.start_pod(service))
+        watching.append(asyncio.create_task(takes_traffic(cluster, new[-1])))
         await asyncio.sleep(MIN_READY_SECONDS)
         ending.append(asyncio.create_task(cluster.end_pod(pod)))
-    await asyncio.gather(*ending)
-    return [(pod, await task) for pod, task in watching]
+    return Rolled(new, await asyncio.gather(*ending), slowest(await asyncio.gather(*watching)))
+
+
+async def roll_all(cluster: Cluster, load: Load) -> tuple[list[list[object]], list[Goal]]:
+    """Replaces every pod, service after service; a row for each, and the goals that don't look at failures."""
+    rows: list[list[object]] = []
+    traffic: list[float | None] = []
+    streams = 0
+    for service in SERVICES:
+        began = time.monotonic()
+        rolled = await roll_service(cluster, service)
+        await settled(load)
+        during = [asked for asked in load.asked if asked.began > began]
+        # A worker isn't called: it takes a document when there is one and no other worker was faster.
+        traffic += [rolled.traffic] if service != "worker" else []
+        drained = sum(ended.streams for ended in rolled.ended)
+        streams += drained
+        rows.append(
+            [
+                service,
+                len(rolled.new),
+                slowest(pod.start_seconds for pod in rolled.new),
+                rolled.traffic,
+                drained,
+                slowest(ended.seconds for ended in rolled.ended),
+                len(during),
+                len(report.failed(during)),
+            ]
+        )
+    return rows, [
+        Goal("streams that pods were sending when they were told to end", "some", str(streams), streams > 0),
+        at_most("a new replica takes traffic after it is ready", 10, slowest(traffic), " s"),
+    ]
 
 
 async def roll(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
-    """Rolls everything under load."""
-    rows: list[list[object]] = []
-    traffic: list[float | None] = []
-    async with under_load(cluster, "roll") as load:
-        for service in SERVICES:
-            began = time.monotonic()
-            new = await roll_service(cluster, service)
-            await settled(load)
-            during = [asked for asked in load.asked if asked.began > began]
-            times = [took for _, took in new]
-            # A worker isn't called: it takes a document when there is one and no other worker was faster.
-            traffic += times if service != "worker" else []
-            rows.append([service, len(new), slowest(pod.start_seconds for pod, _ in new), slowest(times),
-                         len(during), len(report.failed(during))])  # fmt: skip
-    bad = report.failed(load.asked)
-    goals = [
-        Goal("rolling restart of everything: failed requests", "0", f"{len(bad)} of {len(load.asked)}", not bad),
-        at_most("a new replica takes traffic after it is ready", 10, slowest(traffic), " s"),
-    ]
+    """Rolls everything under load, with streams that are longer than the time that a pod has before its SIGTERM."""
+    async with under_load(cluster, "roll", pace=LONG) as load:
+        rows, goals = await roll_all(cluster, load)
+    return rows, [nothing_failed("rolling restart of everything", load.asked), *goals]
+
+
+def nothing_failed(what: str, asked: list[Asked]) -> Goal:
+    """The goal that every request ended as it should, and every stream with its last frame."""
+    bad = report.failed(asked)
     show(bad)
-    return rows, goals
+    return Goal(f"{what}: failed requests", "0", f"{len(bad)} of {len(asked)}", not bad)
 
 
-ROLL_HEADINGS = ("rolled", "pods", "slowest start, s", "takes traffic after, s", "requests", "failed")
+ROLL_HEADINGS = (
+    "rolled",
+    "pods",
+    "slowest start, s",
+    "takes traffic after, s",
+    "streams at SIGTERM",
+    "longest end, s",
+    "requests",
+    "failed",
+)
 
 
 async def kill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:

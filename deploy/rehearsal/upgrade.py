@@ -5,41 +5,42 @@ import time
 from deploy.rehearsal import report
 from deploy.rehearsal.build import CURRENT_TAG
 from deploy.rehearsal.cluster import Cluster
-from deploy.rehearsal.faults import roll_service, settled, show, slowest, under_load
-from deploy.rehearsal.report import Goal, at_most
-from deploy.rehearsal.specs import SERVICES
+from deploy.rehearsal.faults import LONG, ROLL_HEADINGS, nothing_failed, roll_all, settled, under_load
+from deploy.rehearsal.load import Load
+from deploy.rehearsal.report import Goal
 
-HEADINGS = ("step", "took, s", "requests", "failed", "takes traffic after, s")
+HEADINGS = ROLL_HEADINGS
+_APPLIED = """
+SELECT 'corpus ' || file FROM corpus.schema_migrations UNION ALL
+SELECT 'chat ' || file FROM chat.schema_migrations UNION ALL
+SELECT 'ledger ' || file FROM ledger.schema_migrations
+"""
 
 
 async def upgrade(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
     """Upgrades the cluster, which runs the earlier images."""
     rows: list[list[object]] = []
-    traffic: list[float | None] = []
-    async with under_load(cluster, "upgrade") as load:
-
-        def note(step: str, began: float, traffic: object = "") -> None:
-            during = [asked for asked in load.asked if asked.began > began]
-            rows.append([step, time.monotonic() - began, len(during), len(report.failed(during)), traffic])
-
+    async with under_load(cluster, "upgrade", pace=LONG) as load:
         cluster.tag = CURRENT_TAG
-        began = time.monotonic()
-        await cluster.migrate("pre")
-        await settled(load)
-        note("migrations before", began)
-        for service in SERVICES:
-            began = time.monotonic()
-            took = slowest(took for _, took in await roll_service(cluster, service))
-            traffic += [took] if service != "worker" else []
-            await settled(load)
-            note(service, began, took)
-        began = time.monotonic()
-        await cluster.migrate("post")
-        await settled(load)
-        note("migrations after", began)
-    bad = report.failed(load.asked)
-    show(bad)
-    return rows, [
-        Goal("upgrade under load: failed requests", "0", f"{len(bad)} of {len(load.asked)}", not bad),
-        at_most("a new replica takes traffic after it is ready", 10, slowest(traffic), " s"),
-    ]
+        rows.append(await _migrate(cluster, load, "pre"))
+        rolled, goals = await roll_all(cluster, load)
+        rows += rolled
+        rows.append(await _migrate(cluster, load, "post"))
+    return rows, [nothing_failed("upgrade under load", load.asked), *goals]
+
+
+async def _migrate(cluster: Cluster, load: Load, phase: str) -> list[object]:
+    """Runs a phase's jobs; a row that says what they applied."""
+    began = time.monotonic()
+    before = await _applied(cluster)
+    await cluster.migrate(phase)
+    await settled(load)
+    new = sorted(await _applied(cluster) - before)
+    during = [asked for asked in load.asked if asked.began > began]
+    what = f"migrations, {phase}: {', '.join(new) or 'none'}"
+    return [what, "", "", "", "", time.monotonic() - began, len(during), len(report.failed(during))]
+
+
+async def _applied(cluster: Cluster) -> set[str]:
+    """Files of migrations that the database has had."""
+    return set((await cluster.psql(_APPLIED)).splitlines())
