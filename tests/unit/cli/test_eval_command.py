@@ -216,6 +216,20 @@ def test_a_gateway_that_refuses_everybody_ends_the_run(run: Run, library: EvalLi
     assert run("eval", str(squad), "--mode", "dense").exit_code == 4
 
 
+def test_what_fails_for_every_question_ends_the_run(
+    run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path
+) -> None:
+    queries = [{"_id": str(number), "text": f"query {number}"} for number in range(40)]
+    (beir / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    judged = "".join(f"{number}\ta\t1\n" for number in range(40))
+    (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    library.broken |= {f"query {number}": 500 for number in range(40)}
+    done = run("eval", str(beir), "--mode", "dense", "--concurrency", "1")
+    assert done.exit_code == 1
+    assert "(each of the first 20 questions of fruit, dense failed)" in done.stderr
+    assert len(gateway.received("POST", "/v1/search")) == 20
+
+
 @pytest.mark.usefixtures("quick")
 def test_overload_is_waited_for(run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path) -> None:
     refuse_at_first(gateway, library.search, times=3, status=429)

@@ -17,6 +17,7 @@ from citewire_cli.evaluation.comparing import compare_runs
 from citewire_cli.evaluation.datasets import Question
 from citewire_cli.evaluation.datasets.model import Dataset, Document, Span, build
 from citewire_cli.evaluation.gates import Gate
+from citewire_cli.evaluation.gateway import Failures
 from citewire_cli.evaluation.measures import judge, latency_ms, mean, quantile
 from citewire_cli.evaluation.not_found import judge_not_found, threshold_at
 from citewire_cli.evaluation.results import MEASURES, Row, Run
@@ -197,7 +198,7 @@ def dataset_of(questions: Sequence[Question]) -> Dataset:
 
 def test_measures_follow_the_servers_order() -> None:
     questions = [Question(name, "?", judged={"a": 1}) for name in ("1", "2", "3", "4")]
-    run = SearchRun(SearchMode("dense"))
+    run = SearchRun(SearchMode("dense"), Failures("set, dense"))
     run.found |= {"1": found("a", "b"), "2": found("b", "a"), "3": found()}  # the fourth failed
     values = judge(dataset_of(questions), run, by_chunk=False)
     assert values["nDCG@10"] == pytest.approx({"1": 1, "2": 0.6309, "3": 0, "4": 0}, abs=1e-4)
@@ -207,7 +208,7 @@ def test_measures_follow_the_servers_order() -> None:
 
 def test_chunks_are_judged_by_the_parts_that_they_hold() -> None:
     span = Span("a", 0, 6, "text o")
-    run = SearchRun(SearchMode("dense"))
+    run = SearchRun(SearchMode("dense"), Failures("set, dense"))
     run.found["1"] = found("a#7", span.key)
     values = judge(dataset_of([Question("1", "?", judged={"a": 1}, spans=(span,))]), run, by_chunk=True)
     assert values["RR@10"] == {"1": 0.5}

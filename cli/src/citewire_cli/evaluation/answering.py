@@ -70,8 +70,8 @@ class AnswerRun:
     """Every question asked of one profile."""
 
     asking: Asking
+    failures: Failures
     answers: list[Answered] = field(default_factory=list[Answered])
-    failures: Failures = field(default_factory=Failures)
 
     def of(self, kind: Kind) -> list[Answered]:
         """The answers of one kind, by question id."""
@@ -85,7 +85,11 @@ async def ask_all(gateway: Gateway, dataset: Dataset, filled: Filled, asking: As
         CliError: The gateway is gone, doesn't let us in, knows no such profile, or the budget is spent.
     """
     include = await _optional(gateway, asking.profile)
-    check, run, groups = QuoteCheck(gateway), AnswerRun(asking), dataset.groups()
+    check, run, groups = (
+        QuoteCheck(gateway),
+        AnswerRun(asking, Failures(f"{dataset.name}, {asking.profile}")),
+        dataset.groups(),
+    )
     todo = _todo(dataset, asking)
     done, total = 0, len(todo)
 

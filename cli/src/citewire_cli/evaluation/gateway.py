@@ -130,8 +130,9 @@ class Gateway:
 class Failures:
     """Questions whose calls failed: each is named. What fails for every question ends the run instead."""
 
-    def __init__(self) -> None:
-        """Begins without any."""
+    def __init__(self, what: str) -> None:
+        """Begins without any; `what` is being asked, for the message."""
+        self._what = what
         self._failed: list[Failure] = []
         self._any_good = False
 
@@ -150,6 +151,7 @@ class Failures:
             raise error
         self._failed.append(Failure(question_id, str(error)))
         if not self._any_good and len(self._failed) >= _HOPELESS:
+            error.detail = f"{error.detail} (each of the first {_HOPELESS} questions of {self._what} failed)".strip()
             raise error
 
     def listed(self) -> tuple[Failure, ...]:

@@ -64,9 +64,9 @@ class SearchRun:
     """Every question in one mode, by question id; `depth` is how many results were asked for."""
 
     mode: SearchMode
+    failures: Failures
     depth: int = 100
     found: dict[str, Found] = field(default_factory=dict[str, Found])
-    failures: Failures = field(default_factory=Failures)
 
 
 async def search_all(
@@ -85,7 +85,8 @@ async def search_all(
     Raises:
         CliError: The gateway is gone or doesn't let us in.
     """
-    run = SearchRun(mode, min(top_k, RERANKED) if mode.rerank else top_k)
+    failures = Failures(f"{dataset.name}, {mode}")
+    run = SearchRun(mode, failures, min(top_k, RERANKED) if mode.rerank else top_k)
     questions = [question for question in dataset.answerable if not by_chunk or question.spans]
     done = 0
 
