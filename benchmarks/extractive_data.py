@@ -1,7 +1,8 @@
 """Question sets for the extractive provider's threshold: passages as a search would return them, and what is right.
 
-Each set's passages are cut to chunks and embedded with all-MiniLM-L6-v2, as the services do by default; a question's
-passages are its most similar chunks. Vectors are kept under `.citewire-bench/`.
+Each set's passages are cut to chunks and embedded with all-MiniLM-L6-v2, as the services do by default. A question's
+passages are its most similar chunks, or the best of similarity and words together, nearly as the retriever fuses them.
+Vectors are kept under `.citewire-bench/`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,8 @@ from citewire_embedder.providers.base import Purpose
 from citewire_embedder.settings import EmbedderSettings
 from citewire_generator.text.scoring import Source
 from citewire_generator.text.sentences import split_units
+from citewire_retriever.lexical import count_question, weigh_chunk
+from citewire_retriever.service.fusion import DENSE_WEIGHT
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -65,10 +69,17 @@ class QuestionSet:
     asked: tuple[Asked, ...]
     similarities: NDArray[np.float32]
     """Shape (questions, chunks)."""
+    shares: NDArray[np.float32]
+    """Share of each question's words, by rarity, that each chunk has: the same shape."""
 
-    def passages(self, question: int, count: int, *, without: Callable[[Chunk], bool] | None = None) -> list[int]:
-        """Returns the indexes of the most similar chunks, best first."""
-        order = np.argsort(-self.similarities[question], kind="stable")
+    def passages(
+        self, question: int, count: int, *, without: Callable[[Chunk], bool] | None = None, hybrid: bool = True
+    ) -> list[int]:
+        """Returns the indexes of the best chunks, best first: of hybrid search, or by similarity alone."""
+        scores = self.similarities[question]
+        if hybrid:
+            scores = DENSE_WEIGHT / 2 * scores + (1 - DENSE_WEIGHT) * self.shares[question]
+        order = np.argsort(-scores, kind="stable")
         found = (int(index) for index in order if without is None or not without(self.chunks[int(index)]))
         return [index for index, _ in zip(found, range(count), strict=False)]
 
@@ -116,8 +127,28 @@ def load_sets(data: Path, limit: int | None, seed: int) -> dict[str, QuestionSet
         titled = [f"{chunk.article.replace('_', ' ')}\n{chunk.text}" for chunk in chunks]
         vectors = embed(titled + [one.text for one in asked])
         similarities = vectors[len(chunks) :] @ vectors[: len(chunks)].T
-        sets[name] = QuestionSet(name, tuple(chunks), tuple(asked), similarities)
+        shares = _shares(titled, [one.text for one in asked])
+        sets[name] = QuestionSet(name, tuple(chunks), tuple(asked), similarities, shares)
     return sets
+
+
+def _shares(texts: Sequence[str], questions: Sequence[str]) -> NDArray[np.float32]:
+    """BM25 of the retriever's terms, divided by what a text with all of the question's words many times would have."""
+    holding: dict[int, list[tuple[int, float]]] = {}
+    for place, text in enumerate(texts):
+        for term, weight in weigh_chunk(text).items():
+            holding.setdefault(term, []).append((place, weight))
+    shares = np.zeros((len(questions), len(texts)), np.float32)
+    for number, question in enumerate(questions):
+        ideal = 0.0
+        for term, count in count_question(question).items():
+            found = holding.get(term, [])
+            rarity = count * math.log1p((len(texts) - len(found) + 0.5) / (len(found) + 0.5))
+            ideal += rarity
+            for place, weight in found:
+                shares[number, place] += rarity * weight
+        shares[number] /= ideal or 1.0
+    return shares
 
 
 def embed(texts: Sequence[str]) -> NDArray[np.float32]:

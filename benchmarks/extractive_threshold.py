@@ -4,7 +4,8 @@
 `--write` fits them anew on SQuAD 2.0 and replaces the package's `weights.json`. ClapNQ and XQuAD (Spanish) are only
 reported: nothing is fitted to them.
 
-Three kinds of questions, each with the chunks that a search returns (5 in the report, 1–12 at random in the fit):
+Three kinds of questions, each with the chunks that a search returns (5 of a hybrid one in the report; in the fit 1–12
+at random, of a hybrid or a dense one):
 
 - answerable: the chunk that holds the answer is among them (those where the search missed it are left out and counted);
 - removed: the same questions, with every chunk of the answer's article taken out of the corpus;
@@ -43,6 +44,7 @@ FALSE_NOT_FOUND = 0.10
 """Share of the answerable questions that may be answered with the not-found sentence."""
 FOLDS = 6
 FIT_PASSAGES = (1, 3, 5, 5, 8, 12)
+POSITIVE = ("answerable", "missed")
 QUOTES = 3
 """Units that are quoted at most; the extractive provider's `MAX_QUOTES`."""
 QUOTED = 0.95
@@ -99,16 +101,15 @@ def derive(squad: QuestionSet, seed: int) -> dict[str, Any]:
         "unit": _as_json(unit, UNIT_FEATURES),
         "unit_margin": round(margin, 3),
     }
-    for name, blind in (("answer", False), ("answer_lexical", True)):
+    for name, unused in (("answer", ("coverage_near",)), ("answer_lexical", ("similarity", "similarity_best"))):
         rows, kinds, groups = _answer_rows(cases, unit)
-        if blind:
-            rows[:, 0] = 0.0
+        rows[:, [ANSWER_FEATURES.index(feature) for feature in unused]] = 0.0
         balance = np.where(kinds == "answerable", 1 / np.sum(kinds == "answerable"), 0.0)
         for kind in ("removed", "adversarial"):
             balance += np.where(kinds == kind, 0.5 / np.sum(kinds == kind), 0.0)
         wanted = (kinds == "answerable").astype(float)
         scores = cross_validate(rows, wanted, balance * len(rows) / 2, groups)
-        threshold = float(np.quantile(scores[kinds == "answerable"], FALSE_NOT_FOUND))
+        threshold = float(np.quantile(scores[np.isin(kinds, POSITIVE)], FALSE_NOT_FOUND))
         model = fit(rows, wanted, balance * len(rows) / 2)
         measured = {kind: _separation(scores, kinds, kind, threshold) for kind in ("removed", "adversarial")}
         print(f"{name}, cross-validated:", measured, "threshold", round(threshold, 3))
@@ -122,6 +123,7 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
     """Builds the cases of a set; the number of passages is 5, or drawn at random."""
     for index, asked in enumerate(questions.asked):
         count = int(random.choice(FIT_PASSAGES)) if random is not None else 5
+        hybrid = random is None or bool(random.integers(2))
         question = read_question(asked.text)
 
         def case(kind: str, found: list[int], number: int = index, article: str = asked.article) -> Case:
@@ -130,7 +132,7 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
 
         if not question.keys:
             continue
-        found = questions.passages(index, count)
+        found = questions.passages(index, count, hybrid=hybrid)
         if not asked.answerable:
             yield case("adversarial", found)
             continue
@@ -140,7 +142,7 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
         def of_article(chunk: Chunk, article: str = asked.article) -> bool:
             return chunk.article == article
 
-        yield case("removed", questions.passages(index, count, without=of_article))
+        yield case("removed", questions.passages(index, count, without=of_article, hybrid=hybrid))
 
 
 def report(questions: QuestionSet, weights: Weights) -> None:
@@ -220,7 +222,7 @@ def _answer_rows(cases: list[Case], unit: Linear) -> tuple[Floats, Names, Names]
     groups: list[str] = []
     for case in cases:
         ranked = rank(case.scored, unit)
-        if case.kind != "missed" and ranked:
+        if ranked:
             rows.append(answer_features(case.scored, ranked[0][1]))
             kinds.append(case.kind)
             groups.append(case.article)
@@ -261,7 +263,7 @@ def cross_validate(features: Floats, labels: Floats, weight: Floats, groups: Nam
 
 
 def _separation(scores: Floats, kinds: Names, kind: str, threshold: float) -> dict[str, float]:
-    positive, negative = scores[kinds == "answerable"], scores[kinds == kind]
+    positive, negative = scores[np.isin(kinds, POSITIVE)], scores[kinds == kind]
     order = np.concatenate([positive, negative]).argsort().argsort() + 1
     area = (order[: len(positive)].sum() - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative))
     at_tenth = float(np.quantile(positive, FALSE_NOT_FOUND))

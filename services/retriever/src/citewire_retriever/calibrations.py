@@ -23,7 +23,9 @@ def effective(space: Space, stored: Calibration | None) -> Calibration | None:
 
 
 def _load() -> Mapping[tuple[str, int], Calibration]:
-    entries: list[dict[str, Any]] = json.loads(files(__package__).joinpath("calibrations.json").read_bytes())["models"]
+    entries: list[dict[str, Any]] = json.loads(files("citewire_retriever").joinpath("calibrations.json").read_bytes())[
+        "models"
+    ]
     return MappingProxyType(
         {
             (entry["model"], entry["dimensions"]): Calibration(

@@ -6,6 +6,7 @@ from enum import Enum, auto
 from itertools import pairwise
 
 from citewire_generator.text.languages import detect_language
+from citewire_generator.text.opposites import is_extreme
 from citewire_generator.text.stop_words import words_of
 from citewire_generator.text.terms import Term, normalise, stem, terms
 
@@ -105,6 +106,8 @@ class Question:
     """All words, stop words too."""
     negated: bool
     """Whether it asks for what is not."""
+    extremes: frozenset[str]
+    """Words that narrow it to one, to all, to none or to an end of a scale."""
 
 
 def read_question(text: str) -> Question:
@@ -121,6 +124,7 @@ def read_question(text: str) -> Question:
         kind=_kind(text),
         every=frozenset(term.key for term in found),
         negated=is_negated(text),
+        extremes=frozenset(term.key for term in found if is_extreme(_word(text, term))),
     )
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from citewire_generator.text.opposites import is_opposed
 from citewire_generator.text.questions import AnswerKind, Question, holds_kind, is_negated
 from citewire_generator.text.sentences import Unit, UnitKind, split_units
 from citewire_generator.text.terms import Term, terms
@@ -27,12 +28,16 @@ UNIT_FEATURES = (
 )
 ANSWER_FEATURES = (
     "similarity",  # of the most similar passage
-    "coverage",  # of the best unit, as are the next four
-    "coverage_near",
+    "similarity_best",  # of the best unit's passage
+    "coverage",  # of the best unit, as are the next three
+    "coverage_near",  # only where no similarity is known: else it would speak against an answer
     "pairs",
     "kind",
     "negation",  # 1 if the question asks for what is not, and the unit has no negation
     "names_missing",  # share of the question's names and numbers that no passage holds
+    "numbers_missing",  # 1 if a number of the question is neither in the unit nor in its headings
+    "opposed",  # 1 if the best unit's passage has the opposite of a word of the question, and not the word
+    "extreme_missing",  # 1 if the question is about the only, the first, the largest …, and that passage isn't
 )
 _NEAR = 4
 """Words apart that still count as neighbours."""
@@ -71,8 +76,15 @@ class Scored:
     candidates: tuple[Candidate, ...]
     idf: dict[str, float]
     """Weights of the question's words."""
-    keys: frozenset[str]
-    """All words of the passages and their headings."""
+    heads: tuple[frozenset[str], ...]
+    """Words of each passage's headings."""
+    wholes: tuple[frozenset[str], ...]
+    """Words of each passage and its headings."""
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """All words of the passages and their headings."""
+        return frozenset[str]().union(*self.wholes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +120,7 @@ def score_units(question: Question, sources: Sequence[Source]) -> Scored:
                 1.0 / (1 + order),
             )
             candidates.append(Candidate(index, one.unit, order, one.keys, features))
-    return Scored(question, tuple(sources), tuple(candidates), idf, frozenset[str]().union(*wholes))
+    return Scored(question, tuple(sources), tuple(candidates), idf, tuple(heads), tuple(wholes))
 
 
 def rank(scored: Scored, unit: Linear) -> list[tuple[float, Candidate]]:
@@ -119,19 +131,23 @@ def rank(scored: Scored, unit: Linear) -> list[tuple[float, Candidate]]:
 
 def answer_features(scored: Scored, best: Candidate) -> tuple[float, ...]:
     """What speaks for the passages' answering the question, in the order of `ANSWER_FEATURES`."""
-    question = scored.question
-    source = scored.sources[best.source]
+    question, every = scored.question, scored.keys
+    source, whole = scored.sources[best.source], scored.wholes[best.source]
+    near = best.keys | scored.heads[best.source]
     wanted = question.names | question.numbers
-    missing = len(wanted - scored.keys) / len(wanted) if wanted else 0.0
     negated = question.negated and not is_negated(source.text[best.unit.start : best.unit.end])
     return (
         max((one.similarity or 0.0 for one in scored.sources), default=0.0),
+        source.similarity or 0.0,
         best.features[0],
         best.features[1],
         best.features[3],
         best.features[4],
         1.0 if negated else 0.0,
-        missing,
+        len(wanted - every) / len(wanted) if wanted else 0.0,
+        0.0 if question.numbers <= near else 1.0,
+        1.0 if is_opposed(question.every, whole) else 0.0,
+        0.0 if question.extremes <= whole else 1.0,
     )
 
 

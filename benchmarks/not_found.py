@@ -1,0 +1,228 @@
+"""How well the extractive provider tells that a library doesn't answer, against five plain heuristics.
+
+`python -m benchmarks.not_found [--url http://127.0.0.1:8080] [--sets squad clapnq xquad-es] [--mode hybrid]` asks a
+running server. Each set is one library: its paragraphs are stored as documents of a collection of their own (once; they
+stay there), each question is a `POST /v1/search` whose five best chunks are judged as the extractive provider judges
+them, by its own code. Three kinds of questions:
+
+- answerable: all of them, also where the search misses the paragraph that answers;
+- removed: the same questions, with the answer's article filtered out of the library;
+- adversarial: written to look answerable by the library, and not answered there.
+
+For each judge: ROC-AUC of answerable against the others with a bootstrap over articles (95 %), and the recall of "not
+found" where a tenth of the answerable questions are refused. Then what the built-in threshold does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+
+from benchmarks.extractive_data import Floats, Names
+from benchmarks.not_found_data import SETS, Asked, Library, read_library
+from benchmarks.tables import describe_machine, format_table
+from citewire_generator.text.questions import read_question
+from citewire_generator.text.scoring import Source, answerable, rank, score_units
+from citewire_generator.text.weights import load_weights
+
+PASSAGES = 5
+CANDIDATES = 10
+"""Results that a search asks for: the heuristics see the best cosine also where words ranked it lower."""
+FALSE_NOT_FOUND = 0.10
+THRESHOLD = 0.5
+"""The extractive provider's own."""
+RESAMPLES = 500
+JUDGES = (
+    "extractive provider",
+    "top cosine",
+    "top BM25",
+    "cosine margin, first to second",
+    "idf coverage of the question",
+    "best sentence, F1 of words",
+)
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A question with what each judge says, higher for an answer."""
+
+    kind: str
+    article: str
+    hit: bool
+    """Whether a passage is from the paragraph that answers."""
+    scores: tuple[float, ...]
+
+
+def main() -> int:
+    """Measures, and prints the tables; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8080")
+    parser.add_argument("--key", default="", help="API key, where the server asks for one")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--mode", choices=("hybrid", "dense", "lexical"), default="hybrid")
+    parser.add_argument("--limit", type=int, help="questions of each set, every so many (default: all)")
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    options = parser.parse_args()
+    print(describe_machine())
+    for name in options.sets:
+        library = read_library(name, options.data)
+        if library is None:
+            print(f"{name}: nothing measured, its files are not in {options.data}", file=sys.stderr)
+            continue
+        judged = asyncio.run(_ask(library, options.url, options.key, options.mode, options.limit))
+        report(library, judged, options.mode)
+    return 0
+
+
+async def _ask(library: Library, url: str, key: str, mode: str, limit: int | None) -> list[Judged]:
+    """Stores the library and asks all questions, two at a time."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    step = max(1, len(library.asked) // limit) if limit else 1
+    waiting = iter(library.asked[::step])
+    judged: list[Judged] = []
+    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=120, trust_env=False) as http:
+        await _store(http, library)
+
+        async def work() -> None:
+            for asked in waiting:
+                kind = "answerable" if asked.answerable else "adversarial"
+                judged.append(await _judged(http, library, asked, kind, mode))
+                if asked.answerable:
+                    judged.append(await _judged(http, library, asked, "removed", mode))
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(work())
+    return judged
+
+
+async def _store(http: httpx.AsyncClient, library: Library) -> None:
+    """Stores the paragraphs, unless they are there, and waits until all can be searched."""
+    if await _stored(http, library) < len(library.paragraphs):
+        for article, text in library.paragraphs:
+            body = {"type": "article", "title": article, "content": text, "collection": library.collection}
+            key = hashlib.sha256("\n".join((library.collection, article, text)).encode()).hexdigest()
+            response = await http.post("/v1/documents", json=body, headers={"Idempotency-Key": key})
+            response.raise_for_status()
+    while (ready := await _stored(http, library)) < len(library.paragraphs):
+        print(f"{library.name}: {ready} of {len(library.paragraphs)} paragraphs can be searched", flush=True)
+        await asyncio.sleep(5)
+
+
+async def _stored(http: httpx.AsyncClient, library: Library) -> int:
+    query = {"collection": library.collection, "status": "ready", "page_size": 1000}
+    response = await http.get("/v1/documents", params=query)
+    response.raise_for_status()
+    return len(response.json()["documents"])
+
+
+async def _judged(http: httpx.AsyncClient, library: Library, asked: Asked, kind: str, mode: str) -> Judged:
+    body: dict[str, Any] = {
+        "query": asked.text,
+        "top_k": CANDIDATES,
+        "mode": mode,
+        "collection": library.collection,
+    }
+    if kind == "removed":
+        body["filter"] = {"not": {"field": "title", "op": "eq", "value": asked.article}}
+    response = await http.post("/v1/search", json=body)
+    response.raise_for_status()
+    hits: list[dict[str, Any]] = response.json()["results"]
+    inside = [hit for hit in hits[:PASSAGES] if hit["content"].strip() in asked.paragraph]
+    return Judged(kind, asked.article, asked.answerable and bool(inside), judge(asked.text, hits))
+
+
+def judge(text: str, hits: Sequence[dict[str, Any]]) -> tuple[float, ...]:
+    """Scores a question's passages as each of `JUDGES` does; higher speaks for an answer."""
+    if not hits:
+        return (0.0,) * len(JUDGES)
+    question = read_question(text)
+    sources = [Source(hit["content"], hit["title"], hit.get("similarity")) for hit in hits[:PASSAGES]]
+    scored = score_units(question, sources)
+    ranked = rank(scored, load_weights().unit)
+    ours = answerable(scored, ranked[0][1], load_weights()) if ranked else 0.0
+    cosines = sorted((hit.get("similarity") or 0.0 for hit in hits), reverse=True)
+    words = set(_WORD.findall(text.casefold()))
+    best = 0.0
+    for candidate in scored.candidates:
+        unit = scored.sources[candidate.source].text[candidate.unit.start : candidate.unit.end]
+        said = set(_WORD.findall(unit.casefold()))
+        best = max(best, 2 * len(words & said) / (len(words) + len(said) or 1))
+    return (
+        ours,
+        cosines[0],
+        max(hit.get("lexical_score") or 0.0 for hit in hits),
+        cosines[0] - (cosines[1] if len(cosines) > 1 else 0.0),
+        max((candidate.features[2] for candidate in scored.candidates), default=0.0),
+        best,
+    )
+
+
+def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
+    """Prints what was measured on a set."""
+    kinds: Names = np.array([one.kind for one in judged])
+    articles: Names = np.array([one.article for one in judged])
+    scores: Floats = np.array([one.scores for one in judged])
+    positive = kinds == "answerable"
+    hit = float(np.mean([one.hit for one in judged if one.kind == "answerable"]))
+    print(f"\n## {library.name}: {len(library.paragraphs)} paragraphs, {int(positive.sum())} answerable, mode {mode}")
+    print(f"the answer's paragraph is among the first {PASSAGES}: {hit:.3f}")
+    for kind in ("removed", "adversarial"):
+        if not np.any(kinds == kind):
+            continue
+        rows: list[list[object]] = []
+        for number, name in enumerate(JUDGES):
+            own = scores[:, number]
+            low, high = resampled(own, kinds, articles, kind)
+            rows.append([name, f"{area(own[positive], own[kinds == kind]):.3f}", f"{low:.3f}-{high:.3f}",
+                         f"{recall(own[positive], own[kinds == kind]):.3f}"])  # fmt: skip
+        print(f"\n{kind} ({int(np.sum(kinds == kind))} questions)")
+        print(format_table(["judge", "ROC-AUC", "95 %", "recall at 10 % false not-found"], rows))
+    refused: dict[str, float] = {}
+    for kind in sorted({one.kind for one in judged}):
+        refused[kind] = round(float(np.mean(scores[kinds == kind, 0] < THRESHOLD)), 3)
+    print(f"\nnot found at the built-in threshold: {refused}")
+
+
+def area(positive: Floats, negative: Floats) -> float:
+    """ROC-AUC; ties count half."""
+    ordered = np.sort(negative)
+    below = np.searchsorted(ordered, positive, "left") + np.searchsorted(ordered, positive, "right")
+    return float(below.mean() / (2 * len(negative)))
+
+
+def recall(positive: Floats, negative: Floats) -> float:
+    """Share of the negative ones below the score that a tenth of the positive ones are below."""
+    return float(np.mean(negative < np.quantile(positive, FALSE_NOT_FOUND)))
+
+
+def resampled(scores: Floats, kinds: Names, articles: Names, kind: str) -> tuple[float, float]:
+    """95 % of the ROC-AUC over resampled articles: questions about one of them aren't independent."""
+    random = np.random.default_rng(1)
+    groups: list[tuple[Floats, Floats]] = []
+    for name in sorted({str(article) for article in articles}):
+        own = articles == name
+        groups.append((scores[own & (kinds == "answerable")], scores[own & (kinds == kind)]))
+    areas: list[float] = []
+    for _ in range(RESAMPLES):
+        drawn = [groups[int(index)] for index in random.integers(0, len(groups), len(groups))]
+        positive: Floats = np.concatenate([one for one, _ in drawn])
+        negative: Floats = np.concatenate([one for _, one in drawn])
+        if len(positive) and len(negative):
+            areas.append(area(positive, negative))
+    return float(np.quantile(areas, 0.025)), float(np.quantile(areas, 0.975))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Question sets as libraries: paragraphs that are stored whole, and questions that they answer or don't."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SETS = ("squad", "clapnq", "xquad-es")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, and the paragraph that it was written for."""
+
+    text: str
+    article: str
+    paragraph: str
+    answerable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A set: everything that is stored, and everything that is asked."""
+
+    name: str
+    paragraphs: tuple[tuple[str, str], ...]
+    """Article and text."""
+    asked: tuple[Asked, ...]
+
+    @property
+    def collection(self) -> str:
+        """Where its paragraphs are stored."""
+        return f"bench-{self.name}"
+
+
+def read_library(name: str, data: Path) -> Library | None:
+    """Reads a set of `SETS`; None if its files aren't there."""
+    readers = {
+        "squad": lambda: _squad(data / "qa-squad2" / "squad2-dev-half-a.json.gz"),
+        "clapnq": lambda: _clapnq(data / "qa-clapnq"),
+        "xquad-es": lambda: _xquad(data / "retrieval-xquad" / "es"),
+    }
+    try:
+        asked, stored = readers[name]()
+    except FileNotFoundError:
+        return None
+    paragraphs = dict.fromkeys([*((one.article, one.paragraph) for one in asked), *stored])
+    return Library(name, tuple(paragraphs), tuple(asked))
+
+
+def _squad(path: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
+    raw: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    asked: list[Asked] = []
+    stored: list[tuple[str, str]] = []
+    for article in raw["data"]:
+        title = article["title"].replace("_", " ")
+        for paragraph in article["paragraphs"]:
+            stored.append((title, paragraph["context"]))
+            asked += [
+                Asked(qa["question"], title, paragraph["context"], not qa["is_impossible"]) for qa in paragraph["qas"]
+            ]
+    return asked, stored
+
+
+def _clapnq(folder: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
+    asked: list[Asked] = []
+    for name in ("answerable", "unanswerable"):
+        for row in _lines(folder / f"clapnq_dev_{name}_a.jsonl.gz"):
+            passage = row["passages"][0]
+            asked.append(Asked(row["input"], passage["title"], passage["text"], name == "answerable"))
+    return asked, []
+
+
+def _xquad(folder: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
+    corpus = {row["_id"]: row for row in _lines(folder / "corpus.jsonl.gz")}
+    gold: dict[str, str] = {}
+    for table in sorted((folder / "qrels").glob("*.tsv")):
+        for line in table.read_text("utf-8").splitlines()[1:]:
+            query, document, _ = line.split("\t")
+            gold[query] = document
+    asked: list[Asked] = []
+    for row in _lines(folder / "queries.jsonl.gz"):
+        found = corpus[gold[row["_id"]]]
+        asked.append(Asked(row["text"], found["title"] or found["_id"], found["text"], answerable=True))
+    return asked, [(row["title"] or row["_id"], row["text"]) for row in corpus.values()]
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines() if line]
