@@ -189,9 +189,10 @@ def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
                          f"{recall(own[positive], own[kinds == kind]):.3f}"])  # fmt: skip
         print(f"\n{kind} ({int(np.sum(kinds == kind))} questions)")
         print(format_table(["judge", "ROC-AUC", "95 %", "recall at 10 % false not-found"], rows))
+    ours: Floats = scores[:, 0]
     refused: dict[str, float] = {}
     for kind in sorted({one.kind for one in judged}):
-        refused[kind] = round(float(np.mean(scores[kinds == kind, 0] < THRESHOLD)), 3)
+        refused[kind] = round(float((ours[kinds == kind] < THRESHOLD).mean()), 3)
     print(f"\nnot found at the built-in threshold: {refused}")
 
 
