@@ -21,14 +21,14 @@ def test_small_scopes_are_scanned() -> None:
 
 
 def test_large_scopes_go_through_the_graph() -> None:
-    assert way(50_000, 50_000) == 64
-    assert way(5000, 5000) == 64
+    assert way(50_000, 50_000) == 200
+    assert way(5000, 5000) == 200
 
 
 def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> None:
-    assert way(50_000, 100_000) == 80
-    assert way(50_000, 50_000, wanted=50) == 200
-    assert way(50_000, 50_000, by_document=True) == 200
+    assert way(50_000, 75_000) == 300
+    assert way(50_000, 50_000, wanted=50) == 360
+    assert way(50_000, 50_000, by_document=True) == 360
     assert way(500_000, 10_000_000) == TUNING.ef_search_max
 
 
@@ -44,7 +44,7 @@ def test_fewer_documents_than_wanted_are_scanned() -> None:
 
 def test_an_old_count_never_exceeds_the_graph() -> None:
     found = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
-    assert found == IndexSearch(64)
+    assert found == IndexSearch(200)
 
 
 def test_sizes_are_forgotten_after_their_time() -> None:
