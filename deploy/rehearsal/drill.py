@@ -1,12 +1,16 @@
 """A backup is taken under load, everything is lost, and the restored database holds the same rows."""
 
 import time
+from collections.abc import Mapping
 
 from deploy.rehearsal import faults, specs
 from deploy.rehearsal.cluster import Cluster
+from deploy.rehearsal.load import Kind
 from deploy.rehearsal.report import Goal
 
 HEADINGS = ("table", "rows", "hash before", "hash after", "equal")
+FILLING: Mapping[Kind, float] = {"native": 2.0, "simple": 1.0, "search": 2.0, "upload": 8.0}
+DOCUMENTS = 150
 _TABLES = """
 SELECT format('%I.%I', n.nspname, c.relname)
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -21,7 +25,8 @@ _DUMP = "/data/backup"
 
 async def drill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
     """Dumps while clients write, drops the database, restores it, and asks again."""
-    async with faults.under_load(cluster, "drill") as load:
+    async with faults.under_load(cluster, "drill", FILLING) as load:
+        await load.until(lambda: load.completed("upload", 0.0) >= DOCUMENTS, "the library isn't filled")
         began = time.monotonic()
         await cluster.in_postgres(
             "pg_dump", *_as_admin(), "--format=directory", "--jobs=2", f"--file={_DUMP}-load", specs.DATABASE
