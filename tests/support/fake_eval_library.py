@@ -91,7 +91,10 @@ class EvalLibrary:
             found = []
         # Two to a page, so that paging is used.
         start = int(request.query.get("page_token") or 0)
-        page = [{"id": one.number, "metadata": one.metadata} for one in found[start : start + 2]]
+        page = [
+            {"id": one.number, "metadata": one.metadata, "title": one.title, "file_name": "", "live_version": 1}
+            for one in found[start : start + 2]
+        ]
         return reply_json({"documents": page, "next_page_token": str(start + 2) if start + 2 < len(found) else ""})
 
     def content(self, request: Request) -> Reply:
@@ -184,6 +187,8 @@ def _fits(one: Stored, condition: Json | None) -> bool:
         return not _fits(one, cast("Json", condition["not"]))
     if "any" in condition:
         return any(_fits(one, member) for member in cast("list[Json]", condition["any"]))
+    if condition["field"] == "id":
+        return one.number in cast("list[int]", condition["value"])
     value = one.metadata.get(str(condition["field"]).removeprefix("metadata."))
     wanted = condition["value"]
     return value in cast("list[str]", wanted) if condition["op"] == "in" else value == wanted

@@ -181,6 +181,39 @@ def test_wrong_answers_are_seen(run: Run, library: EvalLibrary, squad: Path, tmp
     assert measure(row, "citation_precision") == 1  # of the one that was answered
 
 
+def test_documents_that_the_library_has_already(
+    run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path, beir: Path
+) -> None:
+    run("eval", str(squad), "--mode", "dense")
+    (document, *_) = [one for one in library.documents.values() if one.title == "Ferry line"]
+    (beir / "corpus.jsonl").unlink()
+    (beir / "queries.jsonl").write_text('{"_id": "1", "text": "When does the ferry leave Tarnholm?"}\n')
+    qrels = beir / "qrels" / "test.tsv"
+    uploads = len(gateway.received("POST", "/v1/documents"))
+    for name in ("Ferry line", str(document.number)):
+        qrels.write_text(f"query-id\tcorpus-id\tscore\n1\t{name}\t1\n")
+        asked = ("--mode", "dense", "--leave-out", "gold", "--collection", document.collection, "--json")
+        done = run("eval", str(beir), *asked)
+        assert done.exit_code == 0, done.output
+        rows = rows_of(json.loads(done.stdout))
+        assert measure(rows["fruit/dense"], "RR@10") == 1
+        assert measure(rows["fruit/documents"], "not_found_recall@left_out") == 1
+    assert len(gateway.received("POST", "/v1/documents")) == uploads
+    qrels.write_text("query-id\tcorpus-id\tscore\n1\tZoo\t1\n")
+    missing = run("eval", str(beir), "--mode", "dense", "--collection", document.collection)
+    assert missing.exit_code == 1
+    assert "has the id, file name or title 'Zoo'" in missing.stderr
+
+
+def test_a_collection_goes_with_sets_without_a_corpus(run: Run, gateway: FakeGateway, squad: Path, beir: Path) -> None:
+    assert "documents of its own" in run("eval", str(squad), "--collection", "x").stderr
+    (beir / "corpus.jsonl").unlink()
+    done = run("eval", str(beir))
+    assert done.exit_code == 2
+    assert "--collection names where its documents are" in done.stderr
+    assert not gateway.requests
+
+
 def test_judged_by_chunk(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path, beir: Path) -> None:
     done = run("eval", str(squad), "--mode", "dense", "--by", "chunk", "--json")
     (row,) = rows_of(json.loads(done.stdout)).values()

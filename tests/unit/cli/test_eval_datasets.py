@@ -230,6 +230,13 @@ def test_what_has_no_known_form_is_said(tmp_path: Path) -> None:
         read_dataset(tmp_path, "test")
 
 
+def test_beir_without_a_corpus_is_about_documents_that_are_there(tmp_path: Path) -> None:
+    (write_beir(tmp_path) / "corpus.jsonl").unlink()
+    dataset = read_dataset(tmp_path, "test")
+    assert dataset.documents == ()
+    assert [question.gold for question in dataset.questions] == [{"a"}, {"b"}]
+
+
 def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"dev\.tsv is missing; it has test; --split chooses"):
         read_dataset(write_beir(tmp_path), "dev")

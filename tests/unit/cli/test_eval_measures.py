@@ -290,11 +290,12 @@ def test_an_earlier_measurement_is_kept_where_nothing_new_was_derived() -> None:
 
 def test_the_gold_is_left_out_with_its_group() -> None:
     question = Question("1", "?", judged={"a": 1, "b": 0})
+    ids = {6: "b", 7: "a"}
     by_group = {"field": "metadata.group", "op": "eq", "value": "Ferry"}
-    assert without_gold(question, {"a": "Ferry", "b": "Other"}) == {"not": by_group}
-    assert without_gold(question, {"a": ""}) == {"not": {"field": "metadata.eval_id", "op": "in", "value": ["a"]}}
+    assert without_gold(question, {"a": "Ferry", "b": "Other"}, ids) == {"not": by_group}
+    assert without_gold(question, {"a": ""}, ids) == {"not": {"field": "id", "op": "in", "value": [7]}}
     two = Question("1", "?", judged={"a": 1, "b": 1})
-    assert without_gold(two, {"a": "Ferry", "b": "Other"}) == {
+    assert without_gold(two, {"a": "Ferry", "b": "Other"}, ids) == {
         "not": {"any": [by_group, {"field": "metadata.group", "op": "eq", "value": "Other"}]}
     }
 

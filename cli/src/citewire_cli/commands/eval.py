@@ -58,6 +58,9 @@ def register(app: typer.Typer) -> None:
 def eval_command(
     paths: Annotated[list[Path], _PATHS],
     split: Annotated[str, typer.Option("--split", help="Judgements of BEIR folders: qrels/SPLIT.tsv.")] = "test",
+    collection: Annotated[
+        str, typer.Option("--collection", "-c", help="The collection that sets without a corpus are about.")
+    ] = "",
     questions: Annotated[
         int | None, typer.Option("--questions", "-n", min=1, help="Only this many of each set, always the same.")
     ] = None,
@@ -113,6 +116,7 @@ def eval_command(
             modes = tuple(dict.fromkeys((Mode.DENSE, *(mode or ()))))
         options = EvalOptions(
             split=split,
+            collection=collection,
             questions=questions,
             seed=seed,
             modes=tuple(SearchMode.parse(one.value) for one in modes),

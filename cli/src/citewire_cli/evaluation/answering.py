@@ -8,7 +8,7 @@ from citewire_cli.chat import NOT_FOUND_SENTENCES
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.evaluation.answer_text import compare
 from citewire_cli.evaluation.datasets import Dataset, Question
-from citewire_cli.evaluation.filling import GROUP_FIELD, ID_FIELD, Filled
+from citewire_cli.evaluation.filling import GROUP_FIELD, Filled
 from citewire_cli.evaluation.gateway import Failures, Gateway, Progress
 from citewire_cli.evaluation.quotes import QuoteCheck
 from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str, get_texts
@@ -107,7 +107,7 @@ async def ask_all(gateway: Gateway, dataset: Dataset, filled: Filled, asking: As
         if asking.model:
             body["model"] = asking.model
         if kind == "left out":
-            body["filter"] = without_gold(question, groups)
+            body["filter"] = without_gold(question, groups, filled.ids)
         try:
             answer = await gateway.timed("POST", "/v1/chat", body=body)
             run.answers.append(await _measured(question, kind, answer.body, answer.seconds, filled.ids, check))
@@ -128,13 +128,20 @@ async def ask_all(gateway: Gateway, dataset: Dataset, filled: Filled, asking: As
     return run
 
 
-def without_gold(question: Question, groups: Mapping[str, str]) -> JsonObject:
-    """A filter that takes a question's gold documents out of the library, with all of their groups."""
+def without_gold(question: Question, groups: Mapping[str, str], ids: Mapping[int, str]) -> JsonObject:
+    """A filter that takes a question's gold documents out of the library, with all of their groups.
+
+    Args:
+        question: An answerable one.
+        groups: Group by document, as `Dataset.groups` gives it.
+        ids: The data set's id of each document by the library's.
+    """
     names = sorted({groups[document] for document in question.gold if groups.get(document)})
     if names:
         conditions: list[JsonObject] = [{"field": GROUP_FIELD, "op": "eq", "value": name} for name in names]
         return {"not": conditions[0] if len(conditions) == 1 else {"any": conditions}}
-    return {"not": {"field": ID_FIELD, "op": "in", "value": sorted(question.gold)}}
+    gold = [number for number, document in sorted(ids.items()) if document in question.gold]
+    return {"not": {"field": "id", "op": "in", "value": gold}}
 
 
 def _todo(dataset: Dataset, asking: Asking) -> list[tuple[Question, Kind]]:

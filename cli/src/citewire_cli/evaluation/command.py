@@ -14,7 +14,7 @@ from citewire_cli.evaluation.answering import Asking, ask_all
 from citewire_cli.evaluation.calibration import calibrate
 from citewire_cli.evaluation.comparing import compare_runs
 from citewire_cli.evaluation.datasets import Dataset, DatasetError, read_datasets, sampled
-from citewire_cli.evaluation.filling import Filled, fill
+from citewire_cli.evaluation.filling import Filled, fill, find_existing
 from citewire_cli.evaluation.gates import Gate
 from citewire_cli.evaluation.gateway import FAILURES_TOLD, EvaluationError, Gateway
 from citewire_cli.evaluation.plot import write_plot
@@ -37,6 +37,7 @@ class EvalOptions:
 
     Attributes:
         split: Which judgements of BEIR folders: `qrels/SPLIT.tsv`.
+        collection: Holds the documents of sets without a corpus.
         questions: How many questions of each set; None is all.
         seed: Which of them.
         modes: How to search, a row each; empty searches not at all.
@@ -58,6 +59,7 @@ class EvalOptions:
     """
 
     split: str = "test"
+    collection: str = ""
     questions: int | None = None
     seed: int = 1
     modes: tuple[SearchMode, ...] = (SearchMode("dense"),)
@@ -101,6 +103,7 @@ async def run_command(paths: Sequence[Path], settings: ClientSettings, options: 
     try:
         before = None if options.compare is None else read_run(options.compare)
         datasets = [sampled(one, options.questions, options.seed) for one in read_datasets(paths, options.split)]
+        _check_collection(datasets, options.collection)
     except (DatasetError, ValueError, OSError) as error:
         raise CliError("The evaluation cannot start", str(error), ExitCode.USAGE) from None
     async with Api(settings, read_seconds=READ_SECONDS) as api:
@@ -120,12 +123,20 @@ async def run_command(paths: Sequence[Path], settings: ClientSettings, options: 
     return _verdict(run, options)
 
 
+def _check_collection(datasets: Sequence[Dataset], collection: str) -> None:
+    for dataset in datasets:
+        if not dataset.documents and not collection:
+            raise DatasetError(f"{dataset.name} has no corpus.jsonl: --collection names where its documents are")
+        if dataset.documents and collection:
+            raise DatasetError(f"{dataset.name} has documents of its own; --collection is for sets without")
+
+
 async def _measure(gateway: Gateway, datasets: Sequence[Dataset], options: EvalOptions) -> _Measured:
     measured = _Measured()
     with shown_progress() as bars:
         for dataset in datasets:
             bars.begin(dataset.name)
-            filled = await fill(gateway, dataset, bars.show)
+            filled = await _filled(gateway, dataset, options, bars)
             measured.datasets.append(_dataset_json(dataset, filled))
             await _search(gateway, dataset, filled, options, measured, bars)
             for profile in options.profiles:
@@ -134,6 +145,12 @@ async def _measure(gateway: Gateway, datasets: Sequence[Dataset], options: EvalO
                 if len(answers.answers) > 1 or not options.scored_only:
                     measured.rows.append(answers_row(dataset, answers, len(filled.ids)))
     return measured
+
+
+async def _filled(gateway: Gateway, dataset: Dataset, options: EvalOptions, bars: Shown) -> Filled:
+    if dataset.documents:
+        return await fill(gateway, dataset, bars.show)
+    return await find_existing(gateway, dataset, options.collection)
 
 
 async def _search(
@@ -210,7 +227,7 @@ def _dataset_json(dataset: Dataset, filled: Filled) -> JsonObject:
         "form": dataset.form,
         "fingerprint": dataset.fingerprint,
         "collection": filled.collection,
-        "documents": len(dataset.documents),
+        "documents": len(filled.ids),
         "answerable": len(dataset.answerable),
         "unanswerable": len(dataset.unanswerable),
     }

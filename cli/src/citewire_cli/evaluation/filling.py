@@ -14,7 +14,6 @@ from citewire_cli.jsonio import JsonObject, get_int, get_object, get_objects, ge
 
 _EVAL_ID = "eval_id"
 GROUP_FIELD = "metadata.group"
-ID_FIELD = f"metadata.{_EVAL_ID}"
 _PAGE = 1000
 _POLL_SECONDS = 0.5
 _PATIENCE = 600.0
@@ -66,6 +65,42 @@ async def fill(gateway: Gateway, dataset: Dataset, progress: Progress) -> Filled
         raise EvaluationError(f"{len(missing)} documents were accepted and aren't listed, such as {missing[0].eval_id}")
     await _wait_until_ready(gateway, collection, known, progress)
     return Filled(collection, known, reused)
+
+
+async def find_existing(gateway: Gateway, dataset: Dataset, collection: str) -> Filled:
+    """The documents of a collection that judgements name: by id, by file name or by title.
+
+    Raises:
+        EvaluationError: A judged document isn't there, isn't ready, or two have its name.
+        CliError: The gateway refused, or is gone.
+    """
+    listed: dict[int, JsonObject] = {}
+
+    def note(document: JsonObject) -> None:
+        number = get_int(document, "id")
+        if number is not None:
+            listed[number] = document
+
+    await _list(gateway, {"collection": collection}, note)
+    ids = {number: f"#{number}" for number in listed}
+    for eval_id in sorted({one for question in dataset.questions for one in question.judged}):
+        number = _named(eval_id, listed, collection)
+        if ids[number] != f"#{number}":
+            raise EvaluationError(f"{ids[number]!r} and {eval_id!r} are the same document, {number}")
+        ids[number] = eval_id
+    return Filled(collection, ids, reused=True)
+
+
+def _named(eval_id: str, listed: dict[int, JsonObject], collection: str) -> int:
+    for key in ("id", "file_name", "title"):
+        found = [number for number, document in listed.items() if get_str(document, key) == eval_id]
+        if len(found) > 1:
+            raise EvaluationError(f"{len(found)} documents of {collection} have the {key} {eval_id!r}; judge by id")
+        if found:
+            if get_int(listed[found[0]], "live_version") is None:
+                raise EvaluationError(f"the document {eval_id!r} of {collection} isn't ready")
+            return found[0]
+    raise EvaluationError(f"no document of {collection} has the id, file name or title {eval_id!r}")
 
 
 async def _upload(

@@ -1,5 +1,7 @@
 """BEIR form: `corpus.jsonl`, `queries.jsonl` and `qrels/SPLIT.tsv`, each plain or gzipped.
 
+Without a corpus, judgements are of documents that the library has already.
+
 Judgements are by document. A qrels file may have two further columns, `start` and `end`: then a judgement is of that
 part of the document's text (Unicode code points), and results can be judged by chunk.
 """
@@ -14,7 +16,7 @@ _ID_COLUMNS = ("query-id", "corpus-id", "score")
 
 def is_beir(folder: Path) -> bool:
     """Whether a folder looks like this form."""
-    return find(folder, "corpus.jsonl") is not None
+    return find(folder, "corpus.jsonl") is not None or find(folder, "queries.jsonl") is not None
 
 
 def read_beir(folder: Path, split: str, name: str) -> Dataset:
@@ -25,11 +27,10 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
     Raises:
         DatasetError: A file is missing or isn't of the form.
     """
-    documents = [
-        Document(row.filled("_id"), row.text("title", ""), row.text("text"))
-        for row in read_rows(_need(folder, "corpus"))
-    ]
-    texts = {document.eval_id: document.text for document in documents}
+    corpus = find(folder, "corpus.jsonl")
+    rows = read_rows(corpus) if corpus is not None else ()
+    documents = [Document(row.filled("_id"), row.text("title", ""), row.text("text")) for row in rows]
+    texts = {document.eval_id: document.text for document in documents} if corpus is not None else None
     path = find(folder / "qrels", f"{split}.tsv")
     if path is None:
         found = sorted({file.name.partition(".tsv")[0] for file in (folder / "qrels").glob("*.tsv*")})
@@ -37,7 +38,7 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
         raise DatasetError(f"{folder / 'qrels' / split}.tsv is missing; {others}")
     judged, spans = _read_qrels(path, texts)
     questions: list[Question] = []
-    for row in read_rows(_need(folder, "queries")):
+    for row in read_rows(_queries(folder)):
         query = row.filled("_id")
         if query not in judged:
             continue
@@ -48,17 +49,17 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
         )
     if judged:
         raise DatasetError(f"{path}: judges queries that queries.jsonl lacks, such as {sorted(judged)[:3]}")
-    return build(name, "beir", documents, questions)
+    return build(name, "beir", documents if corpus is not None else None, questions)
 
 
-def _need(folder: Path, name: str) -> Path:
-    path = find(folder, f"{name}.jsonl")
+def _queries(folder: Path) -> Path:
+    path = find(folder, "queries.jsonl")
     if path is None:
-        raise DatasetError(f"{folder}: no {name}.jsonl or {name}.jsonl.gz")
+        raise DatasetError(f"{folder}: no queries.jsonl or queries.jsonl.gz")
     return path
 
 
-def _read_qrels(path: Path, texts: dict[str, str]) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]]]:
+def _read_qrels(path: Path, texts: dict[str, str] | None) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]]]:
     judged: dict[str, dict[str, int]] = {}
     spans: dict[str, list[Span]] = {}
     columns: list[str] | None = None
@@ -77,11 +78,11 @@ def _read_qrels(path: Path, texts: dict[str, str]) -> tuple[dict[str, dict[str, 
             raise DatasetError(f"{place}: has {len(cells)} columns, the first line has {len(columns)}")
         row = dict(zip(columns, cells, strict=True))
         query, document, grade = row["query-id"], row["corpus-id"], _whole(row, "score", place)
-        if document not in texts:
+        if texts is not None and document not in texts:
             raise DatasetError(f"{place}: judges the document {document!r}, which the corpus lacks")
         known = judged.setdefault(query, {})
         known[document] = max(grade, known.get(document, grade))
-        if "start" in row and "end" in row and grade > 0:
+        if texts is not None and "start" in row and "end" in row and grade > 0:
             spans.setdefault(query, []).append(_span(row, document, texts[document], grade, place))
     if not judged:
         raise DatasetError(f"{path}: holds no judgement")

@@ -76,7 +76,7 @@ class Dataset:
     Attributes:
         name: The folder's or file's name.
         form: `beir`, `squad` or `clapnq`.
-        documents: The corpus, in file order, without documents that are empty.
+        documents: The corpus, in file order, without documents that are empty; none if the library has them already.
         questions: The questions, in file order.
         fingerprint: Short hash of the corpus, so that a collection is reused only for the very same documents.
     """
@@ -112,15 +112,15 @@ class Dataset:
         return {document.eval_id: document.group for document in self.documents}
 
 
-def build(name: str, form: str, documents: Iterable[Document], questions: Iterable[Question]) -> Dataset:
-    """A data set with its fingerprint.
+def build(name: str, form: str, documents: Iterable[Document] | None, questions: Iterable[Question]) -> Dataset:
+    """A data set with its fingerprint; `documents` is None where the library has them already.
 
     Raises:
         DatasetError: There is no document or no question, or two of one id, or a judgement names an unknown document.
     """
-    kept = tuple(document for document in documents if (document.text or document.title).strip())
+    kept = tuple(document for document in documents or () if (document.text or document.title).strip())
     asked = tuple(questions)
-    if not kept:
+    if not kept and documents is not None:
         raise DatasetError(f"{name}: no document has any text")
     if not asked:
         raise DatasetError(f"{name}: there is no question that anybody judged")
