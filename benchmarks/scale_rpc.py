@@ -39,12 +39,12 @@ class Calls:
     exact: list[float] = field(default_factory=list[float])
 
 
-def measure_calls(data: ScaleData, queries: int) -> str:
+def measure_calls(data: ScaleData, vectors: Vectors) -> str:
     """Times whole calls, one after the other, the retriever's own way and exactly."""
     rows: list[list[object]] = []
     with retriever(data, {"CITEWIRE_RETRIEVER_RECALL_SAMPLE_RATE": "0"}) as port:
         for org in ("org1", "org3", "org6"):
-            calls = asyncio.run(_ask(port, [org], [None], _some(data, queries)))["whole"]
+            calls = asyncio.run(_ask(port, [org], [None], vectors))["whole"]
             own, exact = np.percentile(calls.own, [50, 95]), np.percentile(calls.exact, [50, 95])
             times = [float(value) for value in (*own, *exact)]
             rows.append([f"{data.sizes[org]:,}", *times, f"1/{times[2] / times[0]:.1f}"])
@@ -52,7 +52,7 @@ def measure_calls(data: ScaleData, queries: int) -> str:
     return "Whole calls over gRPC\n\n" + format_table(headings, rows)
 
 
-def measure_sampling(data: ScaleData, queries: int) -> str:
+def measure_sampling(data: ScaleData, vectors: Vectors) -> str:
     """Lets a retriever sample half of the searches, and compares its metric with the recall of all of them."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -66,7 +66,7 @@ def measure_sampling(data: ScaleData, queries: int) -> str:
         ),
     ]
     with retriever(data, {**_SAMPLED, "CITEWIRE_RETRIEVER_METRICS_PORT": str(metrics)}) as port:
-        calls = asyncio.run(_ask(port, orgs, scopes, _some(data, queries)))
+        calls = asyncio.run(_ask(port, orgs, scopes, vectors))
         sampled = _wait_for_samples(metrics)
     rows: list[list[object]] = []
     for scope, found in calls.items():
@@ -121,9 +121,3 @@ async def _ask(
                         hits = {result.chunk.chunk_id for result in own.results}
                         calls.recall.append(len(wanted & hits) / max(1, len(wanted)))
     return found
-
-
-def _some(data: ScaleData, count: int) -> Vectors:
-    general, judged = data.source.question_vectors, data.source.judged.question_vectors
-    half = count // 2
-    return np.concatenate([general[:: len(general) // (count - half)][: count - half], judged[:half]])
