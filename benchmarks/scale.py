@@ -83,7 +83,7 @@ def main() -> int:
         print(asyncio.run(measure_filters(data, options.queries)), end="\n\n", flush=True)
         print(asyncio.run(measure_statements(data, options.queries)), end="\n\n", flush=True)
         print(measure_calls(data, questions(data, options.queries)), end="\n\n", flush=True)
-        print(measure_sampling(data, questions(data, options.queries)), end="\n\n", flush=True)
+        print(measure_sampling(data, questions(data, 4 * options.queries)), end="\n\n", flush=True)
         print(asyncio.run(measure_hybrid(data, options.judged)), end="\n\n", flush=True)
         print(measure_rates(data, options.rounds), flush=True)
     return 0

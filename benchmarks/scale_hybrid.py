@@ -95,7 +95,8 @@ async def _ways(stack: AsyncExitStack, data: ScaleData, org: str) -> dict[str, R
     return {
         "naive": by_rank,
         "hybrid": through(SearchTuning(), hybrid),
-        "hybrid, words always scanned": through(scanning, hybrid),
+        "hybrid, near-duplicates kept": through(SearchTuning(), replace(hybrid, keep_duplicates=True)),
+        "hybrid, the same, words always scanned": through(scanning, replace(hybrid, keep_duplicates=True)),
         "dense": through(SearchTuning(), SearchQuery(Scope(), space=SPACE)),
         "lexical": through(SearchTuning(), lexical),
         "lexical, always scanned": through(scanning, lexical),

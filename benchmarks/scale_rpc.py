@@ -57,16 +57,12 @@ def measure_sampling(data: ScaleData, vectors: Vectors) -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         metrics = int(free.getsockname()[1])
-    orgs = [org for org, size in data.sizes.items() if size > 1000]
-    scopes = [
-        None,
-        *(
-            {"filter": {"comparison": {"field": "tags", "op": "OPERATOR_CONTAINS", "value": f"share{share}"}}}
-            for share in (10, 50)
-        ),
-    ]
+    orgs = [org for org, size in data.sizes.items() if size > 5000]
+    half: dict[str, object] = {
+        "filter": {"comparison": {"field": "tags", "op": "OPERATOR_CONTAINS", "value": "share50"}}
+    }
     with retriever(data, {**_SAMPLED, "CITEWIRE_RETRIEVER_METRICS_PORT": str(metrics)}) as port:
-        calls = asyncio.run(_ask(port, orgs, scopes, vectors))
+        calls = asyncio.run(_ask(port, orgs, [None, half], vectors))
         sampled = _wait_for_samples(metrics)
     rows: list[list[object]] = []
     for scope, found in calls.items():
