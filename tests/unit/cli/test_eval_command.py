@@ -363,8 +363,9 @@ def test_a_run_is_compared_with_a_stored_one(run: Run, library: EvalLibrary, squ
     done = run("eval", str(squad), "--mode", "dense", "--answers", "--compare", saved)
     assert done.exit_code == 0, done.output
     lines = {" ".join(line.split()) for line in done.stdout.splitlines()}
-    assert "line documents answered 2 1.0000 0.5000 -0.5000 1.0000 1.0000" in lines
-    assert "line dense nDCG@10 2 1.0000 1.0000 +0.0000 1.0000 1.0000" in lines
+    assert "line documents answered 2 1 1.0000 0.5000 -0.5000 1.0000 1.0000" in lines
+    assert not any(line.startswith("line dense nDCG@10") for line in lines)
+    assert "further measures are the same for every question." in done.stdout
     compared = json.loads(run("eval", str(squad), "--mode", "dense", "--compare", saved, "--json").stdout)["comparison"]
     assert {one["measure"] for one in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10"}
 

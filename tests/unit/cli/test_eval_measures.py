@@ -160,8 +160,10 @@ def test_several_comparisons_are_corrected() -> None:
     before = Run(tuple(row(f"m{n}", noise) for n in range(6)), {})
     after = Run(tuple(row(f"m{n}", better if n == 0 else dict(noise)) for n in range(6)), {})
     first, *others = compare_runs(after, before)
-    assert first.corrected == pytest.approx(min(1.0, first.p * 6))
-    assert [one.corrected for one in others] == [1.0] * 5
+    assert first.corrected == first.p  # where nothing differs, nothing was tested
+    assert [(one.changed, one.corrected) for one in others] == [(0, 1.0)] * 5
+    again = Run(tuple(row(f"m{n}", better) for n in range(6)), {})
+    assert [one.corrected for one in compare_runs(again, before)] == [pytest.approx(min(1.0, first.p * 6))] * 6
 
 
 @pytest.mark.parametrize(

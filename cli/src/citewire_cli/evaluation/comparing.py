@@ -1,11 +1,12 @@
 """A run beside a stored one: the difference of each measure, and whether it may be chance.
 
 Only questions that both have are compared. The test is a paired randomisation test on the differences per question
-(signs flipped at random, 9,999 times), two-sided; where several measures are compared, p is corrected after Holm.
+(signs flipped at random, 9,999 times), two-sided. As several measures are compared, p is corrected after Holm; measures
+in which no question differs aren't counted for that, as no test could find them different (Tarone's argument).
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from citewire_cli.evaluation.results import MEASURES, Run
 from citewire_cli.evaluation.statistics import paired_p
@@ -21,6 +22,7 @@ class Difference:
         label: The mode or profile.
         measure: The measure.
         questions: Questions that both runs have.
+        changed: How many of them differ.
         before: The stored run's mean over these.
         after: This run's.
         p: Chance of a difference this large if there were none, for this measure alone.
@@ -31,6 +33,7 @@ class Difference:
     label: str
     measure: str
     questions: int
+    changed: int
     before: float
     after: float
     p: float
@@ -62,20 +65,18 @@ def compare_runs(after: Run, before: Run) -> list[Difference]:
                 continue
             ours, theirs = [now[one] for one in common], [then[one] for one in common]
             # Stored values are rounded: what differs less than that doesn't differ.
-            p = paired_p([round(a - b, 5) for a, b in zip(ours, theirs, strict=True)])
-            means = sum(theirs) / len(common), sum(ours) / len(common)
-            found.append(Difference(row.dataset, row.label, measure, len(common), *means, p))
+            gaps = [round(a - b, 5) for a, b in zip(ours, theirs, strict=True)]
+            changed, size = sum(gap != 0 for gap in gaps), len(common)
+            means = sum(theirs) / size, sum(ours) / size
+            found.append(Difference(row.dataset, row.label, measure, size, changed, *means, paired_p(gaps)))
     return _corrected(found)
 
 
 def _corrected(found: Sequence[Difference]) -> list[Difference]:
-    order = sorted(range(len(found)), key=lambda at: found[at].p)
+    order = sorted((at for at, one in enumerate(found) if one.changed), key=lambda at: found[at].p)
     corrected: dict[int, float] = {}
     least = 0.0
     for rank, at in enumerate(order):
-        least = max(least, min(1.0, found[at].p * (len(found) - rank)))
+        least = max(least, min(1.0, found[at].p * (len(order) - rank)))
         corrected[at] = least
-    return [
-        Difference(one.dataset, one.label, one.measure, one.questions, one.before, one.after, one.p, corrected[at])
-        for at, one in enumerate(found)
-    ]
+    return [replace(one, corrected=corrected.get(at, 1.0)) for at, one in enumerate(found)]

@@ -46,23 +46,29 @@ def print_differences(differences: Sequence[Difference], path: str) -> None:
     if not differences:
         stdout().print("No data set and mode is in both runs.")
         return
-    columns = ["data set", "mode or profile", "measure", "questions", "before", "after", "difference", "p", "p (Holm)"]
-    rows = (
-        [
-            one.dataset,
-            one.label,
-            one.measure,
-            str(one.questions),
-            f"{one.before:.4f}",
-            f"{one.after:.4f}",
-            f"{one.after - one.before:+.4f} {one.mark}".rstrip(),
-            f"{one.p:.4f}",
-            f"{one.corrected:.4f}",
-        ]
-        for one in differences
-    )
-    print_table(columns, rows)
-    stdout().print("Paired randomisation test, 9,999 resamples; ** p < 0.01, * p < 0.05 after Holm's correction.")
+    changed = [one for one in differences if one.changed]
+    columns = ("questions", "changed", "before", "after", "difference", "p", "p (Holm)")
+    if changed:
+        print_table(["data set", "mode or profile", "measure", *columns], (_difference(one) for one in changed))
+        stdout().print("Paired randomisation test, 9,999 resamples; ** p < 0.01, * p < 0.05 after Holm's correction.")
+    if same := len(differences) - len(changed):
+        stdout().print(f"{same} {'further ' if changed else ''}measures are the same for every question.")
+
+
+def _difference(one: Difference) -> list[str]:
+    gap = round(one.after - one.before, 4) + 0.0  # no minus before a zero
+    return [
+        one.dataset,
+        one.label,
+        one.measure,
+        str(one.questions),
+        str(one.changed),
+        f"{one.before:.4f}",
+        f"{one.after:.4f}",
+        f"{gap:+.4f} {one.mark}".rstrip(),
+        f"{one.p:.4f}",
+        f"{one.corrected:.4f}",
+    ]
 
 
 def print_calibration(calibration: JsonObject, stored: str) -> None:
