@@ -79,6 +79,9 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     gateway.fakes.retriever.hits = [hit(number, 0.9 - number / 100) for number in range(1, 6)]
     response = await gateway.http.post("/v1/search", json={"query": "x", "top_k": 2, "rerank": True})
     assert gateway.fakes.retriever.searches[0].top_k == 40
+    asked = gateway.fakes.embedder.reranked[0]
+    assert list(asked.first_scores) == pytest.approx([0.89, 0.88, 0.87, 0.86, 0.85])
+    assert asked.documents[0].startswith("Annual report\n")
     found = response.json()["results"]
     assert [(one["chunk_id"], one["rerank_score"]) for one in found] == [(5, 5.0), (4, 4.0)]
     assert found[0]["similarity"] == pytest.approx(0.85)

@@ -92,7 +92,12 @@ class FakeEmbedder(Embedder):
         raise NotImplementedError
 
     async def rerank(
-        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+        self,
+        question: str,
+        texts: Sequence[str],
+        top_n: int,
+        provider: ProviderRef | None = None,
+        first_scores: Sequence[float] = (),
     ) -> Sequence[RerankScore]:
         self.log.append("rerank")
         if self.rerank_error is not None:

@@ -83,9 +83,17 @@ class Embedder(ABC):
 
     @abstractmethod
     async def rerank(
-        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+        self,
+        question: str,
+        texts: Sequence[str],
+        top_n: int,
+        provider: ProviderRef | None = None,
+        first_scores: Sequence[float] = (),
     ) -> Sequence[RerankScore]:
-        """Scores texts by their relevance to the question, best first."""
+        """Scores texts by their relevance to the question, best first.
+
+        `first_scores` are the texts' in a first ranking, if there was one; the embedder's own model weighs them too.
+        """
 
 
 class Retriever(ABC):

@@ -122,8 +122,22 @@ async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: 
     """Puts hits into the order of a rerank model, and keeps the best `top_n`."""
     if not hits:
         return ()
-    scores = await embedder.rerank(question, [hit.chunk.text for hit in hits], top_n, own.rerank)
-    return tuple(replace(hit, rerank_score=score.score) for score in scores for hit in (hits[score.index],))
+    texts = [_reread(hit) for hit in hits]
+    scores = await embedder.rerank(question, texts, top_n, own.rerank, _first_scores(hits))
+    return tuple(replace(hits[score.index], rerank_score=score.score) for score in scores)
+
+
+def _reread(hit: Hit) -> str:
+    """What a rerank model reads of a chunk: below title and headings, as when it was embedded."""
+    chunk = hit.chunk
+    headings = [name for name in chunk.section.split(" > ") if name != chunk.title]
+    return "\n".join(part for part in (chunk.title, " > ".join(headings), chunk.text) if part)
+
+
+def _first_scores(hits: Sequence[Hit]) -> list[float]:
+    """The scores of the search; what is there for its recency, not for its words, has the lowest."""
+    lowest = min((hit.score for hit in hits if not hit.recent), default=0.0)
+    return [lowest if hit.recent else hit.score for hit in hits]
 
 
 async def _whole_items(retriever: Retriever, scope: Scope, plan: Plan, max_tokens: int | None) -> Retrieved:

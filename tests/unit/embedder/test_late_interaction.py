@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.late_interaction import LateInteraction, batches, max_sim
+from citewire_embedder.providers.late_interaction import LateInteraction, batches, blend, max_sim
 from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
 from citewire_kit.errors import CitewireError, StartupError
 from tiny_models import TinyModel, Weights, hidden_states, write_model
@@ -69,6 +69,25 @@ async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tupl
         assert best.ranked == ranking.ranked[:2]
         assert (model.info.name, model.info.provider) == ("tiny-late-interaction", "local")
         assert model.info.revision == read_directory(path).revision()
+
+
+async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0]) as model:
+        alone = [one.index for one in (await model.rerank(QUERY, DOCUMENTS)).ranked]
+        nothing = await model.rerank(QUERY, DOCUMENTS, None, [0.4] * len(DOCUMENTS))
+        assert [one.index for one in nothing.ranked] == alone
+        last = alone[-1]
+        sure = [1.0 if index == last else 0.0 for index in range(len(DOCUMENTS))]
+        assert [one.index for one in (await model.rerank(QUERY, DOCUMENTS, 1, sure)).ranked] == [last]
+
+
+def test_a_blend_sees_no_scale_and_grows_with_both() -> None:
+    first, own = [3.0, 1.0, 2.0, 0.5], np.array([0.1, 0.9, 0.5, 0.4], np.float32)
+    blended = blend(first, own)
+    assert blend([10 * one + 7 for one in first], own) == pytest.approx(blended)
+    assert blend(first, own / 5 - 1) == pytest.approx(blended, abs=1e-5)
+    assert blended[2] > blended[3]
+    assert blend([1.0], own[:1]) == pytest.approx([0.0])
 
 
 async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Weights]) -> None:

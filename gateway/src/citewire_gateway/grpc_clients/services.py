@@ -108,10 +108,15 @@ class GrpcEmbedder(Embedder):
         return Vectors(response.vectors, converters.space_of(response.space), response.usage.input_tokens)
 
     async def rerank(
-        self, question: str, texts: Sequence[str], top_n: int, provider: ProviderRef | None = None
+        self,
+        question: str,
+        texts: Sequence[str],
+        top_n: int,
+        provider: ProviderRef | None = None,
+        first_scores: Sequence[float] = (),
     ) -> Sequence[RerankScore]:
         """See `Embedder.rerank`."""
-        request = embedder_pb2.RerankRequest(query=question, documents=texts, top_n=top_n)
+        request = embedder_pb2.RerankRequest(query=question, documents=texts, top_n=top_n, first_scores=first_scores)
         if provider is not None:
             request.provider.CopyFrom(ref_message(provider))
         response = await client.unary(self._stub.Rerank, request, timeout=self._timeouts.rerank)

@@ -1,6 +1,7 @@
 """Proto to domain and back; the only place that knows both. Requests are validated here, and only here."""
 
 from collections.abc import Sequence
+from math import isfinite
 
 import numpy as np
 from citewire.common.v1.common_pb2 import EmbeddingSpace as EmbeddingSpaceMessage
@@ -92,6 +93,9 @@ def to_rerank(request: pb.RerankRequest) -> RerankTask:
     for index, text in enumerate(documents[:MAX_DOCUMENTS]):
         violations.require(bool(text), f"documents[{index}]", "must not be empty")
     violations.require(not request.HasField("top_n") or request.top_n >= 1, "top_n", "must be at least 1")
+    first = tuple(request.first_scores)
+    violations.require(len(first) in (0, len(documents)), "first_scores", "must be as many as documents, or none")
+    violations.require(all(map(isfinite, first)), "first_scores", "must be finite")
     provider = None
     if request.HasField("provider"):
         provider = to_sealed(violations, request.provider, "provider", (ProviderType.RERANK,))
@@ -102,6 +106,7 @@ def to_rerank(request: pb.RerankRequest) -> RerankTask:
         model=request.model,
         top_n=request.top_n if request.HasField("top_n") else None,
         provider=provider,
+        first_scores=first,
     )
 
 

@@ -34,6 +34,7 @@ class RerankTask:
         model: The model's name; empty for the default.
         top_n: How many to return; None for all.
         provider: The tenant's own, which ranks instead; None for the operator's model.
+        first_scores: The documents' in a first ranking; empty if there was none.
     """
 
     query: str
@@ -41,6 +42,7 @@ class RerankTask:
     model: str = ""
     top_n: int | None = None
     provider: SealedProvider | None = None
+    first_scores: tuple[float, ...] = ()
 
 
 class Reranker:
@@ -74,7 +76,7 @@ class Reranker:
         """
         async with self._lease(task) as model:
             if not _is_local(model):
-                return await model.rerank(task.query, task.documents, task.top_n), model.info
+                return await model.rerank(task.query, task.documents, task.top_n, task.first_scores), model.info
             return await _measured(model, task), model.info
 
     def models(self) -> tuple[RerankInfo, ...]:
@@ -126,7 +128,7 @@ async def _measured(model: RerankModel, task: RerankTask) -> Ranking:
     name, start, error = model.info.name, time.perf_counter(), "cancelled"
     try:
         with model_span(_OPERATION, provider=PROVIDER, model=name) as span:
-            ranking = await model.rerank(task.query, task.documents, task.top_n)
+            ranking = await model.rerank(task.query, task.documents, task.top_n, task.first_scores)
             span.counted(texts=len(task.documents))
             span.spent(ranking.input_tokens)
         error = ""

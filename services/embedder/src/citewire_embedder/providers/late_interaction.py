@@ -1,7 +1,8 @@
 """A rerank model without weights of its own: late interaction over the token vectors of the embedding model.
 
 Each token of the query looks for the token of the document that is most like it; the mean of their cosines is the
-score (MaxSim, as in ColBERT). The embedding model wasn't trained for it: docs/adr/0009-rerank.md says what it is worth.
+score (MaxSim, as in ColBERT). The embedding model wasn't trained for it, so a first ranking's scores count beside it:
+docs/adr/0009-rerank.md says what both are worth.
 """
 
 import asyncio
@@ -34,6 +35,10 @@ TokenVectors = NDArray[np.float32]
 SUFFIX = "-late-interaction"
 """What the model's name adds to that of the embedding model."""
 
+_WEIGHT = 1.0
+"""Of MaxSim beside the first ranking's scores."""
+_ALIKE = 1e-9
+"""Spread of scores below which they say nothing."""
 _BATCH_TOKENS = 768
 _BATCH_TEXTS = 16
 _RETRY_SECONDS = 1.0
@@ -84,8 +89,12 @@ class LateInteraction(RerankModel):
         """What the model is."""
         return self._info
 
-    async def rerank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> Ranking:
+    async def rerank(
+        self, query: str, documents: Sequence[str], top_n: int | None = None, first_scores: Sequence[float] = ()
+    ) -> Ranking:
         """Scores the documents batch by batch, so that calls take turns and one whose caller has left ends soon.
+
+        A score is MaxSim, or the blend with the first ranking's if that is given.
 
         Raises:
             ResourceExhausted: Too much waits already (`OVERLOADED`).
@@ -108,7 +117,8 @@ class LateInteraction(RerankModel):
                 scores[batch] = await self._run(partial(self._scores, own, chosen))
         finally:
             self._tokens -= tokens
-        return Ranking(best_first(scores.tolist(), top_n), tokens)
+        blended = blend(first_scores, scores) if len(first_scores) else scores
+        return Ranking(best_first(blended.tolist(), top_n), tokens)
 
     async def close(self) -> None:
         """Ends the thread; a computation that is running goes on to its end, and nobody waits for it."""
@@ -158,6 +168,24 @@ class LateInteraction(RerankModel):
 def max_sim(query: TokenVectors, document: TokenVectors) -> float:
     """The mean, over the query's tokens, of the cosine to the most similar token of the document."""
     return float((query @ document.T).max(axis=1).mean())
+
+
+def blend(first: Sequence[float], own: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Weighs two scores of the same documents, each by how far it is from the mean of its kind.
+
+    Args:
+        first: Of a first ranking, on any scale.
+        own: MaxSim, as many.
+
+    Returns:
+        The first ranking's standard score + weight × that of MaxSim; float64, shape (documents,).
+    """
+    return _standard(np.asarray(first, np.float64)) + _WEIGHT * _standard(own.astype(np.float64))
+
+
+def _standard(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    spread = float(scores.std())
+    return (scores - scores.mean()) / spread if spread > _ALIKE else np.zeros_like(scores)
 
 
 def batches(lengths: Sequence[int]) -> list[list[int]]:

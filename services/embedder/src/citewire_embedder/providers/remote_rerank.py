@@ -117,7 +117,13 @@ class RemoteReranker(RerankModel):
         window = self._known.max_input_tokens if self._known else 0
         return RerankInfo(self._spec.model, self._spec.kind, max_input_tokens=window)
 
-    async def rerank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> Ranking:
+    async def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_n: int | None = None,
+        first_scores: Sequence[float] = (),  # noqa: ARG002 # no provider's interface has room for them
+    ) -> Ranking:
         """Asks the provider; of several ways to ask it, the first call finds the one that works.
 
         Raises:

@@ -61,13 +61,16 @@ class RerankModel(ABC):
         """What the model is."""
 
     @abstractmethod
-    async def rerank(self, query: str, documents: Sequence[str], top_n: int | None = None) -> Ranking:
+    async def rerank(
+        self, query: str, documents: Sequence[str], top_n: int | None = None, first_scores: Sequence[float] = ()
+    ) -> Ranking:
         """Scores all documents and returns the best.
 
         Args:
             query: The question.
             documents: 1-1000 texts, none empty.
             top_n: How many to return; None for all.
+            first_scores: The documents' in a first ranking, which a model may weigh beside its own; may be empty.
 
         Raises:
             CitewireError: The model can't do it, or not now.
