@@ -85,7 +85,7 @@ def test_a_blend_sees_no_scale_and_grows_with_both() -> None:
     first, own = [3.0, 1.0, 2.0, 0.5], np.array([0.1, 0.9, 0.5, 0.4], np.float32)
     blended = blend(first, own)
     assert blend([10 * one + 7 for one in first], own) == pytest.approx(blended)
-    assert blend(first, own / 5 - 1) == pytest.approx(blended, abs=1e-5)
+    assert blend(first, np.asarray(own / 5 - 1, np.float32)) == pytest.approx(blended, abs=1e-5)
     assert blended[2] > blended[3]
     assert blend([1.0], own[:1]) == pytest.approx([0.0])
 

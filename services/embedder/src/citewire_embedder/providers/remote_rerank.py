@@ -122,7 +122,7 @@ class RemoteReranker(RerankModel):
         query: str,
         documents: Sequence[str],
         top_n: int | None = None,
-        first_scores: Sequence[float] = (),  # noqa: ARG002 # no provider's interface has room for them
+        first_scores: Sequence[float] = (),  # no provider's interface has room for them
     ) -> Ranking:
         """Asks the provider; of several ways to ask it, the first call finds the one that works.
 
