@@ -98,7 +98,6 @@ def _relevance_of(row: Row, own: float, threshold: float) -> JsonObject:
         "gold_found": len(gold),
         "threshold": round(own, _DIGITS),
         "kept": _share(gold, threshold),
-        "others_removed": round(1 - _share(other, threshold), _DIGITS),
         "gold": _spread(gold),
         "best_other": _spread(other),
     }

@@ -79,8 +79,20 @@ def print_calibration(calibration: JsonObject, stored: str) -> None:
     report = get_object(calibration, "report")
     relevance = get_objects(get_object(report, "relevance"), "sets")
     if relevance:
-        names = ("questions", "gold_found", "threshold", "kept", "others_removed")
-        print_table(["data set", *names], ([get_str(one, "set"), *_cells(one, names)] for one in relevance))
+        names = ("questions", "gold_found", "threshold", "kept")
+        shares = ("0.01", "0.05", "0.5")
+        print_table(
+            ["data set", *names, *(f"gold {float(one):.0%}" for one in shares), "best other 50%"],
+            (
+                [
+                    get_str(one, "set"),
+                    *_cells(one, names),
+                    *_cells(get_object(one, "gold"), shares),
+                    *_cells(get_object(one, "best_other"), ["0.5"]),
+                ]
+                for one in relevance
+            ),
+        )
     answerable = get_objects(get_object(report, "answerable"), "sets")
     if answerable:
         names = ("questions", "threshold", "false_not_found", "recall_unanswerable", "recall_left_out")
