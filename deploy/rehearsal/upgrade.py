@@ -23,10 +23,11 @@ async def upgrade(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
     async with under_load(cluster, "upgrade", pace=LONG) as load:
         cluster.tag = CURRENT_TAG
         rows.append(await _migrate(cluster, load, "pre"))
-        rolled, goals = await roll_all(cluster, load)
+        # How soon callers find a new pod is still the earlier image's doing: only the streams are a goal here.
+        rolled, (streams, _) = await roll_all(cluster, load)
         rows += rolled
         rows.append(await _migrate(cluster, load, "post"))
-    return rows, [nothing_failed("upgrade under load", load.asked), *goals]
+    return rows, [nothing_failed("upgrade under load", load.asked), streams]
 
 
 async def _migrate(cluster: Cluster, load: Load, phase: str) -> list[object]:
