@@ -177,6 +177,12 @@ ANSWERS: Final = Dashboard(
                     most=1,
                 ),
                 Panel(
+                    "Verifications that failed",
+                    (Query(rate("citewire_generator_verification_failures_total"), "failed"),),
+                    unit="ops",
+                    says="By a fault of ours; the answers went on without a verdict.",
+                ),
+                Panel(
                     "Markers in answers",
                     (Query(rate("citewire_generator_markers_total", "outcome"), "{{outcome}}"),),
                     unit="ops",

@@ -4,50 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from contextlib import aclosing
 
 import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-    ExportTraceServiceRequest,
-    ExportTraceServiceResponse,
-)
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from citewire_kit import client, stages
 from citewire_kit.errors import NotFound
 from citewire_kit.tracing import build_provider
+from otlp_collector import otlp_collector
 from shapes import SERVICE, Shapes, serve, text
 
 
-@asynccontextmanager
-async def collector() -> AsyncGenerator[tuple[str, list[Span]]]:
-    """An OTLP endpoint, and the spans that it has got."""
-    spans: list[Span] = []
-
-    async def export(request: ExportTraceServiceRequest, _context: object) -> ExportTraceServiceResponse:
-        spans.extend(span for r in request.resource_spans for s in r.scope_spans for span in s.spans)
-        return ExportTraceServiceResponse()
-
-    handler: Any = grpc.unary_unary_rpc_method_handler(
-        export,  # pyright: ignore[reportArgumentType] # the stubs know only synchronous handlers
-        request_deserializer=ExportTraceServiceRequest.FromString,
-        response_serializer=ExportTraceServiceResponse.SerializeToString,
-    )
-    server = grpc.aio.server()
-    service = "opentelemetry.proto.collector.trace.v1.TraceService"
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"Export": handler}),))
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield f"http://127.0.0.1:{port}", spans
-    await server.stop(None)
-
-
 async def test_one_request_is_one_trace_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with collector() as (endpoint, spans):
-        provider = build_provider("test", endpoint)
+    with otlp_collector() as collector:
+        provider = build_provider("test", collector.endpoint)
         tracer = provider.get_tracer("test")
         monkeypatch.setattr(stages, "_tracer", tracer)
         monkeypatch.setattr(client, "_tracer", tracer)
@@ -66,6 +39,7 @@ async def test_one_request_is_one_trace_without_content(monkeypatch: pytest.Monk
                     await _read(client.stream(a.stub.server_stream, text("secret-question"), timeout=5))
         await asyncio.to_thread(provider.shutdown)
 
+    spans = [exported.span for exported in collector.spans]
     assert len({span.trace_id for span in spans}) == 1
     by_id = {span.span_id: span for span in spans}
     chain: list[tuple[str, int]] = []

@@ -1,0 +1,86 @@
+"""Spans of calls to models: the conventions' attributes, and content only where it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from citewire_kit import genai
+from citewire_kit.errors import Unavailable
+from citewire_kit.genai import model_span
+from citewire_kit.tracing import capture_content
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(genai, "_tracer", provider.get_tracer("test"))
+    yield exporter
+    capture_content(on=False)
+    provider.shutdown()
+
+
+def one(exporter: InMemorySpanExporter) -> ReadableSpan:
+    (span,) = exporter.get_finished_spans()
+    return span
+
+
+def call_a_model() -> None:
+    with model_span("chat", provider="openai", model="gpt") as span:
+        span.asked([("user", "a secret question")])
+        span.first_token()
+        span.answered("a secret answer")
+        span.spent(12, 3)
+        span.finished("stop")
+        span.counted(retrieval_passages=5)
+
+
+def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
+    call_a_model()
+    span = one(exported)
+    assert (span.name, span.kind) == ("chat gpt", SpanKind.CLIENT)
+    assert dict(span.attributes or {}) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt",
+        "gen_ai.usage.input_tokens": 12,
+        "gen_ai.usage.output_tokens": 3,
+        "gen_ai.response.finish_reasons": ("stop",),
+        "citewire.retrieval.passages": 5,
+    }
+    assert [event.name for event in span.events] == ["first token"]
+
+
+def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter) -> None:
+    capture_content(on=True)
+    call_a_model()
+    attributes = one(exported).attributes or {}
+    asked = json.loads(str(attributes["gen_ai.input.messages"]))
+    assert asked == [{"role": "user", "parts": [{"type": "text", "content": "a secret question"}]}]
+    assert "a secret answer" in str(attributes["gen_ai.output.messages"])
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (Unavailable("no secret", reason="PROVIDER_UNAVAILABLE"), "PROVIDER_UNAVAILABLE"),
+        (KeyError("secret"), "KeyError"),
+        (asyncio.CancelledError(), "cancelled"),
+    ],
+)
+def test_an_error_is_its_class(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
+    with pytest.raises(type(error)), model_span("retrieval"):
+        raise error
+    span = one(exported)
+    assert (span.name, span.kind) == ("retrieval", SpanKind.INTERNAL)
+    assert (span.attributes or {})["error.type"] == kind
+    assert span.status.status_code is StatusCode.ERROR
+    assert "secret" not in span.to_json()
