@@ -108,14 +108,16 @@ async def ask_all(gateway: Gateway, dataset: Dataset, filled: Filled, asking: As
             body["model"] = asking.model
         if kind == "left out":
             body["filter"] = without_gold(question, groups, filled.ids)
+        name = f"{question.question_id} ({kind})"
         try:
             answer = await gateway.timed("POST", "/v1/chat", body=body)
-            run.answers.append(await _measured(question, kind, answer.body, answer.seconds, filled.ids, check))
-            await _forget(gateway, answer.body)
+            measured = await _measured(question, kind, answer.body, answer.seconds, filled.ids, check)
         except CliError as error:
-            run.failures.add(f"{question.question_id} ({kind})", error)
+            run.failures.add(name, error)
         else:
             run.failures.good()
+            run.answers.append(measured)
+            await _forget(gateway, answer.body)
         done += 1
         progress(f"ask {asking.profile}", done, total)
 
@@ -213,7 +215,11 @@ def _documents(citations: Sequence[JsonObject], ids: Mapping[int, str]) -> tuple
 
 
 async def _forget(gateway: Gateway, body: JsonObject) -> None:
-    """Deletes the conversation that a profile has kept: thousands of them would bury the person's own."""
+    """Deletes the conversation that a profile has kept: thousands of them would bury the person's own.
+
+    Raises:
+        CliError: It couldn't be deleted; the run ends, before there are more of them.
+    """
     conversation = get_str(body, "conversation_id")
     if not conversation:
         return
