@@ -104,6 +104,7 @@ class FakeGateway:
 def fake_gateway() -> Generator[FakeGateway]:
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # an answer in several pieces would wait 40 ms for the first one's receipt
 
         def handle_any(self) -> None:
             parts = urlsplit(self.path)
