@@ -74,7 +74,8 @@ def test_the_source_style_is_read_too() -> None:
 
 def test_lists_tables_headings_and_code() -> None:
     answer = (
-        "Here is what I found:\n\n## Refunds\n**Terms**\n- They take 14 days. [ref:1]\n- Shipping [ref:2]\n1. First. Second.\n\n"
+        "Here is what I found:\n\n## Refunds\n**Terms**\n- They take 14 days. [ref:1]\n- Shipping [ref:2]\n"
+        "1. First. Second.\n\n"
         "| a | b |\n|---|---|\n| 1. | 2 [ref:3] |\n\n```py\nx = 1. \ny = z[ref:1]\n```\n[ref:4]\nDone."
     )
     sent, found = read([answer])
@@ -119,21 +120,22 @@ def test_a_sentence_without_an_end_is_cut() -> None:
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     def seconds(size: int) -> float:
         text = unit * (size // len(unit))
-        started = time.perf_counter()
+        started = time.process_time()
         read([text[at : at + 4] for at in range(0, len(text), 4)])
-        return time.perf_counter() - started
+        return time.process_time() - started
 
     seconds(1000)
     assert min(seconds(40_000) for _ in range(2)) < 24 * max(min(seconds(5_000) for _ in range(3)), 0.004)
 
 
-PARTS = st.sampled_from(
-    [
-        "Refunds take 14 days", "Dr. Smith", "It is so", "東京は大きい", "naïve e\u0301", "👩‍👩‍👧", "e.g. this", "U.S.", "3.5", "``", "```",
-        ". ", ".", "? ", "。", "!\n", "\n", "\r\n", "\n\n", " ", "- ", "1. ", "| a | b |\n", "## ", "**", "(", ")", ", ", ":", "\u2028",
-        "[ref:1]", "[ref:2]", " [ref:3]", "[SOURCE 1]", "[ref:1, 2]", "[ref:77]", "[", "]", "[re", "states that",
-    ]
+PIECES = (
+    "Refunds take 14 days", "Dr. Smith", "It is so", "東京は大きい", "naïve e\u0301", "👩‍👩‍👧", "e.g. this", "U.S.",
+    "3.5",
+    "``", "```", ". ", ".", "? ", "。", "!\n", "\n", "\r\n", "\n\n", " ", "- ", "1. ", "| a | b |\n", "## ", "**", "(",
+    ")", ", ", ":", "\u2028", "[ref:1]", "[ref:2]", " [ref:3]", "[SOURCE 1]", "[ref:1, 2]", "[ref:77]", "[", "]", "[re",
+    "states that",
 )  # fmt: skip
+PARTS = st.sampled_from(PIECES)
 
 
 def chunks(text: str, sizes: Sequence[int]) -> list[str]:

@@ -33,6 +33,9 @@ MAX_QUOTE = 3
 _GAIN = 0.1
 """Share of the sentence's words that a further sentence has to add to a quote."""
 _NEAR = 4
+_FIRST = 2
+_SAID = 0.6
+"""Share of a sentence's words that makes the passage speak of the same."""
 _BETWEEN = 6
 """Words between two anchors, at most."""
 _BESIDE = 3
@@ -53,6 +56,8 @@ class Evidence:
     """Items, names or numbers, that aren't, as they are written."""
     replaced: dict[int, str] = field(default_factory=dict[int, str])
     """Items where the passage has another."""
+    near: list[bool] = field(default_factory=list[bool])
+    """Of each item, whether it and the next one are near each other in the passage."""
     turned: list[str] = field(default_factory=list[str])
     """Words that are denied on one side only, or whose opposite is there."""
 
@@ -78,7 +83,7 @@ class _Search:
         self.near: list[bool] = self._pairs()
 
     def run(self) -> Evidence:
-        evidence = Evidence()
+        evidence = Evidence(near=self.near)
         if not self.items or not self.index.units:
             return evidence
         best = self._best_unit()
@@ -92,12 +97,15 @@ class _Search:
         units = self.index.units
         evidence.start, evidence.end = units[self.window[0]].start, units[self.window[-1]].end
         self._find_missing(evidence)
-        self._find_replaced(evidence)
-        if self.claim.unspaced:
-            self._find_unspaced(evidence)
-        self._find_denied(evidence)
+        verbatim = self._is_verbatim()
+        if not verbatim:
+            self._find_replaced(evidence)
+            if self.claim.unspaced:
+                self._find_unspaced(evidence)
+        # Inside a sentence that is there word for word nothing is turned; only what stands before it can do that.
+        self._find_denied(evidence, self.items[:_FIRST] if verbatim else self.items)
         denied = bool(evidence.turned)
-        opposite = self._find_opposites(evidence)
+        opposite = not verbatim and self._find_opposites(evidence)
         evidence.features = self._features(evidence, cover, second, denied=denied, opposite=opposite)
         return evidence
 
@@ -173,8 +181,12 @@ class _Search:
             known = bool(self.places[place]) or self.index.in_headings(word)
             if known:
                 evidence.covered[place] = self.sure[place] or 1.0
+        covered = sum(self.claim.weights[place] for place in evidence.covered)
         for place, word in enumerate(self.items):
-            if place in evidence.covered or word.kind not in {WordKind.NAME, WordKind.NUMBER}:
+            named = word.kind in {WordKind.NAME, WordKind.NUMBER}
+            # The first word may be a name; it is one of another if most of what is said of it is there.
+            named = named or (word.subject and covered >= _SAID * (self.total - self.claim.weights[place]))
+            if place in evidence.covered or not named:
                 continue
             if _is_vague(word):
                 continue
@@ -200,6 +212,11 @@ class _Search:
                 continue
             if self._is_replaced(place, word):
                 evidence.replaced[place] = self._written(place)
+
+    def _is_verbatim(self) -> bool:
+        """Whether the passage has the sentence word for word, white space aside."""
+        said = " ".join(self.claim.text.casefold().split()).rstrip(".。")
+        return said in self.index.flat
 
     def _find_unspaced(self, evidence: Evidence) -> None:
         words = self.index.words
@@ -273,14 +290,18 @@ class _Search:
             return True
         return there.quantity.word == word.quantity.word and not _is_vague(there)
 
-    def _find_denied(self, evidence: Evidence) -> None:
+    def _find_denied(self, evidence: Evidence, items: list[Word]) -> None:
         index, claim = self.index, self.claim
         if claim.unspaced:
             quote = index.text[evidence.start : evidence.end]
-            if self._cover(self.window) >= 0.6 and denies(claim.text) != denies(quote):
+            if (
+                self._cover(self.window) >= _SAID
+                and len(items) == len(self.items)
+                and denies(claim.text) != denies(quote)
+            ):
                 evidence.turned.append(claim.text[:40])
             return
-        for place, word in enumerate(self.items):
+        for place, word in enumerate(items):
             spots = self._spots_in_window(place)
             if not spots:
                 continue
@@ -340,17 +361,18 @@ class _Search:
         self, evidence: Evidence, cover: float, second: float, *, denied: bool = False, opposite: bool = False
     ) -> tuple[float, ...]:
         claim = self.claim
-        names = [place for place, word in enumerate(self.items) if word.kind is WordKind.NAME]
-        numbers = [place for place, word in enumerate(self.items) if word.kind is WordKind.NUMBER]
         everywhere = sum(claim.weights[place] * sure for place, sure in evidence.covered.items()) / self.total
+        titled = (
+            sum(claim.weights[place] for place in evidence.covered if not self.places[place]) / self.total
+        )  # what headings alone say
         pairs = sum(self.near) / len(self.near) if self.near else everywhere
         return (
             min(cover, 1.0),
-            min(second, 1.0),
+            min(second + titled, 1.0),
             min(everywhere, 1.0),
             pairs,
-            len(evidence.missing.keys() & set(names)) / len(names) if names else 0.0,
-            len(evidence.missing.keys() & set(numbers)) / len(numbers) if numbers else 0.0,
+            missing_share(claim, evidence, WordKind.NAME),
+            missing_share(claim, evidence, WordKind.NUMBER),
             float(bool(evidence.replaced)),
             float(denied),
             float(opposite),
@@ -360,6 +382,12 @@ class _Search:
 def examine(claim: Claim, index: PassageIndex) -> Evidence:
     """Looks in a passage for what a sentence says."""
     return _Search(claim, index).run()
+
+
+def missing_share(claim: Claim, evidence: Evidence, kind: WordKind) -> float:
+    """Share of a sentence's names, or numbers, that are missing."""
+    of_kind = {place for place, item in enumerate(claim.items) if claim.words[item].kind is kind}
+    return len(evidence.missing.keys() & of_kind) / len(of_kind) if of_kind else 0.0
 
 
 def _is_vague(word: Word) -> bool:

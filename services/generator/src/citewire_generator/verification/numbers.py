@@ -36,6 +36,7 @@ _MAGNITUDES = {
     "milliarden": 1e9, "miliardo": 1e9, "miliardi": 1e9, "miljard": 1e9, "trillion": 1e12, "trillions": 1e12,
     "万": 1e4, "萬": 1e4, "億": 1e8, "亿": 1e8, "만": 1e4, "억": 1e8,
 }  # fmt: skip
+_WIDE_MAGNITUDES = frozenset("万萬億亿만억")
 _CAUTIOUS = frozenset({"k", "m", "mil", "mille"})
 """Magnitudes that are other words too, so that the number alone counts as well."""
 _AFTER = re.compile(
@@ -181,6 +182,9 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
     unit = ""
     if after and percent:
         end = after.end()
+    elif after and word[:1] in _WIDE_MAGNITUDES:
+        values = tuple(value * _MAGNITUDES[word[0]] for value in values)
+        end = after.start("word") + 1
     elif after and word in _MAGNITUDES:
         scaled = tuple(value * _MAGNITUDES[word] for value in values)
         values = (*scaled, *values) if word in _CAUTIOUS else scaled

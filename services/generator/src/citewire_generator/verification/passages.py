@@ -24,6 +24,7 @@ class PassageIndex:
         passage = packed.passage
         self.text = passage.text[: min(packed.chars, MAX_READ)]
         self.folded = self.text.casefold()
+        self.flat = " ".join(self.folded.split())
         code = looks_like_code(self.text)
         self.units: list[Unit] = split_units(self.text, code=code)
         self.words: list[Word] = read_words(self.text)

@@ -180,7 +180,8 @@ class AnswerReader:
         at = following.start()
         rest = text[at : at + LOOK_AHEAD]
         marked = match.group()[0] == "." and any(match.end() <= mark.start - self._base < at for mark in self._marks)
-        known = len(rest) == LOOK_AHEAD or (_TWO_WORDS if marked else _ONE_WORD).match(rest) is not None
+        words = _TWO_WORDS if marked and rest.startswith("also") else _ONE_WORD
+        known = len(rest) == LOOK_AHEAD or words.match(rest) is not None
         if not final and not known:
             return None
         if marked and _REPORTS.match(rest):

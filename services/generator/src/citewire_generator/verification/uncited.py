@@ -29,7 +29,7 @@ _META = re.compile(
     r"|voici|je|j'|s'il vous plait|malheureusement|si vous|n'hesitez"
     r"|aqui (?:esta|estan|tienes|tiene|estao)|lo siento|por favor|si (?:quieres|desea|necesita)|puedo|claro"
     r"|a continuacion|ecco|mi dispiace|per favore|se vuoi|certamente|desculpe|se voce|hier (?:zijn|volgt)|helaas"
-    r")(?!\w)"
+    r")(?![\w.])"
 )
 _DECORATION = " \t*_`\"'“”‘’«»#>-–—•([{"
 _LEAST = 2
@@ -46,7 +46,7 @@ def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> boo
     text = " ".join(sentence.text.split())
     if sentence.kind in {LineKind.HEADING, LineKind.CODE}:
         return False
-    if _ASKS.search(text) or _INTRODUCES.search(text) or text.casefold() in known:
+    if _ASKS.search(text) or _INTRODUCES.search(text) or _is_own(text, known):
         return False
     if sentence.kind is LineKind.ROW:
         cells = [cell for cell in text.strip("|").split("|") if cell.strip()]
@@ -56,3 +56,9 @@ def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> boo
         return False
     start = normalise(text.lstrip(_DECORATION)[:120].replace("’", "'"))
     return not (_META.match(start) or is_small_talk(text) or is_not_found(text[:400]))
+
+
+def _is_own(text: str, known: frozenset[str]) -> bool:
+    """Whether a sentence is, or is part of, what the server itself says."""
+    text = text.casefold()
+    return any(text in one for one in known)

@@ -15,7 +15,8 @@ from typing import cast
 from citewire_generator.model import Verdict
 from citewire_generator.text.weights import Linear, parse_linear
 from citewire_generator.verification.claims import Claim
-from citewire_generator.verification.matching import FEATURES, Evidence
+from citewire_generator.verification.matching import FEATURES, Evidence, missing_share
+from citewire_generator.verification.words import WordKind
 
 MAX_MISMATCHES = 8
 RANKS = {Verdict.SUPPORTED: 0, Verdict.PARTIAL: 1, Verdict.UNSUPPORTED: 2}
@@ -93,16 +94,16 @@ def _unite(claim: Claim, evidences: list[Evidence]) -> Evidence:
     best = max(evidences, key=lambda evidence: evidence.features[0])
     united.turned = list(best.turned)
     share = min(sum(claim.weights[place] * sure for place, sure in covered.items()) / (claim.total or 1.0), 1.0)
-    values = [max(evidence.features[number] for evidence in evidences) for number in range(len(FEATURES))]
-    for number, name in enumerate(FEATURES):
-        if name in {"cover", "cover_two", "cover_all"}:
-            values[number] = max(share, values[number]) if name == "cover_all" else max(values[number], share)
-        elif name in {"names", "numbers"}:
-            values[number] = min(evidence.features[number] for evidence in evidences)
-    values[FEATURES.index("replaced")] = float(bool(united.replaced))
-    values[FEATURES.index("denied")] = best.features[FEATURES.index("denied")]
-    values[FEATURES.index("opposite")] = best.features[FEATURES.index("opposite")]
-    united.features = tuple(values)
+    near = [any(pair) for pair in zip(*(evidence.near for evidence in evidences), strict=True)]
+    values = {name: max(evidence.features[number] for evidence in evidences) for number, name in enumerate(FEATURES)}
+    values |= {name: max(values[name], share) for name in ("cover", "cover_two", "cover_all")}
+    values["pairs"] = sum(near) / len(near) if near else share
+    values["names"] = missing_share(claim, united, WordKind.NAME)
+    values["numbers"] = missing_share(claim, united, WordKind.NUMBER)
+    values["replaced"] = float(bool(united.replaced))
+    for name in ("denied", "opposite"):
+        values[name] = best.features[FEATURES.index(name)]
+    united.features = tuple(values[name] for name in FEATURES)
     return united
 
 

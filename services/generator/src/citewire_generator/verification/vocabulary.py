@@ -97,13 +97,13 @@ OPPOSITES = _pairs()
 """Each word with those that say the opposite."""
 
 OPENERS = words_of("""
-    the a an this that these those it its he she they his her their there here in on at by for from with without of to
-    as and or but so if when while where after before during since until although though because however moreover
+    the a an this that these those it its he she they his her their there here in on at by for from with without of
+    to as and or but so if when while where after before during since until although though because however moreover
     furthermore additionally also then thus therefore hence meanwhile finally first second third firstly secondly
     lastly next later earlier overall generally typically usually often sometimes originally initially historically
     currently today yes no not only some many most few several each every all both either neither one two three four
     five six seven eight nine ten various other others another such similarly likewise instead indeed specifically
-    according based due despite between among through under over within what which who whose how why you your we our i
-    my please note other its being having once unlike like such per until upon
+    according based due despite between among through under over within what which who whose how why you your we our
+    i my please note being having once unlike like per upon even just still yet back together aside apart
 """)
 """Words that begin English sentences with a capital without being names."""

@@ -62,6 +62,9 @@ SCOPE = 3
 _SAMPLE = 600
 """Code points that tell a text's language."""
 _DOTTED = re.compile(r"(?<![\w.])(?:[A-Z]\.){2,6}")
+_ENGLISH = frozenset(
+    {"the", "a", "an", "of", "in", "and", "is", "was", "are", "were", "to", "by", "that", "for", "with"}
+)
 _BREAK = re.compile(r"[,;:.!?()\[\]…。！？、，—–\n]")
 _KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{3,}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
@@ -89,7 +92,8 @@ def read_words(text: str) -> list[Word]:
                 found.append(Word(normal, normal, one.start, one.end, WordKind.NUMBER, quantity=one))
             continue
         found.append(_word(text, term))
-    _mark_names(text, found, german=language == "de")
+    english = language == "en" and any(word.normal in _ENGLISH for word in found)
+    _mark_names(text, found, german=language == "de", english=english)
     _mark_denied(text, found, language)
     return found
 
@@ -118,7 +122,7 @@ def _word(text: str, term: Term) -> Word:
     return Word(term.key, normal, term.start, term.end, kind, capital, unspaced, caseless)
 
 
-def _mark_names(text: str, found: list[Word], *, german: bool) -> None:
+def _mark_names(text: str, found: list[Word], *, german: bool, english: bool) -> None:
     """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
     plain = [word for word in found if word.kind is not WordKind.NUMBER and not word.unspaced and word.normal.isalpha()]
     content = [word for word in plain if word.kind is not WordKind.STOP]
@@ -146,7 +150,9 @@ def _mark_names(text: str, found: list[Word], *, german: bool) -> None:
             # The capital of a sentence's start: a name if another one follows; else it may be one.
             comma = text[word.end : word.end + 1] == ","
             word.kind = WordKind.NAME if beside else WordKind.PLAIN
-            word.subject = not (beside or comma or word.normal.endswith(("ly", "ing", "ed"))) and len(raw) > 2
+            word.subject = (
+                english and not (beside or comma or word.normal.endswith(("ly", "ing", "ed"))) and len(raw) > 2
+            )
 
 
 def _mark_denied(text: str, found: list[Word], language: str) -> None:

@@ -1,0 +1,177 @@
+"""Citation and uncited events on the way of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from prometheus_client import REGISTRY
+
+from citewire_generator.model import (
+    NOT_FOUND_SENTENCE,
+    AnswerPolicy,
+    Citation,
+    Completed,
+    Event,
+    GenerateRequest,
+    Grounding,
+    MarkerStyle,
+    Passage,
+    TextDelta,
+    Uncited,
+    Verdict,
+)
+from citewire_generator.providers.base import ChatProvider
+from citewire_generator.providers.extractive import Extractive
+from citewire_generator.registry import Registry
+from citewire_generator.service import Generator
+from citewire_generator.verification import verifier
+from citewire_generator.verification.reader import AnswerReader
+from scripted_chat import ScriptedChat
+
+PASSAGES = (
+    Passage(1, 1, "Refunds take 14 days. They go to the card.", title="Terms", similarity=0.7),
+    Passage(2, 1, "Shipping is free above 50 EUR.", title="Terms", similarity=0.4),
+)
+POLICY = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True, flag_uncited=True)
+
+
+async def run(provider: ChatProvider, policy: AnswerPolicy = POLICY) -> list[Event]:
+    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=policy)
+    return [event async for event in Generator(Registry([provider])).generate(request)]
+
+
+def found(events: Sequence[Event]) -> list[Citation | Uncited]:
+    return [event for event in events if isinstance(event, Citation | Uncited)]
+
+
+def failures() -> float:
+    return REGISTRY.get_sample_value("citewire_generator_verification_failures_total") or 0.0
+
+
+async def test_events_come_right_after_the_text_that_completes_their_sentence() -> None:
+    script = ("Refunds take 14 days. ", "[ref:1] ", "They ", "take 20 days at sea. ", "Shipping costs 90 EUR [ref:2].")
+    events = await run(ScriptedChat(*script))
+    assert [type(event).__name__ for event in events] == [
+        "Started", "TextDelta", "TextDelta", "TextDelta", "Citation", "TextDelta", "TextDelta", "Uncited", "Citation",
+        "Completed",
+    ]  # fmt: skip
+    first, uncited, last = found(events)
+    assert isinstance(first, Citation)
+    assert isinstance(last, Citation)
+    assert (first.start, first.end, first.number, first.verdict) == (0, 21, 1, Verdict.SUPPORTED)
+    assert (first.quote, first.quote_start, first.quote_end) == ("Refunds take 14 days.", 0, 21)
+    text = "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
+    assert text[uncited.start : uncited.end] == "They take 20 days at sea."
+    assert text[last.start : last.end] == "Shipping costs 90 EUR"
+    assert last.mismatches == ("90",)
+    assert last.verdict is not Verdict.SUPPORTED
+
+
+async def test_a_quoting_provider_is_verified_too() -> None:
+    [citation] = found(await run(Extractive()))
+    assert isinstance(citation, Citation)
+    assert (citation.verdict, citation.sentence_verdict) == (Verdict.SUPPORTED, Verdict.SUPPORTED)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        AnswerPolicy(marker_style=MarkerStyle.REF),
+        AnswerPolicy(marker_style=MarkerStyle.NONE),
+        AnswerPolicy(marker_style=MarkerStyle.REMOVE),
+    ],
+)
+async def test_nothing_is_verified_that_nobody_asked_for(policy: AnswerPolicy) -> None:
+    assert found(await run(ScriptedChat("Refunds take 14 days. [ref:1] It is so."), policy)) == []
+
+
+@pytest.mark.parametrize("style", [MarkerStyle.NONE, MarkerStyle.REMOVE])
+async def test_without_markers_a_sentence_cites_what_supports_it_best(style: MarkerStyle) -> None:
+    policy = AnswerPolicy(marker_style=style, verify_citations=True, flag_uncited=True)
+    events = await run(ScriptedChat("Shipping is free above 50 EUR. Zebras live in Africa."), policy)
+    citation, uncited = found(events)
+    assert isinstance(citation, Citation)
+    assert (citation.number, citation.verdict, citation.quote) == (2, Verdict.SUPPORTED, PASSAGES[1].text)
+    assert (uncited.start, type(uncited)) == (31, Uncited)
+
+
+async def test_each_kind_of_event_can_be_had_alone() -> None:
+    answer = "Refunds take 14 days. [ref:1] Shipping takes three weeks."
+    cited = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True)
+    uncited = AnswerPolicy(marker_style=MarkerStyle.REF, flag_uncited=True)
+    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [Citation]
+    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [Uncited]
+
+
+async def test_where_nothing_was_found_nothing_is_flagged() -> None:
+    answer = f"{NOT_FOUND_SENTENCE} Zebras are striped horses of Africa."
+    assert found(await run(ScriptedChat(answer))) == []
+
+
+async def test_every_cited_passage_has_its_event() -> None:
+    events = found(await run(ScriptedChat("Refunds take 14 days and shipping is free above 50 EUR. [ref:1, 2]")))
+    assert [event.number for event in events if isinstance(event, Citation)] == [1, 2]
+    assert {event.sentence_verdict for event in events if isinstance(event, Citation)} == {Verdict.SUPPORTED}
+
+
+async def test_an_answer_from_general_knowledge_cites_nothing() -> None:
+    policy = AnswerPolicy(
+        marker_style=MarkerStyle.REF, grounding=Grounding.OPEN, verify_citations=True, flag_uncited=True
+    )
+    request = GenerateRequest("How long do refunds take?", (), policy=policy)
+    events = [event async for event in Generator(Registry([Extractive()])).generate(request)]
+    assert found(events) == []
+
+
+async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault")
+
+    before = failures()
+    monkeypatch.setattr(verifier, "examine", fail)
+    events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
+    assert [type(event) for event in found(events)] == [Uncited]
+    assert isinstance(events[-1], Completed)
+    assert failures() == before + 1
+
+
+async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault")
+
+    before = failures()
+    monkeypatch.setattr(AnswerReader, "feed", fail)
+    events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
+    assert found(events) == []
+    assert isinstance(events[-1], Completed)
+    assert failures() == before + 1
+
+
+async def test_text_is_not_held_back_for_verification() -> None:
+    gate = asyncio.Event()
+    provider = ScriptedChat("Refunds take 14 days. [ref:1]", " ", gate, "It is so.")
+    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=POLICY)
+    answer = Generator(Registry([provider])).generate(request)
+    shown = ""
+    async for event in answer:
+        if isinstance(event, TextDelta):
+            shown += "".join(event.texts)
+        if shown.endswith("[ref:1] "):
+            break
+    gate.set()
+    rest = [event async for event in answer]
+    assert [type(event) for event in found(rest)] == [Citation, Uncited] or len(found(rest)) == 1
+
+
+async def test_a_long_passage_is_read_beside_the_loop() -> None:
+    filler = "Zebras live in Africa and eat grass all day long. " * 600
+    passage = Passage(1, 1, f"{filler}Refunds take 14 days.", title="Terms")
+    request = GenerateRequest("How long?", (passage,), policy=POLICY)
+    provider = ScriptedChat("Refunds take 14 days. [ref:1]")
+    events = [event async for event in Generator(Registry([provider])).generate(request)]
+    [citation] = found(events)
+    assert isinstance(citation, Citation)
+    assert citation.quote == "Refunds take 14 days."
+    assert passage.text[citation.quote_start : citation.quote_end] == citation.quote
