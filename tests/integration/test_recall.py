@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psycopg
 import pytest
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import retriever_pb2 as pb
 from prometheus_client import REGISTRY
 
 from citewire_kit.errors import DeadlineExceeded
@@ -21,7 +24,8 @@ from citewire_retriever.store.sampling import RecallSampler, Sample, Sampling
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import IndexSearch, SearchTuning
 from corpus_rows import CorpusRows
-from search_library import DIMENSIONS, clustered, fill, query
+from retriever_process import Caller, running_retriever
+from search_library import DIMENSIONS, SPACE, clustered, fill, query
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -114,5 +118,43 @@ async def test_a_sample_ends_at_its_time_limit(database: Database, rows: CorpusR
         other.execute("LOCK TABLE corpus.documents IN ACCESS EXCLUSIVE MODE")
         with pytest.raises(DeadlineExceeded):
             await recall.measure(sample)
-    assert await recall.measure(sample) is not None
+        # So does one that the end of the process finds waiting, at once.
+        patient = PostgresRecall(pool, CARELESS, seconds=60)
+        sampler = RecallSampler(patient.measure, Sampling(rate=1), chance=lambda: 0.0)
+        async with asyncio.timeout(10):
+            async with sampler.running():
+                sampler.offer(sample)
+                while not await _waits_for_a_lock(database):  # noqa: ASYNC110 - nothing announces it
+                    await asyncio.sleep(0.01)
+    assert await recall.measure(sample) is not None  # the pool's only connection is whole
     await pool.close()
+
+
+async def _waits_for_a_lock(database: Database) -> bool:
+    async with await psycopg.AsyncConnection.connect(database.owner_dsn) as connection:
+        cursor = await connection.execute(
+            "SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename = 'citewire_corpus'"
+            " AND wait_event_type = 'Lock'"
+        )
+        return await cursor.fetchone() is not None
+
+
+@pytest.mark.parametrize(("rate", "sampled"), [(1.0, 20), (0.0, 0)])
+async def test_a_running_retriever_samples_behind_its_answers(
+    database: Database, rows: CorpusRows, rate: float, sampled: int
+) -> None:
+    random = np.random.default_rng(11)
+    with rows.bulk(coarse=True):
+        fill(rows, "acme", clustered(random, 500), each=4)
+    settings = {"exact_chunks": 0, "exact_chunks_per_candidate": 0, "recall_sample_waiting": 100}
+    space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=DIMENSIONS)
+    before = observed("whole")[1]
+    async with running_retriever(database, recall_sample_rate=rate, **settings) as running:
+        me = Caller(running, TENANT)
+        for vector in clustered(random, 20):
+            asked = pb.SearchRequest(vector=vector.astype("<f4").tobytes(), space=space, keep_duplicates=True)
+            assert not (await me.unary(running.retriever.Search, asked)).exact
+        async with asyncio.timeout(20):
+            while observed("whole")[1] < before + sampled:  # noqa: ASYNC110 - nothing announces a sample
+                await asyncio.sleep(0.01)
+    assert observed("whole")[1] == before + sampled
