@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
+from rich.progress import Progress, TextColumn
 
 from citewire_cli.evaluation.answer_text import compare, contains, normalised, overlap, without_markers
 from citewire_cli.evaluation.answering import Answered, Kind, without_gold
@@ -20,6 +23,7 @@ from citewire_cli.evaluation.gates import Gate
 from citewire_cli.evaluation.gateway import Failures
 from citewire_cli.evaluation.measures import judge, latency_ms, mean, quantile
 from citewire_cli.evaluation.not_found import judge_not_found, threshold_at
+from citewire_cli.evaluation.progress import Bars
 from citewire_cli.evaluation.results import MEASURES, Row, Run
 from citewire_cli.evaluation.searching import Found, SearchMode, SearchRun
 from citewire_cli.evaluation.statistics import paired_p, roc_auc, safe_quantile
@@ -304,3 +308,16 @@ def test_the_gold_is_left_out_with_its_group() -> None:
 
 def test_measures_have_names_of_their_own() -> None:
     assert len(set(MEASURES)) == len(MEASURES)
+
+
+def test_bars_on_a_terminal_name_the_set_and_the_step() -> None:
+    console = Console(file=StringIO(), force_terminal=True, width=120)
+    with Progress(TextColumn("{task.description}"), console=console) as progress:
+        bars = Bars(progress)
+        bars.begin("harbours")
+        bars.show("upload", 3, 8)
+        bars.show("upload", 8, 8)
+        bars.begin("towns")
+        bars.show("upload", 1, 2)
+        shown = [(task.description, task.completed, task.total) for task in progress.tasks]
+    assert shown == [("harbours: upload", 8, 8), ("towns: upload", 1, 2)]
