@@ -162,7 +162,8 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
         fill(rows, "small", clustered(random, 200), each=20)
     vector = clustered(random, 1)[0]
     third = Scope(filter=comparison("filter", "tags", "contains", "third"))
-    async with recorded_search(database.dsn("citewire_corpus")) as search:
+    # Few candidates, so that the graph is chosen at this size already.
+    async with recorded_search(database.dsn("citewire_corpus"), replace(DEFAULT, ef_search=24)) as search:
         graph = await plan(search, "large", query(vector))
         scans = [
             await plan(search, "small", query(vector)),
