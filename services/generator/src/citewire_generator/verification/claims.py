@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from citewire_generator.verification.vocabulary import FRAMES, OPENERS
 from citewire_generator.verification.words import Word, WordKind, katakana, read_words
 
 _WEIGHTS = {WordKind.PLAIN: 1.0, WordKind.NAME: 1.5, WordKind.NUMBER: 1.5}
@@ -9,6 +10,8 @@ _SHORT = 0.7
 """Weight of a word of three letters or fewer."""
 _PAIR = 0.5
 """Weight of a pair of characters of a script without spaces."""
+_FRAME = 0.2
+"""Weight of a word that only leads to what is said: `According to the document, …`, `Furthermore, …`."""
 MAX_ITEMS = 160
 """Words with a topic that are compared; a longer sentence is judged by its beginning."""
 
@@ -47,6 +50,8 @@ def read_claim(text: str) -> Claim:
         weight = _WEIGHTS[word.kind]
         if word.unspaced:
             weight = _PAIR
+        elif word.normal in FRAMES or (word.capital and word.normal in OPENERS):
+            weight = _FRAME
         elif word.kind is WordKind.PLAIN and len(word.normal) <= 3:
             weight = _SHORT
         weights.append(weight)

@@ -107,3 +107,10 @@ OPENERS = words_of("""
     i my please note being having once unlike like per upon even just still yet back together aside apart
 """)
 """Words that begin English sentences with a capital without being names."""
+FRAMES = words_of("""
+    according document documents passage passages source sources text texts context information provided states stated
+    mentions mentioned notes noted describes described explains explained specifically essentially basically overall
+    laut dokument dokumente dokumenten text texten quelle quellen zufolge selon document documents texte source segun
+    documento documentos texto fuente secondo documenti testo fonte conforme volgens
+""")
+"""Words of an answer about its sources rather than about their subject."""
