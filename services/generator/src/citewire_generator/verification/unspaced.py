@@ -37,8 +37,8 @@ def replaced_runs(
         else:
             # At a clause's start nothing stands before it: what is right before the same characters is another.
             begins = not match.start() or not sentence[match.start() - 1].isalnum()
-            befores = [_BEFORE.search(passage[max(one[0] - MAX_GAP, 0) : one[0]]) for one in right] if begins else []
-            replaced = any(before is not None and len(before.group()) > 1 for before in befores)
+            preceding = [_BEFORE.search(passage[max(one[0] - MAX_GAP, 0) : one[0]]) for one in right] if begins else []
+            replaced = any(before is not None and len(before.group()) > 1 for before in preceding)
         if replaced:
             found.append(match.group())
     return found
