@@ -135,9 +135,13 @@ def _reread(hit: Hit) -> str:
 
 
 def _first_scores(hits: Sequence[Hit]) -> list[float]:
-    """The scores of the search; what is there for its recency, not for its words, has the lowest."""
-    lowest = min((hit.score for hit in hits if not hit.recent), default=0.0)
-    return [lowest if hit.recent else hit.score for hit in hits]
+    """The scores of the search, on the scale of a hybrid one; what is there for its recency has the lowest."""
+    ranked = [hit for hit in hits if not hit.recent]
+    # Of words alone, the best text usually has about half of the question, which counts half in a hybrid search.
+    by_words = all(hit.similarity is None for hit in ranked)
+    scale = 0.25 / max((hit.score for hit in ranked), default=1.0) if by_words and ranked else 1.0
+    lowest = min((hit.score for hit in ranked), default=0.0)
+    return [scale * (lowest if hit.recent else hit.score) for hit in hits]
 
 
 async def _whole_items(retriever: Retriever, scope: Scope, plan: Plan, max_tokens: int | None) -> Retrieved:

@@ -13,7 +13,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.late_interaction import LateInteraction, batches, blend, max_sim
+from citewire_embedder.providers.late_interaction import Closeness, LateInteraction, batches, blend, closeness, max_sim
 from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
 from citewire_kit.errors import CitewireError, StartupError
 from tiny_models import TinyModel, Weights, hidden_states, write_model
@@ -81,13 +81,21 @@ async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]
         assert [one.index for one in (await model.rerank(QUERY, DOCUMENTS, 1, sure)).ranked] == [last]
 
 
-def test_a_blend_sees_no_scale_and_grows_with_both() -> None:
-    first, own = [3.0, 1.0, 2.0, 0.5], np.array([0.1, 0.9, 0.5, 0.4], np.float32)
-    blended = blend(first, own)
-    assert blend([10 * one + 7 for one in first], own) == pytest.approx(blended)
-    assert blend(first, np.asarray(own / 5 - 1, np.float32)) == pytest.approx(blended, abs=1e-5)
-    assert blended[2] > blended[3]
-    assert blend([1.0], own[:1]) == pytest.approx([0.0])
+def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
+    own = [Closeness(tokens, tokens / 2) for tokens in (0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.1)]
+    first = [0.30, 0.32, 0.28, 0.22, 0.20, 0.18, 0.15]
+    added = [one.tokens / 2 + one.whole / 8 for one in own]
+    assert blend(first, own) == pytest.approx([one + other for one, other in zip(first, added, strict=True)])
+    assert blend(first[::-1], own) == first[::-1], "against each other"
+    assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in added]), "says nothing"
+    assert blend(first[:2], own[:2]) == pytest.approx([0.30 + added[0], 0.32 + added[1]]), "too few to tell"
+
+
+def test_the_mean_of_token_vectors_counts_as_the_whole() -> None:
+    query = np.array([[1, 0], [0, 1]], np.float32)
+    for document, tokens, whole in (([[1, 0], [0, 1]], 1.0, 1.0), ([[1, 0]], 0.5, 0.5**0.5), ([[0, 0]], 0.0, 0.0)):
+        found = closeness(query, np.array(document, np.float32))
+        assert (found.tokens, found.whole) == (pytest.approx(tokens), pytest.approx(whole))
 
 
 async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Weights]) -> None:
