@@ -184,6 +184,8 @@ def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
         rows: list[list[object]] = []
         for number, name in enumerate(JUDGES):
             own = scores[:, number]
+            if not own.any():
+                continue  # a dense search has no lexical scores
             low, high = resampled(own, kinds, articles, kind)
             rows.append([name, f"{area(own[positive], own[kinds == kind]):.3f}", f"{low:.3f}-{high:.3f}",
                          f"{recall(own[positive], own[kinds == kind]):.3f}"])  # fmt: skip
