@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -219,7 +219,7 @@ class _Loader:
             counted = [(self.org, term, collection, count) for (term, collection), count in self.counts.items()]
             self._copy("term_counts (org_id, term, collection_id, chunks)", counted)
 
-    def _copy(self, target: str, rows: list[tuple[object, ...]]) -> None:
+    def _copy(self, target: str, rows: Sequence[tuple[object, ...]]) -> None:
         with self.connection.cursor().copy(f"COPY corpus.{target} FROM STDIN".encode()) as copy:
             for row in rows:
                 copy.write_row(row)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -56,8 +56,9 @@ class Own:
 
     def nearest(self, keep: str) -> list[str]:
         """The ten nearest texts of a scope, by numpy."""
-        order = np.argsort(-(self.vectors @ self.target), kind="stable")
-        return [self.texts[place] for place in order if _in_scope(int(place) // EACH, keep)][:10]
+        scores: list[float] = (self.vectors @ self.target).tolist()
+        order = sorted(range(OWN), key=lambda place: -scores[place])
+        return [self.texts[place] for place in order if _in_scope(place // EACH, keep)][:10]
 
     def best_by_words(self, keep: str) -> list[str]:
         """The ten texts of a scope that say the word most often."""
@@ -103,7 +104,7 @@ async def pool(database: Database) -> Pool:
 
 
 @contextmanager
-def _writing(database: Database, own: Own, documents: list[int], mate: str, crowd: Vectors) -> Iterator[None]:
+def _writing(database: Database, own: Own, documents: list[int], mate: str, crowd: Vectors) -> Generator[None]:
     """Ingests own documents again, puts and deletes own ones that are farther, and foreign ones that are nearer."""
     stop = threading.Event()
     rounds = own.rounds
