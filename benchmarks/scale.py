@@ -106,9 +106,11 @@ def describe_building(data: ScaleData) -> str:
             "  WHERE n.nspname = 'corpus' AND c.relkind IN ('r', 'i')) sized"
             " WHERE what IS NOT NULL GROUP BY what ORDER BY what"
         ).fetchall()
-    table: list[list[object]] = []
-    table += [[name[2:], size] for name, size in rows]
-    table += [[name.rpartition(",")[0] + ", to build", f"{seconds:.0f} s"] for name, seconds in data.loading.items()]
+    table: list[tuple[object, object]] = [(name[2:], size) for name, size in rows]
+    table += [
+        (name.rpartition(",")[0].removesuffix(" build") + ", to build", f"{seconds:.0f} s")
+        for name, seconds in data.loading.items()
+    ]
     return format_table(["what", "size or time"], table)
 
 
