@@ -15,7 +15,7 @@ from psycopg import sql
 if TYPE_CHECKING:
     from conftest import Database
 
-OWNER = "citewire_plain_owner"
+OWNER = "owner_without_powers"
 APPLICATION = ("citewire_corpus", "citewire_worker", "citewire_chat", "citewire_ledger")
 MIGRATIONS = {  # in the order of the Jobs in deploy/k8s/base/migrate.yaml
     "citewire_retriever": "CITEWIRE_RETRIEVER_MIGRATE_DSN",
