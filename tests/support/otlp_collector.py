@@ -41,7 +41,7 @@ class Collector:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._got: list[Exported] = []
+        self._got: dict[bytes, Exported] = {}
         self.endpoint = ""
 
     def export(self, request: ExportTraceServiceRequest, _context: object) -> ExportTraceServiceResponse:
@@ -49,14 +49,15 @@ class Collector:
             for resource in request.resource_spans:
                 names = [a.value.string_value for a in resource.resource.attributes if a.key == "service.name"]
                 for scope in resource.scope_spans:
-                    self._got += [Exported(names[0], span) for span in scope.spans]
+                    # By id: a batch whose answer was late is sent again.
+                    self._got.update((span.span_id, Exported(names[0], span)) for span in scope.spans)
         return ExportTraceServiceResponse()
 
     @property
     def spans(self) -> list[Exported]:
         """All spans, in the order of their arrival."""
         with self._lock:
-            return list(self._got)
+            return list(self._got.values())
 
     def trace(self, trace_id: str) -> list[Exported]:
         """The spans of one trace, by its hexadecimal id."""

@@ -1,0 +1,265 @@
+"""What watches a running stack: its metrics, its traces, and `citewire status`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from echo_model import echo_model
+from http_api import upload_bytes
+from local_stack import LocalStack, local_stack
+from monitoring_files import ROOT, expressions, recorded
+from otlp_collector import Collector, Exported, otlp_collector
+from prometheus_server import prometheus_server
+from promql import Selector, selectors
+
+PROCESSES = ("gateway", "embedder", "retriever", "generator", "worker")
+DOCUMENT = b"# Refunds\n\nRefunds take five days, and are paid to the card that was used.\n"
+DOCUMENT_OF_METRICS = ROOT / "docs" / "observability.md"
+QUESTION = "How long do refunds for zebras take?"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+OF_PROMETHEUS = {"up", "ALERTS"}
+"""Series that Prometheus makes itself; those of the rules are checked to be recorded."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A stack with a paid model, whose traces arrive here."""
+
+    stack: LocalStack
+    collector: Collector
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """A stack with a document that has answered two questions: by its model, and past one that is away."""
+    with socket.socket() as nobody, echo_model() as model, otlp_collector() as collector:
+        nobody.bind(("127.0.0.1", 0))  # and doesn't listen
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.endpoint,
+            "OTEL_BSP_SCHEDULE_DELAY": "200",
+            "CITEWIRE_GENERATOR_PROVIDER": "openai",
+            "CITEWIRE_GENERATOR_OPENAI_API_KEY": "sk-watch",
+            "CITEWIRE_GENERATOR_OPENAI_API_BASE": model.url,
+            "CITEWIRE_GENERATOR_OPENAI_MODEL": "gpt-4.1-mini",
+            "CITEWIRE_GENERATOR_API_BASE": f"http://127.0.0.1:{nobody.getsockname()[1]}/v1",
+            "CITEWIRE_GENERATOR_MODEL": "away",
+            "CITEWIRE_GENERATOR_FALLBACKS": "openai/gpt-4.1-mini",
+        }
+        with local_stack(tmp_path_factory.mktemp("watched"), environ=environ) as stack:
+            asyncio.run(_use(stack))
+            yield Watched(stack, collector)
+
+
+async def _use(stack: LocalStack) -> None:
+    async with httpx.AsyncClient(base_url=stack.base_url, trust_env=False, timeout=60) as api:
+        await upload_bytes(api, "refunds.md", DOCUMENT)
+        for model in (None, "openai-compatible/away"):
+            body = {"question": QUESTION, "stream": False} | ({"model": model} if model else {})
+            headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"} if model is None else {}
+            answer = await api.post("/v1/chat", json=body, headers=headers)
+            assert answer.status_code == 200, answer.text
+
+
+def running_series(stack: LocalStack) -> dict[str, list[dict[str, str]]]:
+    """The labels of every sample, by series, as a Prometheus with our configuration would keep them."""
+    series: dict[str, list[dict[str, str]]] = {}
+    for process in PROCESSES:
+        scraped = {"job": f"citewire-{process}", "instance": f"{process}:9100"}
+        for family in text_string_to_metric_families(stack.metrics(process)):
+            for sample in family.samples:
+                series.setdefault(sample.name, []).append(sample.labels | scraped)
+    return series
+
+
+def complaint(selector: Selector, series: dict[str, list[dict[str, str]]]) -> str:
+    """What is wrong with a selector; "" if a sample fits it and has all labels that it is grouped by."""
+    samples = series.get(selector.name)
+    if samples is None:
+        return "no process has it"
+    fitting = [
+        labels
+        for labels in samples
+        if all(matcher.fits(labels.get(matcher.label, "")) for matcher in selector.matchers)
+    ]
+    if not fitting:
+        return f"no sample fits {selector.matchers}"
+    unknown = {matcher.label for matcher in selector.matchers} | selector.grouped
+    missing = [label for label in unknown if not any(label in labels for labels in fitting)]
+    return f"has no label {', '.join(missing)}" if missing else ""
+
+
+def test_every_metric_that_is_watched_exists(watched: Watched) -> None:
+    series = running_series(watched.stack)
+    wrong: list[str] = []
+    seen: set[str] = set()
+    for expression in expressions():
+        for selector in selectors(expression.text):
+            seen.add(selector.name)
+            if selector.name.startswith("citewire:"):
+                if selector.name not in recorded():
+                    wrong.append(f"{expression.where}: {selector.name}: no rule records it")
+            elif selector.name not in OF_PROMETHEUS and (said := complaint(selector, series)):
+                wrong.append(f"{expression.where}: {selector.name} {said}")
+    assert wrong == []
+    assert len(seen) > 50
+
+
+def test_the_table_of_metrics_is_complete(watched: Watched) -> None:
+    named = re.findall(r"^\| (`.+?`) \|", DOCUMENT_OF_METRICS.read_text(encoding="utf-8"), re.MULTILINE)
+    documented = {name for cell in named for name in re.findall(r"`((?:citewire|gen_ai|grpc)_\w+)`", cell)}
+    running = {
+        family.name + ("_total" if family.type == "counter" else "")
+        for process in PROCESSES
+        for family in text_string_to_metric_families(watched.stack.metrics(process))
+        if family.name.startswith(("citewire_", "gen_ai_", "grpc_"))
+    }
+    assert documented == running
+
+
+def test_the_check_would_find_what_does_not_exist(watched: Watched) -> None:
+    series = running_series(watched.stack)
+
+    def said(expression: str) -> str:
+        (selector,) = selectors(expression)
+        return complaint(selector, series)
+
+    assert said("rate(citewire_searches_total[5m])") == ""
+    assert said("citewire_searchs_total") == "no process has it"
+    assert "no sample fits" in said('citewire_searches_total{way="walk"}')
+    assert said("sum by (weg) (citewire_searches_total)") == "has no label weg"
+
+
+@pytest.mark.system(program="prometheus", package="prometheus")
+def test_a_prometheus_answers_every_expression(watched: Watched, tmp_path: Path) -> None:
+    with prometheus_server(tmp_path, watched.stack.ports("metrics_port")) as prometheus:
+        empty = [one.where for one in expressions() if not prometheus.query(one.text) and not _may_be_empty(one.where)]
+        assert empty == []
+        firing = prometheus.query('ALERTS{alertname=~"Citewire.+", alertstate="firing"}')
+        assert firing == [], firing
+
+
+def _may_be_empty(where: str) -> bool:
+    """An alert is silent on a stack that is well; so is what shows alerts, young processes and what was cut."""
+    return where.startswith("Citewire") or "annotations" in where
+
+
+async def test_one_question_is_one_trace(watched: Watched) -> None:
+    wanted = {"gateway", "embedder", "retriever", "generator"}
+
+    def arrived() -> list[Exported] | None:
+        spans = watched.collector.trace(TRACE)
+        root = any(span.name == "POST /v1/chat" for span in spans)
+        return spans if root and {span.service for span in spans} >= wanted else None
+
+    spans = await asyncio.to_thread(watched.stack.wait, arrived, "the trace did not arrive")
+    by_id = {span.span.span_id: span for span in spans}
+    (root,) = (span for span in spans if span.name == "POST /v1/chat")
+    assert root.service == "gateway"
+    assert all(span.span.parent_span_id in by_id for span in spans if span is not root)
+
+    def path(span: Exported) -> list[tuple[str, str]]:
+        found = [(span.service, span.name)]
+        while span is not root:
+            span = by_id[span.span.parent_span_id]
+            found.append((span.service, span.name))
+        return found[::-1]
+
+    def model(operation: str) -> Exported:
+        found = [span for span in spans if span.attributes.get("gen_ai.operation.name") == operation]
+        assert len(found) == 1, (operation, [span.name for span in spans])
+        return found[0]
+
+    embedding, retrieval, chat = model("embeddings"), model("retrieval"), model("chat")
+    for span, service, rpc in (
+        (embedding, "embedder", "citewire.embedder.v1.EmbedderService/Embed"),
+        (retrieval, "retriever", "citewire.retriever.v1.RetrieverService/Search"),
+        (chat, "generator", "citewire.generator.v1.GeneratorService/Generate"),
+    ):
+        above = [("gateway", "POST /v1/chat"), ("gateway", rpc), (service, rpc)]
+        assert path(span) == [*above, (service, span.name)]
+        start, end = span.span.start_time_unix_nano, span.span.end_time_unix_nano
+        assert root.span.start_time_unix_nano < start <= end < root.span.end_time_unix_nano
+    assert embedding.span.end_time_unix_nano <= retrieval.span.start_time_unix_nano
+    assert retrieval.span.end_time_unix_nano <= chat.span.start_time_unix_nano
+    assert embedding.attributes["gen_ai.provider.name"] == "citewire-local"
+    assert embedding.attributes["gen_ai.request.model"] == "all-MiniLM-L6-v2"
+    assert int(str(embedding.attributes["gen_ai.usage.input_tokens"])) > 3
+    assert retrieval.attributes["citewire.retrieval.passages"] == 1
+    assert chat.attributes["gen_ai.provider.name"] == "openai"
+    assert chat.attributes["gen_ai.request.model"] == "gpt-4.1-mini"
+    assert chat.attributes["gen_ai.usage.input_tokens"] == 50
+    assert chat.attributes["gen_ai.usage.output_tokens"] == 12
+    assert chat.attributes["gen_ai.response.finish_reasons"] == ["stop"]
+
+
+def test_no_span_holds_what_was_said(watched: Watched) -> None:
+    spans = watched.collector.spans
+    assert {span.service for span in spans} == set(PROCESSES)  # the worker's trace is that of the upload
+    for span in spans:
+        raw = span.span.SerializeToString()
+        for text in (b"zebra", b"Refunds", b"five days", b"nobody says", b"sk-watch"):
+            assert text not in raw, (span.service, span.name)
+
+
+@dataclass(frozen=True)
+class Status:
+    """What `citewire status` printed, and how it ended."""
+
+    code: int
+    report: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def status(watched: Watched) -> Callable[..., Status]:
+    """Runs `citewire status --json` on the stack."""
+
+    def ask(*arguments: str) -> Status:
+        variables = {"CITEWIRE_URL": watched.stack.base_url, "CITEWIRE_DATA_DIR": str(watched.stack.data_dir)}
+        done = subprocess.run(
+            [sys.executable, "-m", "citewire_cli", "status", "--json", *arguments],
+            env={**os.environ, **variables},
+            capture_output=True,
+            timeout=60,
+        )
+        return Status(done.returncode, json.loads(done.stdout))
+
+    return ask
+
+
+def test_status_shows_what_has_happened(status: Callable[..., Status]) -> None:
+    found = status()
+    assert found.code == 0
+    processes, figures = found.report["processes"], found.report["figures"]
+    assert {name for name, process in processes.items() if process.get("up")} == set(PROCESSES)
+    assert all(process["version"] for process in processes.values() if process.get("up"))
+    assert figures["chats"] == {"200": 2}
+    assert figures["first_text_p95_seconds"] > 0
+    assert figures["tokens"]["output"] == 24
+    assert figures["cost_usd"] == pytest.approx(found.report["usage"]["cost_usd"], rel=0.01)
+    assert figures["cost_usd"] > 0
+    assert figures["ingest"]["waiting"] == 0
+    assert figures["ingest"]["done"] >= 1
+    assert found.report["documents"]["ready"] == 1
+
+
+def test_status_says_which_process_is_not_there(status: Callable[..., Status]) -> None:
+    found = status("--metrics", "worker=127.0.0.1:1")
+    assert found.code == 1
+    worker = found.report["processes"]["worker"]
+    assert (worker["up"], worker["metrics"]) == (False, "http://127.0.0.1:1/metrics")
+    assert "cannot be reached" in worker["problem"]
+    assert found.report["processes"]["gateway"]["up"]
