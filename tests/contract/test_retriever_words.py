@@ -163,6 +163,15 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
     assert len(found) == 4
 
 
+async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusRows) -> None:
+    put(corpus, "measles measles", title="by words", angles=[80])
+    put(corpus, "gardens", title="by meaning", angles=[5])
+    put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
+    found = await both(me, "measles", fuse_by_rank=True)
+    assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
+    assert [result.score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
+
+
 async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: CorpusRows) -> None:
     long = "The measles outbreak of the spring began in the harbour and went on for eleven weeks in all. " * 3
     first = put(corpus, long, angles=[1])

@@ -112,6 +112,7 @@ class ContextFinder:
             question=question,
             scope=scope,
             mode=profile.mode,
+            fuse_by_rank=profile.fuse_by_rank,
             top_k=top_k,
             min_score=ask.min_score,
             min_score_calibrated=ask.min_score_calibrated,

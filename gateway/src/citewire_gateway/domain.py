@@ -226,6 +226,8 @@ class SearchQuery:
     recent: int = 0
     """How many of the latest documents are added, whatever they say."""
     dense_weight: float | None = None
+    fuse_by_rank: bool = False
+    """Whether a hybrid search fuses by reciprocal rank instead of scores."""
     diversity: float = 0.0
     """0–1: how much likeness to results before counts against relevance."""
     keep_duplicates: bool = False

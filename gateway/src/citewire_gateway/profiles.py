@@ -123,6 +123,7 @@ class Profile:
         level: Whose documents are searched, inside the organisation.
         strategy: Decision table of the context path.
         mode: How the search ranks.
+        fuse_by_rank: Whether a hybrid search fuses by reciprocal rank, as the system promises it, instead of scores.
         top_k: How many chunks are searched for.
         min_score: Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound.
         min_score_calibrated: Whether the searched space's own threshold counts in its stead, where it is known.
@@ -179,6 +180,7 @@ class Profile:
     max_completion_tokens: int | None = None
     full_usage: bool = False
     min_score_calibrated: bool = False
+    fuse_by_rank: bool = False
 
 
 _ALWAYS = frozenset({EventType.CITATIONS, EventType.TOKEN, EventType.USAGE, EventType.ERROR, EventType.DONE})
@@ -225,6 +227,7 @@ SOURCES = Profile(
     level=ScopeLevel.ORG,
     strategy=Strategy.SEMANTIC,
     mode=SearchMode.HYBRID,
+    fuse_by_rank=True,
     top_k=Bounds(default=100, minimum=1, maximum=100),
     min_score=None,
     empty_selection=EmptySelection.NOTHING,

@@ -29,6 +29,7 @@ class Query:
         embedded: What is embedded in the question's stead, such as a passage that might answer it; "" is the question.
         recent: How many of the latest documents are added.
         dense_weight: Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever.
+        fuse_by_rank: Whether a hybrid search fuses by reciprocal rank instead of scores.
         diversity: How much likeness to results before counts against relevance, 0–1.
         keep_duplicates: Whether chunks stay whose text is nearly that of a better one.
     """
@@ -43,6 +44,7 @@ class Query:
     recent: int = 0
     embedded: str = ""
     dense_weight: float | None = None
+    fuse_by_rank: bool = False
     diversity: float = 0.0
     keep_duplicates: bool = False
 
@@ -226,6 +228,7 @@ def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
         by_document=query.by_document,
         recent=query.recent,
         dense_weight=query.dense_weight,
+        fuse_by_rank=query.fuse_by_rank,
         diversity=query.diversity,
         keep_duplicates=query.keep_duplicates,
     )

@@ -69,6 +69,8 @@ def test_simple_is_system_e() -> None:
 def test_sources_is_system_b() -> None:
     profile = PROFILES["sources"]
     assert (profile.level, profile.mode, profile.rerank) == (ScopeLevel.ORG, SearchMode.HYBRID, None)
+    assert profile.fuse_by_rank
+    assert [name for name, each in PROFILES.items() if each.fuse_by_rank] == ["sources"]
     assert (profile.top_k.minimum, profile.top_k.maximum) == (1, 100)
     assert profile.answer.context_format is ContextFormat.SOURCE_LABELS
     assert profile.answer.marker_style is MarkerStyle.SOURCE

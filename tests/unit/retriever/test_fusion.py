@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from citewire_retriever.model import Chunk, Hit
-from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, trust
+from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, fuse_by_rank, trust
 
 
 def hit(
@@ -134,3 +134,17 @@ def test_what_a_full_leg_left_out_may_have_its_lowest_score() -> None:
 def test_a_documents_chunk_is_the_dense_legs() -> None:
     fused = fuse([hit(1, document_id=7)], [hit(2, document_id=7, lexical_score=3.0)], by_document=True, ideal=10.0)
     assert [(each.chunk.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]
+
+
+def test_by_rank_both_legs_count_and_ties_go_to_the_words() -> None:
+    dense = [hit(1), hit(2), hit(3)]
+    lexical = [hit(4, lexical_score=9.0), hit(3, lexical_score=8.0), hit(5, lexical_score=7.0)]
+    fused = fuse_by_rank(dense, lexical, by_document=False)
+    assert [(each.chunk.chunk_id, each.fused_score) for each in fused] == [
+        (3, pytest.approx(1 / 8 + 1 / 7)),
+        (4, pytest.approx(1 / 6)),
+        (1, pytest.approx(1 / 6)),
+        (2, pytest.approx(1 / 7)),
+        (5, pytest.approx(1 / 8)),
+    ]
+    assert [each.lexical_score for each in fused] == [8.0, 9.0, None, None, 7.0]

@@ -202,6 +202,7 @@ def search_message(query: SearchQuery) -> retriever_pb2.SearchRequest:
     if query.diversity:
         message.diversity = query.diversity
     message.keep_duplicates = query.keep_duplicates
+    message.fuse_by_rank = query.fuse_by_rank
     return message
 
 

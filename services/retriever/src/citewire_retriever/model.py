@@ -215,7 +215,7 @@ class Hit:
     lexical_score: float | None = None
     """BM25's; None if the words didn't find it."""
     fused_score: float | None = None
-    """The weighted sum of both legs, 0–1, in a hybrid search."""
+    """The weighted sum of both legs, 0–1, in a hybrid search; or the sum of reciprocal ranks."""
     duplicate_ids: tuple[int, ...] = ()
     """Chunks that were left out because their text is nearly this one's."""
 
@@ -241,6 +241,8 @@ class SearchQuery:
     exact: bool = False
     diversity: float = 0.0
     """0–1: how much likeness to results before counts against relevance."""
+    fuse_by_rank: bool = False
+    """Whether a hybrid search fuses by reciprocal rank instead of scores."""
     keep_duplicates: bool = False
     """Whether results stay whose text is nearly that of a better one."""
     dense_weight: float | None = None

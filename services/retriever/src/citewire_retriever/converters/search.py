@@ -165,6 +165,7 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
         recent=recent,
         exact=message.exact,
         diversity=diversity,
+        fuse_by_rank=message.fuse_by_rank,
         keep_duplicates=message.keep_duplicates,
         dense_weight=dense_weight,
     )

@@ -30,6 +30,9 @@ _FEW_WORDS: Final = 0.25
 _GIVEN: Final = 5
 """Results that the trust given beforehand counts as."""
 
+_RANKS: Final = 5
+"""How much less the first ranks differ where ranks alone are fused. 60 is usual; for these legs 5 measured best."""
+
 _ALIKE: Final = 1e-12
 """Sum of squares below which all of a leg's scores are the same."""
 
@@ -85,6 +88,35 @@ def fuse(
         key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.hits[place].chunk.chunk_id),
     )
     return [replace(legs.hits[place], fused_score=scores[place]) for place in order]
+
+
+def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool) -> list[Hit]:
+    """Orders what either leg found by the sum of 1 / (5 + rank); at a tie, the better by words comes first.
+
+    For callers that are promised this order: it is the worse one wherever a leg knows little (ADR 12).
+
+    Args:
+        dense: By similarity, best first.
+        lexical: By words, best first.
+        by_document: As in `fuse`.
+
+    Returns:
+        Hits with `fused_score`, best first, and the other leg's score where it found the same.
+    """
+    hits: dict[int, Hit] = {}
+    scores: dict[int, float] = {}
+    by_words: dict[int, int] = {}
+    for leg in (dense, lexical):
+        for rank, hit in enumerate(leg, start=1):
+            key = _key(hit, by_document=by_document)
+            before = hits.setdefault(key, hit)
+            if before.lexical_score is None and hit.lexical_score is not None:
+                hits[key] = replace(before, lexical_score=hit.lexical_score)
+            scores[key] = scores.get(key, 0.0) + 1 / (_RANKS + rank)
+            if leg is lexical:
+                by_words[key] = rank
+    order = sorted(hits, key=lambda key: (-scores[key], by_words.get(key, len(lexical) + 1)))
+    return [replace(hits[key], fused_score=scores[key]) for key in order]
 
 
 def compare(

@@ -5,7 +5,7 @@ from typing import Final
 
 from citewire_retriever.model import Calibration, Hit, SearchQuery
 from citewire_retriever.service.duplicates import collapse
-from citewire_retriever.service.fusion import FUSION_DEPTH, fuse
+from citewire_retriever.service.fusion import FUSION_DEPTH, fuse, fuse_by_rank
 from citewire_retriever.store.base import Found
 
 DEEPEST: Final = 800
@@ -45,6 +45,8 @@ def rank(found: Found, query: SearchQuery, depth: int, calibration: Calibration 
     """
     if query.mode == "lexical":
         best = list(found.by_words)
+    elif query.mode == "hybrid" and query.fuse_by_rank:
+        best = fuse_by_rank(found.ranked, found.by_words, by_document=query.by_document)
     elif query.mode == "hybrid":
         best = fuse(
             found.ranked,
