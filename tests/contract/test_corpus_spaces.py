@@ -74,7 +74,7 @@ class Stack:
     async def search(self, space: common_pb2.EmbeddingSpace) -> int:
         """How many chunks a search in a space finds."""
         vector = np.ones(space.dimensions, dtype="<f4").tobytes()
-        request = retriever_pb2.SearchRequest(vector=vector, space=space, top_k=50)
+        request = retriever_pb2.SearchRequest(vector=vector, space=space, top_k=50, keep_duplicates=True)
         return len((await self.boss.unary(self.boss.running.retriever.Search, request)).results)
 
     @asynccontextmanager
