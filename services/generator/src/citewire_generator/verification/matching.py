@@ -7,11 +7,10 @@ opposite is there.
 All work is linear in the passage's words; each word of the sentence is looked for at a bounded number of places.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from citewire_generator.text.sentences import UnitKind
 from citewire_generator.verification.claims import Claim
+from citewire_generator.verification.coverage import Coverage
 from citewire_generator.verification.passages import PassageIndex
 from citewire_generator.verification.unspaced import replaced_runs
 from citewire_generator.verification.vocabulary import OPPOSITES
@@ -28,12 +27,8 @@ FEATURES = (
     "denied",  # 1 if something is denied on one side only
     "opposite",  # 1 if the passage has the opposite of a word
 )
-MAX_QUOTE = 3
-"""Sentences of a quote."""
-_GAIN = 0.1
-"""Share of the sentence's words that a further sentence has to add to a quote."""
-_NEAR = 4
 _FIRST = 2
+"""Words of a sentence that is there word for word, that something before it may deny."""
 _SAID = 0.6
 """Share of a sentence's words that makes the passage speak of the same."""
 _BETWEEN = 6
@@ -67,20 +62,8 @@ class Evidence:
         return list(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.turned]))
 
 
-class _Search:
-    """One sentence in one passage."""
-
-    def __init__(self, claim: Claim, index: PassageIndex) -> None:
-        self.claim, self.index = claim, index
-        self.items = [claim.words[item] for item in claim.items]
-        found = [index.find(word) for word in self.items]
-        self.places = [places for places, _ in found]
-        self.sure = [sure for _, sure in found]
-        self.units = [{index.unit_of[place] for place in places} - {-1} for places in self.places]
-        self.total = claim.total or 1.0
-        self.matched = {spot for places in self.places for spot in places}
-        self.window = range(0)
-        self.near: list[bool] = self._pairs()
+class _Search(Coverage):
+    """One sentence in one passage, and what it says otherwise."""
 
     def run(self) -> Evidence:
         evidence = Evidence(near=self.near)
@@ -108,70 +91,6 @@ class _Search:
         opposite = not verbatim and self._find_opposites(evidence)
         evidence.features = self._features(evidence, cover, second, denied=denied, opposite=opposite)
         return evidence
-
-    # What is covered, and by which units.
-
-    def _pairs(self) -> list[bool]:
-        """Whether each item and the next one stand near each other somewhere in the passage."""
-        near: list[bool] = []
-        for one, other in zip(self.places, self.places[1:], strict=False):
-            there = set(other)
-            near.append(any(place + step in there for place in one for step in range(1, _NEAR + 1)))
-        return near
-
-    def _best_unit(self) -> int | None:
-        scores: dict[int, float] = {}
-        for place, units in enumerate(self.units):
-            weight = self.claim.weights[place] * self.sure[place]
-            for unit in units:
-                scores[unit] = scores.get(unit, 0.0) + weight
-        for place, near in enumerate(self.near):
-            if near:
-                for unit in self.units[place] & self.units[place + 1]:
-                    scores[unit] += 0.3
-        quotable = [unit for unit in scores if self.index.quotable(unit)]
-        if not quotable:
-            return None
-        return max(quotable, key=lambda unit: (scores[unit], -unit))
-
-    def _cover(self, units: range) -> float:
-        inside = set(units)
-        return self._weight(lambda place: not inside.isdisjoint(self.units[place]))
-
-    def _weight(self, is_in: Callable[[int], bool]) -> float:
-        claim = self.claim
-        covered = sum(claim.weights[i] * self.sure[i] for i in range(len(self.items)) if is_in(i))
-        return covered / self.total
-
-    def _widen(self, best: int) -> range:
-        """Adds neighbouring sentences to a quote, each only if it adds enough."""
-        chosen = range(best, best + 1)
-        while len(chosen) < MAX_QUOTE:
-            now = self._cover(chosen)
-            wider = [
-                range(start, stop)
-                for start, stop in ((chosen.start - 1, chosen.stop), (chosen.start, chosen.stop + 1))
-                if start >= 0 and stop <= len(self.index.units) and self._is_running_text(range(start, stop))
-            ]
-            gains = [(self._cover(one) - now, one) for one in wider]
-            gains = [(gain, one) for gain, one in gains if gain >= _GAIN]
-            if not gains:
-                break
-            chosen = max(gains, key=lambda pair: pair[0])[1]
-        return chosen
-
-    def _is_running_text(self, units: range) -> bool:
-        return all(self.index.units[unit].kind is UnitKind.SENTENCE for unit in units)
-
-    def _second(self, cover: float) -> float:
-        """Coverage of the quote and one more unit."""
-        inside = set(self.window)
-        gains: dict[int, float] = {}
-        for place, units in enumerate(self.units):
-            if inside.isdisjoint(units):
-                for unit in units:
-                    gains[unit] = gains.get(unit, 0.0) + self.claim.weights[place] * self.sure[place]
-        return cover + max(gains.values(), default=0.0) / self.total
 
     # What isn't as the sentence says.
 
@@ -210,6 +129,8 @@ class _Search:
             unnamed = word.kind not in {WordKind.NAME, WordKind.NUMBER} and not self._may_be_name(place, word)
             if unnamed or _is_vague(word):
                 continue
+            if word.kind is WordKind.NAME and self._is_torn(place):
+                evidence.missing[place] = self._written(place)
             if self._is_replaced(place, word):
                 evidence.replaced[place] = self._written(place)
 
@@ -241,19 +162,32 @@ class _Search:
         while word.kind is WordKind.NAME and last + 1 < len(groups) and groups[last + 1] == first:
             last += 1
         own = {spot for one in range(first, last + 1) for spot in self.places[one]}
-        left = self._anchors(first - 1, first)
-        right = self._anchors(last + 1, last)
+        left, right = self._anchors(first - 1), self._anchors(last + 1)
         if left and right:
             return self._other_between(left, right, own, word)
+        left = left if self._in_one_clause(first - 1, first) else []
+        right = right if self._in_one_clause(last, last + 1) else []
         if word.kind is WordKind.PLAIN and word.caseless:
             return False
         return self._other_beside(left or right, 1 if left else -1, own, word)
 
-    def _anchors(self, place: int, beside: int) -> list[int]:
-        """Where in the quote a neighbour of a name or number is; nowhere if it is in another clause."""
-        if not 0 <= place < len(self.items) or self.items[place].clause != self.items[beside].clause:
-            return []
-        return self._spots_in_window(place)
+    def _anchors(self, place: int) -> list[int]:
+        """Where in the quote a neighbour of a name or number is."""
+        return self._spots_in_window(place) if 0 <= place < len(self.items) else []
+
+    def _in_one_clause(self, one: int, other: int) -> bool:
+        both = one >= 0 and other < len(self.items)
+        return both and self.items[one].clause == self.items[other].clause
+
+    def _is_torn(self, place: int) -> bool:
+        """Whether two words of one name are in the passage, but nowhere near each other: they are parts of others."""
+        groups = self.claim.groups
+        if place + 1 == len(groups) or groups[place] != groups[place + 1] or self.near[place]:
+            return False
+        words, both = self.index.words, bool(self.places[place]) and bool(self.places[place + 1])
+        after = any(spot + 1 < len(words) and words[spot + 1].kind is WordKind.NAME for spot in self.places[place])
+        before = any(spot and words[spot - 1].kind is WordKind.NAME for spot in self.places[place + 1])
+        return both and (after or before)
 
     def _other_between(self, left: list[int], right: list[int], own: set[int], word: Word) -> bool:
         units, other = self.index.unit_of, False
@@ -263,7 +197,9 @@ class _Search:
                     between = range(start + 1, end)
                     if not own.isdisjoint(between):
                         return False
-                    other = other or any(self._is_other(spot, word) for spot in between)
+                    # The two stand side by side in the sentence: what is right between them is no word of its own.
+                    close = len(between) <= _BESIDE
+                    other = other or any(self._is_other(spot, word, used=close) for spot in between)
         return other
 
     def _other_beside(self, anchors: list[int], step: int, own: set[int], word: Word) -> bool:
@@ -277,10 +213,10 @@ class _Search:
             other = other or any(self._is_other(spot, word) for spot in same)
         return other
 
-    def _is_other(self, spot: int, word: Word) -> bool:
-        """Whether a word of the passage is of a sentence's word's kind, and none of the sentence's."""
+    def _is_other(self, spot: int, word: Word, *, used: bool = False) -> bool:
+        """Whether a word of the passage is of a sentence's word's kind, and (unless `used`) none of the sentence's."""
         there = self.index.words[spot]
-        if spot in self.matched:
+        if spot in self.matched and not used:
             return False
         if word.kind is WordKind.PLAIN:
             return there.kind is WordKind.NAME or there.subject or (there.caseless and there.kind is WordKind.PLAIN)
@@ -303,12 +239,12 @@ class _Search:
             return
         for place, word in enumerate(items):
             spots = self._spots_in_window(place)
-            if not spots:
+            if not spots or word.kind is WordKind.NUMBER:
                 continue
             item = claim.items[place]
             here = claim.words[max(item - 6, 0) : item + 5]
             there = [one for spot in spots for one in index.words[max(spot - 6, 0) : spot + 5]]
-            if word.head and word.kind is not WordKind.NUMBER:
+            if word.head:
                 same = any(index.words[spot].denied % 2 == word.denied % 2 for spot in spots)
                 if not same and not softly_denied(there, here):
                     evidence.turned.append(self._with_negator(place))
@@ -316,10 +252,6 @@ class _Search:
             denied = all(index.words[spot].head and index.words[spot].denied % 2 != word.denied % 2 for spot in spots)
             if denied and not softly_denied(here, there) and self._anchored(place, spots):
                 evidence.turned.append(claim.text[word.start : word.end])
-
-    def _spots_in_window(self, place: int) -> list[int]:
-        inside = set(self.window)
-        return [spot for spot in self.places[place] if self.index.unit_of[spot] in inside]
 
     def _anchored(self, place: int, spots: list[int]) -> bool:
         """Whether a neighbour of the sentence's word is near it in the passage too."""
