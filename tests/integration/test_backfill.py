@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Generator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -12,6 +13,8 @@ import pytest
 
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
+from citewire_retriever.ingest.chunks import embedding_input, header_of
+from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Plan, Scope
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
@@ -325,3 +328,36 @@ async def test_deleting_meanwhile_leaves_nothing(
 
             await eventually(all_there)
     assert await world.vectors(gone) == []
+
+
+async def test_terms_of_what_was_ingested_before_there_were_any(
+    database: Database, rows: CorpusRows, world: World, reading: Reading
+) -> None:
+    """They are made and counted once, by two workers, also while documents move and go."""
+    vectors = np.ones((3, DIMENSIONS), dtype=np.float32)
+    old = [rows.add(NewDocument("acme", vectors, collection="One" if n % 2 else ""))[0] for n in range(20)]
+    add(rows, 2, filled=True)
+    assert len(await world.rows("SELECT FROM corpus.lexical")) == 2
+    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+        settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
+        async with running_worker(settings), running_worker(settings):
+            rows.run("UPDATE corpus.documents SET collection_id = NULL WHERE document_id = %s", (old[1],))
+            rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[2],))
+
+            async def all_there() -> bool:
+                return len(await world.rows("SELECT FROM corpus.lexical")) == 59 and await backfill_jobs(world) == []
+
+            await eventually(all_there)
+            rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[3],))
+    expected: Counter[tuple[int, int]] = Counter()
+    for row in await world.rows(
+        "SELECT coalesce(d.collection_id, 0) AS collection, d.title, c.section, c.text, d.document_id"
+        " FROM corpus.documents d JOIN corpus.chunks c USING (org_id, document_id)"
+    ):
+        # Those that had terms were put without a heading.
+        header = header_of(row["title"], row["section"]) if row["document_id"] in old else ""
+        terms = weigh_chunk(embedding_input(header, row["text"]))
+        expected.update((term, row["collection"]) for term in (0, *terms))
+    counted = await world.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
+    assert {(row["term"], row["collection_id"]): row["chunks"] for row in counted} == expected
+    assert await healed(reading)

@@ -39,7 +39,7 @@ class Lacking:
 
 
 class BackfillStore(ABC):
-    """What lacks vectors. Raises as `JobStore` does."""
+    """What lacks vectors, or terms. Raises as `JobStore` does."""
 
     @abstractmethod
     async def take_due(self, again_seconds: float) -> str | None:
@@ -60,7 +60,7 @@ class BackfillStore(ABC):
     async def queue(
         self, org_id: str, tables: Sequence[VectorTable], further: Sequence[VectorTable], *, most: int, again: float
     ) -> int:
-        """Queues live versions that lack a vector in one of the tables, the most recent first; returns how many.
+        """Queues live versions that lack terms or a vector in one of the tables, newest first; returns how many.
 
         A version whose job waits, runs, or has failed less than `again` seconds ago isn't queued again. For those of
         the further tables, that goes for the jobs that follow an upload too.
@@ -76,6 +76,14 @@ class BackfillStore(ABC):
     @abstractmethod
     async def lacking(self, job: Job) -> Lacking | None:
         """Reads a job's version; None if it isn't the live one any more."""
+
+    @abstractmethod
+    async def add_terms(self, job: Job, title: str, most: int) -> int:
+        """Stores and counts the terms of chunks that lack them, of at most so many; returns of how many.
+
+        Raises:
+            LeaseLostError: The job isn't ours any more, or the version isn't live.
+        """
 
     @abstractmethod
     async def end(self, job: Job, further: Sequence[VectorTable]) -> None:

@@ -38,7 +38,7 @@ WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state <> 'failed'
 
 -- name: queue
--- On behalf of whoever saved the version. Documents are held, and those that somebody else holds (to delete them, above
+-- {vectors} may also be corpus.lexical, whose keys are the same. On behalf of whoever saved the version. Documents are held, and those that somebody else holds (to delete them, above
 -- all) are left for the next time: so this waits for nobody, and nobody for it in a circle.
 WITH filled AS (
     SELECT document_id, version, count(*) AS chunks FROM {vectors} WHERE org_id = %(org_id)s
@@ -84,3 +84,47 @@ WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND stat
 -- name: fail_job
 UPDATE corpus.ingest_jobs SET state = 'failed', worker = NULL, lease_until = NULL, updated_at = now()
 WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+
+-- name: hold_live
+-- No row: the version isn't live any more. With one, it stays so, and in its collection, until this transaction ends.
+SELECT 1 FROM corpus.documents
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND live_version = %(version)s
+FOR SHARE
+
+-- name: hold_job
+SELECT 1 FROM corpus.ingest_jobs
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s AND fence = %(fence)s AND state = 'running'
+FOR NO KEY UPDATE
+
+-- name: without_terms
+SELECT c.chunk_id, c.section, c.text
+FROM corpus.chunks c
+WHERE c.org_id = %(org_id)s AND c.document_id = %(document_id)s AND c.version = %(version)s
+  AND NOT EXISTS (SELECT FROM corpus.lexical l WHERE l.org_id = c.org_id AND l.chunk_id = c.chunk_id)
+ORDER BY c.chunk_index
+LIMIT %(most)s
+
+-- name: add_terms
+-- Terms of a version that is live already, and their counts, which the trigger on corpus.documents didn't see.
+WITH fresh AS (
+    INSERT INTO corpus.lexical (org_id, chunk_id, document_id, version, terms)
+    SELECT %(org_id)s, added.chunk_id, %(document_id)s, %(version)s, added.terms::sparsevec
+    FROM unnest(%(chunk_ids)s::bigint[], %(terms)s::text[]) AS added (chunk_id, terms)
+    ON CONFLICT (org_id, chunk_id) DO NOTHING
+    RETURNING terms
+),
+found AS (
+    SELECT split_part(pair, ':', 1)::integer AS term
+    FROM fresh
+    CROSS JOIN LATERAL unnest(string_to_array(split_part(ltrim(fresh.terms::text, '{'), '}', 1), ',')) AS pair
+    WHERE pair <> ''
+    UNION ALL
+    SELECT 0 FROM fresh
+)
+INSERT INTO corpus.term_counts AS counted (org_id, term, collection_id, chunks)
+SELECT %(org_id)s, found.term, coalesce(d.collection_id, 0), count(*)
+FROM found
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = %(document_id)s
+GROUP BY found.term, d.collection_id
+ORDER BY found.term
+ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = counted.chunks + excluded.chunks

@@ -1,4 +1,4 @@
-"""Backfill: looks through organisations for live versions that lack vectors, and embeds them slice by slice."""
+"""Backfill: looks through organisations for live versions that lack vectors or terms, and makes them slice by slice."""
 
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -20,6 +20,8 @@ log = get_logger(__name__)
 
 _SLICE_BATCHES: Final = 4
 """Batches that one attempt embeds; then the job goes back, and an upload that came meanwhile is first."""
+_TERMS_AT_ONCE: Final = 1000
+"""Chunks whose terms one attempt makes."""
 _SOON_SECONDS: Final = 5.0
 """When an organisation is looked through again of which not everything could be queued."""
 
@@ -65,7 +67,7 @@ class Backfill:
         return True
 
     async def embed(self, job: Job) -> None:
-        """Embeds a slice of what a version lacks; if that wasn't all, the job is queued again.
+        """Makes the terms, and embeds a slice, of what a version lacks; if that wasn't all, the job is queued again.
 
         One space's failure keeps no other from being filled.
 
@@ -76,6 +78,9 @@ class Backfill:
         lacking = await self._store.lacking(job)
         if lacking is None:
             await self._store.end(job, ())
+            return
+        if await self._store.add_terms(job, lacking.title, _TERMS_AT_ONCE) == _TERMS_AT_ONCE:
+            await self._jobs.retry(job, delay_seconds=0, uncount=True)
             return
         left = self._settings.batch_chunks * _SLICE_BATCHES
         further: list[VectorTable] = []
