@@ -114,6 +114,9 @@ def main(arguments: Sequence[str]) -> int:
     except EngineError as exc:
         print(exc, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Broken off; what was started has been removed.", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
