@@ -29,6 +29,8 @@ class Said:
     events: list[str]
     text: str
     sources: int
+    verified: int = 0
+    """Citation events; they come between the words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +48,20 @@ class System:
 def native(text: str) -> Said:
     events: list[str] = []
     words: list[str] = []
-    sources = 0
+    sources = verified = 0
     for number, raw in enumerate(text.strip().split("\n\n"), 1):
         lines = raw.split("\n")
         assert lines[1] == f"id: {number}", raw
         event, data = lines[0].removeprefix("event: "), json.loads(lines[2].removeprefix("data: "))
-        if event != "token" or not events or events[-1] != "token":
+        if event == "citation":
+            verified += 1
+        elif event != "token" or not events or events[-1] != "token":
             events.append(event)
         if event == "token":
             words.append(data["text"])
         elif event == "citations":
             sources = len(data["citations"])
-    return Said(events, "".join(words), sources)
+    return Said(events, "".join(words), sources, verified)
 
 
 def simple(text: str) -> Said:
@@ -110,6 +114,10 @@ EVENTS = {
 }
 
 
+VERIFIED = {"sources": 4, "library": 4}
+"""Cited sentences of an answer, where its stream says what became of them."""
+
+
 @pytest.fixture(scope="module")
 def model() -> Iterator[EchoModel]:
     with echo_model() as running:
@@ -145,5 +153,6 @@ async def test_fifty_streams_of_five_systems_at_once(stack: LocalStack) -> None:
             expected = f"{asker} says{system.markers}. " * 4
             assert said.text.strip() == expected.strip(), response.text
             assert said.sources > 0, response.text
+            assert said.verified == VERIFIED.get(system.name, 0), response.text
 
         await asyncio.gather(*(ask(system, number) for number in range(EACH) for system in SYSTEMS))

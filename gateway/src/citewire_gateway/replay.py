@@ -120,4 +120,5 @@ def _citations(fields: dict[str, Any]) -> tuple[Citation, ...]:
 def _hit(value: dict[str, Any]) -> Hit:
     fields: dict[str, Any] = dict(value)
     fields["chunk"] = Chunk(**value["chunk"])
+    fields["duplicate_ids"] = tuple(value["duplicate_ids"])
     return Hit(**fields)
