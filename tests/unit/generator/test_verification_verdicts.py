@@ -31,6 +31,7 @@ def verify(claim: str, *texts: str, title: str = "", chars: int | None = None) -
     ("claim", "passage"),
     [
         ("Sales rose 5 percent.", "Sales rose by 5% in the third quarter."),
+        ("Meals cost up to €45 a day.", "Meals cost up to 45 euros or EUR 45 a day."),
         ("It supports fourteen formats.", "It supports 14 formats."),
         ("The refund takes two weeks to arrive.", "Refunds take 14 days to arrive."),
         ("The U.S. has 50 states.", "The United States consists of 50 states."),
@@ -62,6 +63,7 @@ def test_what_a_passage_says_in_other_words_is_supported(claim: str, passage: st
     [
         ("Refunds take 30 days.", "Refunds take 14 days.", "30"),
         ("Refunds take 14 months.", "Refunds take 14 days.", "14"),
+        ("Meals cost up to $45 a day.", "Meals cost up to EUR 45 a day.", "45"),
         ("Refunds take three days.", "Refunds take five days.", "three"),
         ("Sales rose 6 % in May.", "Sales rose by 5% in May.", "6 %"),
         ("Cam Newton won the prize in 2015.", "Peyton Manning won the prize in 2015.", "Cam Newton"),

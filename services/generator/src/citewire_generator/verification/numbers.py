@@ -40,8 +40,10 @@ _WIDE_MAGNITUDES = frozenset("万萬億亿만억")
 _CAUTIOUS = frozenset({"k", "m", "mil", "mille"})
 """Magnitudes that are other words too, so that the number alone counts as well."""
 _AFTER = re.compile(
-    r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}(?P<word>%|٪|[^\W\d_]{1,14}(?: cent\b| ciento\b)?)?"
+    r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
+    r"(?P<word>[%٪€$£¥]|[^\W\d_]{1,14}(?: cent\b| ciento\b)?)?"
 )
+_CURRENCY = re.compile(r"(?<![A-Za-z])(EUR|USD|GBP|CHF|JPY|[€$£¥])[ \u00a0\u202f]?$")
 _PERCENT = frozenset(["%", "٪", "percent", "pct", "prozent", "percents", "percentage", "procent", "porcentaje"])
 _PERCENT_PAIRS = frozenset({"per cent", "por ciento", "pour cent", "per cento", "por cento"})
 _UNITS = {
@@ -67,8 +69,11 @@ _UNITS = {
         "mass kg": "kg kilogram kilogramme kilo",
         "mass lb": "lb pound",
         "mass t": "tonne ton",
-        "money usd": "dollar usd",
-        "money eur": "euro eur",
+        "money usd": "dollar usd $",
+        "money eur": "euro eur €",
+        "money gbp": "gbp £",
+        "money jpy": "yen jpy ¥",
+        "money chf": "chf franken",
         "data mb": "mb megabyte",
         "data gb": "gb gigabyte",
     }.items()
@@ -191,8 +196,14 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
         end = match.end() if word in _CAUTIOUS else after.end()
     else:
         unit = "" if after and after.start("word") == match.end() and len(word) == 1 and word == "s" else _unit(word)
+    unit = unit or _currency_before(text, match.start())
     digits = len(re.sub(r"\D", "", raw).lstrip("0").rstrip("0")) or 1
     return Quantity(match.start(), end, values, percent, unit, word=False, digits=digits)
+
+
+def _currency_before(text: str, start: int) -> str:
+    match = _CURRENCY.search(text, max(start - 5, 0), start)
+    return _UNITS[match.group(1).lower()] if match else ""
 
 
 def _unit(word: str) -> str:
