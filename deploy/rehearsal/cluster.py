@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from deploy.rehearsal import specs
 from deploy.rehearsal.balancer import Balancer
 from deploy.rehearsal.build import WORLD
-from deploy.rehearsal.engine import Container, Engine, EngineError
+from deploy.rehearsal.engine import PREFIX, Container, Engine, EngineError
 from deploy.rehearsal.metrics import Samples
 from deploy.rehearsal.specs import MIGRATIONS, SERVICES, Service
 
@@ -259,7 +259,8 @@ async def running(
 async def start_world(cluster: Cluster) -> None:
     """Starts the database and the model, and makes owner, database and roles."""
     engine, image = cluster.engine, WORLD
-    volume = "citewire-rehearsal-postgres"
+    # A new name each time: what is left of a volume whose removal was broken off would come back with its name.
+    volume = f"{PREFIX}-postgres-{secrets.token_hex(4)}"
     cluster.postgres = await engine.start(
         "postgres",
         image,
