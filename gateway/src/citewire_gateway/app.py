@@ -179,6 +179,8 @@ def build_app(services: Services) -> ASGIApp:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # Our middleware makes the request's span and metrics; FastAPI's own would be a second root beside it.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     app.state.services = services
     for module in ROUTES:
