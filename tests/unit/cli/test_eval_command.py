@@ -399,7 +399,7 @@ def test_distributions_are_drawn(run: Run, library: EvalLibrary, squad: Path, tm
     assert done.exit_code == 0, done.output
     page = (tmp_path / name).read_text()
     picture = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
-    texts = [element.text or "" for element in ElementTree.fromstring(picture).iter() if element.tag.endswith("text")]  # noqa: S314 # our own
+    texts = [element.text or "" for element in ElementTree.fromstring(picture).iter() if element.tag.endswith("text")]  # noqa: S314 # written by us above
     assert {"line, dense", "best gold chunk (2)", "stored 0.250", "derived 0.500", "line, documents"} <= set(texts)
     assert "left out (2)" in texts
 

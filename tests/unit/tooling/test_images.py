@@ -78,8 +78,8 @@ def test_an_image_is_started_as_a_user_with_a_number_and_without_a_shell(name: s
 
 
 def test_every_stage_has_the_base_that_the_build_was_told(name: str) -> None:
-    froms = re.findall(r"^FROM (\S+)", dockerfile(name), re.M)
-    assert set(froms) == {"${BASE}"}
+    from_lines = re.findall(r"^FROM (\S+)", dockerfile(name), re.M)
+    assert set(from_lines) == {"${BASE}"}
 
 
 def test_the_images_bring_the_uv_of_the_makefile(name: str) -> None:

@@ -22,7 +22,7 @@ def paired_p(differences: Sequence[float]) -> float:
     permutation_test = cast("Callable[..., Any]", stats.permutation_test)  # pyright: ignore[reportUnknownMemberType]  # SciPy gives no types
     result = permutation_test(
         (changed,),
-        lambda values, axis: values.sum(axis=axis),  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]  # as above
+        lambda values, axis: values.sum(axis=axis),  # pyright: ignore[reportUnknownLambdaType, reportUnknownMemberType]  # untyped in SciPy
         permutation_type="samples",
         n_resamples=RESAMPLES,
         batch=max(1, _BATCH // len(changed)),
