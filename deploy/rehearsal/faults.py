@@ -31,13 +31,13 @@ PAUSE_SECONDS = 22.0
 TRAFFIC_SECONDS = 60.0
 _SETTLED = {"native": 2, "simple": 1, "search": 6, "upload": 1}
 _HANDLED: Mapping[Service, tuple[str, Mapping[str, str]]] = {
-    "embedder": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
-    "retriever": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
-    "generator": ("grpc_server_handled_total", {"grpc_service": "citewire."}),
-    "worker": ("grpc_client_handled_total", {"grpc_service": "citewire."}),
+    "embedder": ("grpc_server_started_total", {"grpc_service": "citewire."}),
+    "retriever": ("grpc_server_started_total", {"grpc_service": "citewire."}),
+    "generator": ("grpc_server_started_total", {"grpc_service": "citewire."}),
+    "worker": ("grpc_client_started_total", {"grpc_service": "citewire."}),
     "gateway": ("citewire_http_requests_total", {"route": "/v1/"}),
 }
-"""The series that grows when a pod has done some of its work; probes aren't counted."""
+"""The series that grows when a pod gets some of its work; probes aren't counted."""
 
 
 @asynccontextmanager
