@@ -127,7 +127,7 @@ $(LITELLM): benchmarks/litellm-requirements.txt | $(SYNCED)
 
 # Checkov, which looks at the Kubernetes manifests, in the same way.
 $(CHECKOV): deploy/k8s/tests/checkov-requirements.txt | $(SYNCED)
-	@$(BIN)/python scripts/checkov_environment.py && touch $@ || true
+	@$(BIN)/python -m scripts.checkov_environment && touch $@ || true
 
 $(UV): Makefile
 	@if [ -z "$(PYTHON)" ]; then \

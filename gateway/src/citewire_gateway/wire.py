@@ -4,7 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from citewire_gateway.domain import Chunk, Hit
-from citewire_gateway.events import Assessed, CheckedCitation, Citation, Decided, Step, UncitedSentence, Usage
+from citewire_gateway.events import (
+    Assessed,
+    CheckedCitation,
+    Citation,
+    Citations,
+    ConversationCreated,
+    Decided,
+    Done,
+    Event,
+    Sources,
+    Step,
+    Tokens,
+    UncitedSentence,
+    Usage,
+)
 from citewire_gateway.verified import Span
 
 JsonObject = dict[str, Any]
@@ -165,6 +179,33 @@ def source_json(citation: Citation) -> JsonObject:
         "row_number": chunk.row_number if chunk.row_number is not None else chunk.start_line,
         "document_id": str(chunk.document_id),
     }
+
+
+def event_json(event: Event) -> JsonObject:
+    """What an event says, for dialects that name events as they are named here."""
+    match event:
+        case ConversationCreated(conversation_id=conversation_id):
+            return {"conversation_id": conversation_id}
+        case Step():
+            return step_json(event)
+        case Decided():
+            return decision_json(event)
+        case Citations(citations=citations):
+            return {"citations": [citation_json(citation) for citation in citations]}
+        case CheckedCitation():
+            return checked_json(event)
+        case UncitedSentence():
+            return uncited_json(event)
+        case Sources(citations=citations):
+            return {"sources": [source_json(citation) for citation in citations]}
+        case Assessed():
+            return assessment_json(event)
+        case Usage():
+            return usage_json(event)
+        case Done():
+            return {}
+        case Tokens(texts=texts):
+            return {"text": "".join(texts)}
 
 
 def rounded(score: float | None) -> float | None:

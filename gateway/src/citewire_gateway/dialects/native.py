@@ -5,31 +5,8 @@ from collections.abc import Collection
 from typing import Any, ClassVar
 
 from citewire_gateway.dialects.base import StreamDialect, quoted
-from citewire_gateway.events import (
-    Assessed,
-    CheckedCitation,
-    Citations,
-    ConversationCreated,
-    Decided,
-    Done,
-    Event,
-    EventType,
-    Sources,
-    Step,
-    Tokens,
-    UncitedSentence,
-    Usage,
-)
-from citewire_gateway.wire import (
-    assessment_json,
-    checked_json,
-    citation_json,
-    decision_json,
-    source_json,
-    step_json,
-    uncited_json,
-    usage_json,
-)
+from citewire_gateway.events import Event, EventType, Tokens
+from citewire_gateway.wire import event_json
 from citewire_kit.errors import CitewireError
 
 
@@ -49,7 +26,7 @@ class NativeDialect(StreamDialect):
             return self._tokens(event)
         if event.type not in self._events:
             return b""
-        return self._frame(event.type, _data(event))
+        return self._frame(event.type, event_json(event))
 
     def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
         """See `StreamDialect.failed`."""
@@ -75,29 +52,3 @@ class NativeDialect(StreamDialect):
         self._sequence += 1
         text = json.dumps(data, ensure_ascii=False)
         return f"event: {name}\nid: {self._sequence}\ndata: {text}\n\n".encode()
-
-
-def _data(event: Event) -> dict[str, Any]:
-    match event:
-        case ConversationCreated(conversation_id=conversation_id):
-            return {"conversation_id": conversation_id}
-        case Step():
-            return step_json(event)
-        case Decided():
-            return decision_json(event)
-        case Citations(citations=citations):
-            return {"citations": [citation_json(citation) for citation in citations]}
-        case CheckedCitation():
-            return checked_json(event)
-        case UncitedSentence():
-            return uncited_json(event)
-        case Sources(citations=citations):
-            return {"sources": [source_json(citation) for citation in citations]}
-        case Assessed():
-            return assessment_json(event)
-        case Usage():
-            return usage_json(event)
-        case Done():
-            return {}
-        case Tokens(texts=texts):
-            return {"text": "".join(texts)}

@@ -8,32 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from citewire_gateway.dialects.base import StreamDialect, quoted
-from citewire_gateway.events import (
-    Assessed,
-    CheckedCitation,
-    Citation,
-    Citations,
-    ConversationCreated,
-    Decided,
-    Done,
-    Event,
-    EventType,
-    Sources,
-    Step,
-    Tokens,
-    UncitedSentence,
-    Usage,
-)
-from citewire_gateway.wire import (
-    assessment_json,
-    checked_json,
-    citation_json,
-    decision_json,
-    source_json,
-    step_json,
-    uncited_json,
-    usage_json,
-)
+from citewire_gateway.events import Citation, Citations, Done, Event, EventType, Tokens
+from citewire_gateway.wire import event_json
 from citewire_kit.errors import CitewireError
 
 _TEXT_ID = "answer"
@@ -62,9 +38,8 @@ class UiMessageDialect(StreamDialect):
                 frame = f'data: {{"type": "text-delta", "id": "{_TEXT_ID}", "delta": {quoted(delta)}}}\n\n'
                 return self._begin() + self._open_text() + frame.encode()
             case Citations(citations=citations):
-                data = {"citations": [citation_json(citation) for citation in citations]}
                 parts = b"".join([_frame(_source_part(citation)) for citation in citations])
-                return self._begin() + parts + _data(event.type, data)
+                return self._begin() + parts + _data(event.type, event_json(event))
             case Done(outcome=outcome):
                 metadata = {
                     "finish_reason": outcome.finish_reason,
@@ -75,7 +50,7 @@ class UiMessageDialect(StreamDialect):
                 last = _frame({"type": "finish-step"}) + _frame({"type": "finish", "messageMetadata": metadata})
                 return self._begin() + self._close_text() + last + _END
             case _:
-                return self._begin() + _data(event.type, _json_of(event))
+                return self._begin() + _data(event.type, event_json(event))
 
     def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
         """See `StreamDialect.failed`."""
@@ -109,28 +84,6 @@ def _source_part(citation: Citation) -> dict[str, Any]:
         "title": chunk.ref,
     }
     return part | ({"filename": chunk.file_name} if chunk.file_name else {})
-
-
-def _json_of(
-    event: ConversationCreated | Step | Decided | CheckedCitation | UncitedSentence | Sources | Assessed | Usage,
-) -> dict[str, Any]:
-    match event:
-        case ConversationCreated(conversation_id=conversation_id):
-            return {"conversation_id": conversation_id}
-        case Step():
-            return step_json(event)
-        case Decided():
-            return decision_json(event)
-        case CheckedCitation():
-            return checked_json(event)
-        case UncitedSentence():
-            return uncited_json(event)
-        case Sources(citations=citations):
-            return {"sources": [source_json(citation) for citation in citations]}
-        case Assessed():
-            return assessment_json(event)
-        case Usage():
-            return usage_json(event)
 
 
 def _data(name: str, data: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,48 @@
+"""Tools in environments of their own: installed once from pinned versions, and never in our lock."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+HOMES = ROOT / ".citewire-bench"
+
+
+def install_tool(program: str, called: str, requirements: Path) -> Path:
+    """Installs a tool unless it is there, and returns its program. Processes that ask at once wait for one another.
+
+    Args:
+        program: The program's name.
+        called: What people call it.
+        requirements: Its pinned packages; other ones are another environment.
+
+    Raises:
+        RuntimeError: It can't be installed; the message says what the installer said.
+    """
+    digest = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    home = HOMES / f"{program}-{digest}"
+    HOMES.mkdir(exist_ok=True)
+    with (HOMES / f"{program}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (home / ".installed").exists():
+            sys.stderr.write(f"installing {called} into {home.relative_to(ROOT)} ...\n")
+            sys.stderr.flush()
+            _uv(called, "venv", "--quiet", "--clear", "--python", sys.executable, str(home))
+            python = str(home / "bin" / "python")
+            _uv(called, "pip", "install", "--quiet", "--python", python, "-r", str(requirements))
+            (home / ".installed").touch()
+    return home / "bin" / program
+
+
+def _uv(called: str, *arguments: str) -> None:
+    uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
+    done = subprocess.run([uv, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = (done.stderr + done.stdout)[-2000:]
+        msg = f"{called} could not be installed (is a package registry reachable?):\n{said}"
+        raise RuntimeError(msg)
