@@ -81,29 +81,14 @@ class Gateway:
         Raises:
             CliError: It was refused, or still failed at the last try.
         """
-        for attempt in range(1, TRIES + 1):
-            started = time.perf_counter()
-            try:
-                answer = await self.api.call(method, path, params=params, body=body, headers=headers)
-            except CliError as error:
-                if attempt == TRIES or not _may_pass(error):
-                    raise
-                self._allowed = max(1, self._allowed // 2)
-                await self._sleep(_pause(error, attempt))
-            else:
-                return Timed(answer, time.perf_counter() - started)
-        raise AssertionError("the last try returns or raises")
+        answer, seconds = await self._retrying(
+            lambda: self.api.call(method, path, params=params, body=body, headers=headers)
+        )
+        return Timed(answer, seconds)
 
     async def text(self, path: str, *, params: Mapping[str, str | int] | None = None) -> str:
         """GETs a text, tried again as `timed`."""
-        for attempt in range(1, TRIES + 1):
-            try:
-                return await self.api.text(path, params=params)
-            except CliError as error:
-                if attempt == TRIES or not _may_pass(error):
-                    raise
-                await self._sleep(_pause(error, attempt))
-        raise AssertionError("the last try returns or raises")
+        return (await self._retrying(lambda: self.api.text(path, params=params)))[0]
 
     async def for_each(self, items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
         """Works on all items, `concurrency` at a time; the first failure ends the rest and is raised as it is.
@@ -125,6 +110,21 @@ class Gateway:
                     group.create_task(worker(number))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
+
+    async def _retrying(self, request: Callable[[], Awaitable[T]]) -> tuple[T, float]:
+        """Returns the first answer that isn't a passing failure, and the seconds that its try took."""
+        for attempt in range(1, TRIES + 1):
+            started = time.perf_counter()
+            try:
+                answer = await request()
+            except CliError as error:
+                if attempt == TRIES or not _may_pass(error):
+                    raise
+                self._allowed = max(1, self._allowed // 2)
+                await self._sleep(_pause(error, attempt))
+            else:
+                return answer, time.perf_counter() - started
+        raise AssertionError("the last try returns or raises")
 
 
 class Failures:
