@@ -43,7 +43,8 @@ from citewire_gateway.generation import (
 from citewire_gateway.own_providers.model import Chosen, ProviderRef
 from citewire_gateway.pipeline import ChatPipeline
 from citewire_gateway.ports import Embedder, Generator, Retriever
-from citewire_gateway.profiles import DOCUMENTS, Profile
+from citewire_gateway.profile_model import Profile
+from citewire_gateway.profiles import DOCUMENTS
 from citewire_gateway.records import Closing, Exchange, Records
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import LOCAL_TENANT

@@ -7,7 +7,7 @@ from uuid import UUID
 from citewire_gateway.domain import Scope
 from citewire_gateway.generation import Message
 from citewire_gateway.own_providers.model import OPERATORS, Chosen
-from citewire_gateway.profiles import Persist, Profile
+from citewire_gateway.profile_model import Persist, Profile
 from citewire_kit.tenant import Tenant
 
 CancelCause = Literal["client", "drain", "deadline"]

@@ -10,7 +10,7 @@ from citewire_gateway.deriving import derive_filter
 from citewire_gateway.domain import Scope
 from citewire_gateway.generation import Message, RewriteKind
 from citewire_gateway.ports import Embedder, Retriever
-from citewire_gateway.profiles import EmptySelection
+from citewire_gateway.profile_model import EmptySelection
 from citewire_gateway.records import Records
 from citewire_gateway.reflection import Reflection
 from citewire_gateway.retrieval import Query, Retrieved, plan_and_search, rerank

@@ -34,7 +34,7 @@ from citewire_gateway.events import (
 )
 from citewire_gateway.generation import Completed, Delta, GenerateEvent, GenerateQuery, Notice, Started, Suggestions
 from citewire_gateway.ports import Costs, Embedder, Generator, Retriever
-from citewire_gateway.profiles import NoMatch, ProfileModels
+from citewire_gateway.profile_model import NoMatch, ProfileModels
 from citewire_gateway.records import Records, State
 from citewire_gateway.reflection import Reflection
 from citewire_gateway.retrieval import Retrieved, both

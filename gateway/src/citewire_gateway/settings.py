@@ -4,7 +4,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
 from citewire_gateway.own_providers.model import ProviderType
-from citewire_gateway.profiles import PROFILES, SIMPLE, ProfileModels
+from citewire_gateway.profile_model import ProfileModels
+from citewire_gateway.profiles import PROFILES, SIMPLE
 from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 

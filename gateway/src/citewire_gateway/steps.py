@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from citewire_gateway.domain import Plan, ScopeCounts, Vector
 from citewire_gateway.events import Step
-from citewire_gateway.profiles import NoMatch, Suggest
+from citewire_gateway.profile_model import NoMatch, Suggest
 from citewire_gateway.retrieval import LONG_PATHS
 
 _FINISHES: Mapping[str, str] = {

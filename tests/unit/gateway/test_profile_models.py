@@ -8,7 +8,8 @@ from citewire_gateway.asks import Ask
 from citewire_gateway.domain import Scope, ScopeLevel
 from citewire_gateway.own_providers.model import OPERATORS, Chosen, ProviderRef, ProviderType
 from citewire_gateway.pipeline import with_models
-from citewire_gateway.profiles import SIMPLE, ProfileModels
+from citewire_gateway.profile_model import ProfileModels
+from citewire_gateway.profiles import SIMPLE
 from citewire_gateway.settings import GatewaySettings
 from citewire_kit.tenant import LOCAL_TENANT
 

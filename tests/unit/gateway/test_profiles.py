@@ -12,17 +12,8 @@ import citewire_gateway
 from citewire_gateway.domain import ScopeLevel, SearchMode, Strategy
 from citewire_gateway.events import EventType
 from citewire_gateway.generation import ContextFormat, Grounding, MarkerStyle
-from citewire_gateway.profiles import (
-    DOCUMENTS,
-    NOT_FOUND_SENTENCE,
-    PROFILES,
-    SIMPLE,
-    EmptySelection,
-    History,
-    Persist,
-    describe,
-    find_profile,
-)
+from citewire_gateway.profile_model import EmptySelection, History, Persist
+from citewire_gateway.profiles import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, describe, find_profile
 from citewire_kit.errors import NotFound
 
 

@@ -30,7 +30,8 @@ from citewire_gateway.filters import parse_filter
 from citewire_gateway.generation import TokenUsage
 from citewire_gateway.idempotency import hash_json
 from citewire_gateway.identity.keys import hash_key, is_key, make_key
-from citewire_gateway.profiles import DOCUMENTS, Suggest
+from citewire_gateway.profile_model import Suggest
+from citewire_gateway.profiles import DOCUMENTS
 from citewire_gateway.records import title_of
 from citewire_gateway.replay import dump, load
 from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step

@@ -28,7 +28,8 @@ from citewire_gateway.events import (
     UncitedSentence,
 )
 from citewire_gateway.generation import Completed, Delta, Packed, Started, TokenUsage
-from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES, Profile
+from citewire_gateway.profile_model import Profile
+from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
 from citewire_gateway.verified import Span, Uncited, Verdict, Verified
 from citewire_kit.errors import Internal
 from scripted_pipeline import World

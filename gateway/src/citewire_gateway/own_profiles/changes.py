@@ -6,7 +6,7 @@ from typing import Any
 
 from citewire_gateway.domain import SearchMode
 from citewire_gateway.generation import MarkerStyle
-from citewire_gateway.profiles import Bounds, History, Profile, Rerank
+from citewire_gateway.profile_model import Bounds, History, Profile, Rerank
 from citewire_kit.errors import Violations
 
 CANDIDATES = Rerank(candidates=40, keep=10)

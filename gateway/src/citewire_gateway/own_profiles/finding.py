@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from citewire_gateway.own_profiles.changes import Changes, changed
 from citewire_gateway.own_profiles.store import ProfileStore, StoredProfile
-from citewire_gateway.profiles import PROFILES, Profile, find_profile
+from citewire_gateway.profile_model import Profile
+from citewire_gateway.profiles import PROFILES, find_profile
 from citewire_kit.errors import AlreadyExists, NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 

@@ -17,13 +17,8 @@ from citewire_gateway.own_profiles.changes import changed, changes_of
 from citewire_gateway.profiles import SELF_RAG, SIMPLE
 from citewire_gateway.web.asking import Wanted, make_ask, respond, shown_events
 from citewire_gateway.web.bodies import json_body
+from citewire_gateway.web.chat_docs import chat_docs, self_rag_docs, simple_query_docs, simple_stream_docs
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import (
-    chat_docs,
-    self_rag_docs,
-    simple_query_docs,
-    simple_stream_docs,
-)
 from citewire_gateway.web.schemas import ChatRequest, SelfRagRequest, SimpleRequest
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id

@@ -7,7 +7,8 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.web.bodies import json_body, unstorable
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import collection_body_docs, collections_docs, json_docs
+from citewire_gateway.web.library_docs import collection_body_docs, collections_docs
+from citewire_gateway.web.operation_docs import json_docs
 from citewire_gateway.web.queries import PageSize, PageToken
 from citewire_gateway.web.schemas import CollectionBody
 from citewire_kit.errors import NotFound

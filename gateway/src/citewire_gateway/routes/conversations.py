@@ -10,8 +10,9 @@ from fastapi.responses import JSONResponse
 from citewire_gateway.chat_store import Conversation, StoredMessage
 from citewire_gateway.transcript import markdown
 from citewire_gateway.web.bodies import json_body
+from citewire_gateway.web.chat_docs import conversation_docs, conversations_docs, export_docs, rename_docs
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import conversation_docs, conversations_docs, deleted_docs, export_docs, rename_docs
+from citewire_gateway.web.operation_docs import deleted_docs
 from citewire_gateway.web.queries import PageSize, PageToken
 from citewire_gateway.web.schemas import ConversationPatch
 from citewire_kit.errors import NotFound, invalid_field

@@ -23,10 +23,8 @@ from citewire_gateway.web.bodies import (
 )
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.web.forms import file_fields
-from citewire_gateway.web.multipart import receive_form
-from citewire_gateway.web.openapi import (
+from citewire_gateway.web.library_docs import (
     content_docs,
-    deleted_docs,
     document_docs,
     documents_docs,
     events_docs,
@@ -34,6 +32,8 @@ from citewire_gateway.web.openapi import (
     text_docs,
     upload_docs,
 )
+from citewire_gateway.web.multipart import receive_form
+from citewire_gateway.web.operation_docs import deleted_docs
 from citewire_gateway.web.progress import ProgressFrames
 from citewire_gateway.web.queries import Clean, PageSize, PageToken
 from citewire_gateway.web.schemas import DocumentBody, DocumentPatch

@@ -16,8 +16,8 @@ from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.web.asking import Wanted, make_ask, respond
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.web.openai_docs import completions_docs, embeddings_docs, models_docs, rerank_docs
 from citewire_gateway.web.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
-from citewire_gateway.web.openapi import completions_docs, embeddings_docs, models_docs, rerank_docs
 from citewire_kit.tenant import current_request_id
 
 router = APIRouter(tags=["compatible"], dependencies=[Depends(authenticate)])

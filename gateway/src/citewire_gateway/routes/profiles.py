@@ -9,10 +9,12 @@ from fastapi.responses import JSONResponse
 from citewire_gateway.own_profiles.changes import changes_of
 from citewire_gateway.own_profiles.finding import built
 from citewire_gateway.own_profiles.store import StoredProfile
-from citewire_gateway.profiles import Profile, describe
+from citewire_gateway.profile_model import Profile
+from citewire_gateway.profiles import describe
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.web.openapi import deleted_docs, profile_body_docs, profile_docs, profiles_docs
+from citewire_gateway.web.operation_docs import deleted_docs
+from citewire_gateway.web.profile_docs import profile_body_docs, profile_docs, profiles_docs
 from citewire_gateway.web.schemas import ProfileBody
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])

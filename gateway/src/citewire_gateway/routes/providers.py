@@ -9,7 +9,8 @@ from fastapi.responses import JSONResponse
 from citewire_gateway.own_providers.model import ORG, Entry, ProviderSpec, ProviderTest, ProviderType
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.web.openapi import deleted_docs, provider_body_docs, provider_docs, providers_docs, rules_docs
+from citewire_gateway.web.operation_docs import deleted_docs
+from citewire_gateway.web.profile_docs import provider_body_docs, provider_docs, providers_docs, rules_docs
 from citewire_gateway.web.schemas import FallbackBody, ProviderBody, ProviderRulesBody
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant

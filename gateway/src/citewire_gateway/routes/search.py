@@ -11,7 +11,7 @@ from citewire_gateway.own_providers.model import ProviderType
 from citewire_gateway.retrieval import Query, embed_and_search, rerank
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate
-from citewire_gateway.web.openapi import chunk_docs, search_docs
+from citewire_gateway.web.library_docs import chunk_docs, search_docs
 from citewire_gateway.web.schemas import SearchBody
 from citewire_gateway.wire import chunk_json, hit_json
 from citewire_kit.errors import NotFound, Violations

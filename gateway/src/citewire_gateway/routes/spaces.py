@@ -8,7 +8,7 @@ from fastapi.responses import JSONResponse
 from citewire_gateway.domain import Space
 from citewire_gateway.web.bodies import json_body
 from citewire_gateway.web.depends import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.web.openapi import calibration_docs, spaces_docs
+from citewire_gateway.web.library_docs import calibration_docs, spaces_docs
 from citewire_gateway.web.schemas import CalibrationBody
 
 router = APIRouter(tags=["spaces"], dependencies=[Depends(authenticate)])

@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from citewire_gateway.web.depends import ServicesDep
 from citewire_gateway.web.docs_page import render
-from citewire_gateway.web.openapi import json_docs
+from citewire_gateway.web.operation_docs import json_docs
 from citewire_gateway.web.problems import problem_response
 from citewire_kit.errors import Unavailable
 

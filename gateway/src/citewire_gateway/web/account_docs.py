@@ -1,6 +1,6 @@
 """What the OpenAPI document says of usage and budgets."""
 
-from citewire_gateway.web.openapi import Docs, body_docs, deleted_docs, json_docs
+from citewire_gateway.web.operation_docs import Docs, body_docs, deleted_docs, json_docs
 from citewire_gateway.web.schemas import BudgetBody
 
 _FIGURES: Docs = {

@@ -14,7 +14,7 @@ from citewire_gateway.events import PRELIMINARY, Event, EventType
 from citewire_gateway.generation import Message
 from citewire_gateway.idempotency import Claim, Kept, hash_json
 from citewire_gateway.own_providers.resolve import CHAT_NEEDS
-from citewire_gateway.profiles import Persist, Profile
+from citewire_gateway.profile_model import Persist, Profile
 from citewire_gateway.replay import kept, replay
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
