@@ -28,7 +28,8 @@ def collapse(hits: Iterable[Hit], most: int) -> list[Hit]:
 
     Args:
         hits: Best first.
-        most: How many are kept at most; what comes after the last of them is still named if it is the same as one.
+        most: How many are kept at most; what comes after the last of them is still named if its text is that of one to
+            the letter.
 
     Returns:
         The kept ones, in their order.
@@ -36,15 +37,21 @@ def collapse(hits: Iterable[Hit], most: int) -> list[Hit]:
     kept: list[Hit] = []
     texts: list[_Text] = []
     named: list[list[int]] = []
-    for hit in hits:
+    left = iter(hits)
+    while len(kept) < most and (hit := next(left, None)) is not None:
         text = _Text(hit.chunk)
         better = next((place for place, each in enumerate(texts) if each.alike(text)), None)
         if better is not None:
             named[better].append(hit.chunk.chunk_id)
-        elif len(kept) < most:
-            kept.append(hit)
-            texts.append(text)
-            named.append([])
+            continue
+        kept.append(hit)
+        texts.append(text)
+        named.append([])
+    places = {hit.chunk.content_hash: place for place, hit in enumerate(kept)}
+    for hit in left:
+        place = places.get(hit.chunk.content_hash)
+        if place is not None:
+            named[place].append(hit.chunk.chunk_id)
     return [
         replace(hit, duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else hit for hit, ids in zip(kept, named, strict=True)
     ]
@@ -74,8 +81,26 @@ class _Text:
             return False
         if self.numbers != other.numbers:
             return False
+        if self._lacks_too_much(other):
+            return False
         shared = len(self.runs & other.runs)
         return shared >= _ALIKE * (len(self.runs) + len(other.runs) - shared)
+
+    def _lacks_too_much(self, other: "_Text") -> bool:
+        """Whether so many of the other's runs aren't in this text that the share can't be reached; most pairs end here.
+
+        With all of this text's runs shared and m others besides, the share is runs / (runs + m).
+        """
+        most = len(self.runs) * (1 / _ALIKE - 1) + 1  # one more than exactly, for the rounding
+        lacking: set[str] = set()
+        text = other._folded
+        for start in range(len(text) - _RUN + 1):
+            run = text[start : start + _RUN]
+            if run not in self.runs:
+                lacking.add(run)
+                if len(lacking) > most:
+                    return True
+        return False
 
     @property
     def _is_row(self) -> bool:
