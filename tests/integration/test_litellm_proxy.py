@@ -19,7 +19,8 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 
 from citewire_embedder.providers.base import Purpose as TextPurpose
-from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec, open_http
+from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec
+from citewire_embedder.providers.remote_calls import open_http
 from citewire_generator.app import start
 from citewire_generator.model import FinishReason, Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatTask

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from citewire_embedder.model import ServiceLimits
 from citewire_embedder.providers.base import (
     EmbeddingModel,
     EmbeddingSpace,
@@ -19,7 +20,7 @@ from citewire_embedder.providers.base import (
     Vectors,
 )
 from citewire_embedder.scheduler import BatchLimits
-from citewire_embedder.service import Embedder, ServiceLimits
+from citewire_embedder.service import Embedder
 
 DIMENSIONS = 8
 WINDOW = 16

@@ -13,7 +13,8 @@ import pytest
 from aiohttp import web
 
 from citewire_embedder.providers.base import Purpose
-from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec, open_http, trial
+from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec
+from citewire_embedder.providers.remote_calls import open_http, trial
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
 from citewire_ledger import MemoryLedger, Outcome
 from citewire_ledger import Purpose as PaidFor
@@ -237,6 +238,9 @@ async def test_failures(upstream: Upstream, codes: tuple[int, ...], reason: str,
     assert len(ledger.rows) == calls, "every attempt has its row"
     outcomes = [row.outcome for row in ledger.rows]
     assert outcomes == [Outcome.FAILED] * len(codes) + [Outcome.DONE] * (calls - len(codes))
+    spent = [row.spent.input_tokens for row in ledger.rows if row.spent]
+    assert spent[: len(codes)] == [0] * len(codes), "a request that was refused costs nothing"
+    assert all(spent[len(codes) :])
 
 
 async def test_a_test_call_is_one_and_accounted_as_one(upstream: Upstream) -> None:
@@ -261,21 +265,30 @@ async def test_a_provider_that_keeps_failing_is_left_alone(upstream: Upstream) -
 
 
 async def test_nobody_there() -> None:
-    async with model_at("http://127.0.0.1:9/v1") as model:
+    ledger = MemoryLedger()
+    async with model_at("http://127.0.0.1:9/v1", ledger=ledger) as model:
         with pytest.raises(CitewireError) as caught:
             await embed(model, ["x"])
     assert caught.value.reason == "PROVIDER_UNAVAILABLE"
+    assert [row.spent and row.spent.input_tokens for row in ledger.rows] == [0] * FAST.retry.attempts, (
+        "nothing was sent"
+    )
 
 
 async def test_a_silent_provider_is_given_up(upstream: Upstream) -> None:
     limits = RemoteLimits(retry=RetryPolicy(attempts=3), seconds=0.2)
     hung = web.Response(headers={"Content-Length": "5"}, content_type="application/json")
     upstream.replies = [lambda _: hung]
-    async with model_at(upstream.url, limits=limits) as model:
+    ledger = MemoryLedger()
+    async with model_at(upstream.url, limits=limits, ledger=ledger) as model:
         with pytest.raises(CitewireError) as caught:
             await embed(model, ["x"])
     assert caught.value.reason == "PROVIDER_TIMEOUT"
     assert len(upstream.bodies) == 1
+    (row,) = ledger.rows
+    assert row.spent is not None
+    assert row.spent.estimated, "it was sent, so it may be paid for"
+    assert row.spent.input_tokens > 0
 
 
 async def test_a_tenants_provider_is_not_found_on_loopback(upstream: Upstream) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from citewire_embedder.model import EmbedBatch
 from citewire_embedder.providers.base import EmbeddingModel, EmbeddingSpace, ModelInfo, Purpose, Vectors
-from citewire_embedder.service import EmbedBatch, Embedder
+from citewire_embedder.service import Embedder
 from citewire_kit.errors import InvalidArgument, NotFound, StartupError, Unavailable
 from fake_embedding import FakeModel, make_limits, words
 

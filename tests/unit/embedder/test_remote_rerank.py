@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-import httpx2
 import pytest
 from structlog.testing import capture_logs
 
-from citewire_embedder.providers.remote_rerank import RemoteReranker, RerankLimits, RerankSpec
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, trial
+from citewire_embedder.providers.remote_rerank import RemoteReranker
 from citewire_kit.errors import CitewireError
 from citewire_ledger import MemoryLedger, Outcome, Purpose
 from citewire_remote.addresses import EgressPolicy
@@ -25,20 +25,19 @@ KEY = "sk-canary-rerank-1"
 QUERY = "red apple pie"
 DOCUMENTS = ["blue sky", "a red apple pie", "red wine", "apple pie recipes"]
 ORDER = [1, 3, 2, 0]
-LIMITS = RerankLimits(RetryPolicy(attempts=2, first_seconds=0.001), seconds=5)
+LIMITS = CallLimits(RetryPolicy(attempts=2, first_seconds=0.001), seconds=5)
 
 
 @asynccontextmanager
 async def reranker(
     upstream: RerankUpstream,
     ledger: MemoryLedger | None = None,
-    limits: RerankLimits = LIMITS,
-    **spec: Any,  # noqa: ANN401 # fields of RerankSpec
+    limits: CallLimits = LIMITS,
+    **spec: Any,  # noqa: ANN401 # fields of ModelSpec
 ) -> AsyncGenerator[RemoteReranker]:
     kind = {"cohere": "cohere", "jina": "jina"}.get(upstream.server, "openai-compatible")
     values: dict[str, Any] = {"kind": kind, "model": "ranker", "api_base": upstream.base, "api_key": KEY, **spec}
-    http = httpx2.AsyncClient(trust_env=False)
-    model = RemoteReranker(RerankSpec(**values), load_catalogue(), http, ledger=ledger, limits=limits)
+    model = RemoteReranker(ModelSpec(**values), load_catalogue(), open_http(limits), ledger=ledger, limits=limits)
     try:
         yield model
     finally:
@@ -213,9 +212,9 @@ async def test_a_budget_that_is_spent_makes_no_call() -> None:
 
 async def test_a_test_call_is_accounted_as_one_and_not_repeated() -> None:
     ledger = MemoryLedger()
-    async with rerank_upstream() as upstream, reranker(upstream, ledger, own=True, trial=True) as model:
+    async with rerank_upstream() as upstream, reranker(upstream, ledger, own=True) as model:
         upstream.failures = [503]
-        with pytest.raises(CitewireError):
+        with trial(), pytest.raises(CitewireError):
             await model.rerank(QUERY, DOCUMENTS)
         assert len(upstream.paths) == 1
     assert [(row.new.purpose, row.new.own) for row in ledger.rows] == [(Purpose.PROVIDER_TEST, True)]
@@ -224,7 +223,7 @@ async def test_a_test_call_is_accounted_as_one_and_not_repeated() -> None:
 async def test_an_inner_address_is_refused() -> None:
     async with rerank_upstream() as upstream:
         http = guarded_client(EgressPolicy.parse(""), timeout=LIMITS.timeout())
-        spec = RerankSpec("openai-compatible", "ranker", upstream.base, KEY, own=True)
+        spec = ModelSpec("openai-compatible", "ranker", upstream.base, KEY, own=True)
         model = RemoteReranker(spec, load_catalogue(), http, ledger=MemoryLedger(), limits=LIMITS)
         with pytest.raises(CitewireError) as raised:
             await model.rerank(QUERY, DOCUMENTS)

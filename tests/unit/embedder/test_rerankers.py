@@ -67,6 +67,6 @@ async def test_a_model_without_token_vectors_makes_none() -> None:
 async def test_a_tenants_own_goes_to_the_kinds_address() -> None:
     settings = EmbedderSettings.model_validate({"auth": "off"})
     opened = OpenedProvider(ProviderType.RERANK, "jina", "jina-reranker-v2-base-multilingual", "", "key")
-    model = rerankers.Rerankers(settings, NoLedger()).own(opened, False)
+    model = rerankers.Rerankers(settings, NoLedger()).own(opened)
     assert (model.info.provider, model.info.max_input_tokens) == ("jina", 1024)
     await model.close()

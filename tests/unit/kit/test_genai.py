@@ -11,10 +11,11 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client import REGISTRY
 
 from citewire_kit import genai
 from citewire_kit.errors import Unavailable
-from citewire_kit.genai import model_span
+from citewire_kit.genai import measured_call, model_span
 from citewire_kit.tracing import capture_content
 
 
@@ -68,7 +69,7 @@ def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter)
     assert "a secret answer" in str(attributes["gen_ai.output.messages"])
 
 
-@pytest.mark.parametrize(
+ERRORS = pytest.mark.parametrize(
     ("error", "kind"),
     [
         (Unavailable("no secret", reason="PROVIDER_UNAVAILABLE"), "PROVIDER_UNAVAILABLE"),
@@ -76,6 +77,9 @@ def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter)
         (asyncio.CancelledError(), "cancelled"),
     ],
 )
+
+
+@ERRORS
 def test_an_error_is_its_class(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
     with pytest.raises(type(error)), model_span("retrieval"):
         raise error
@@ -84,3 +88,29 @@ def test_an_error_is_its_class(exported: InMemorySpanExporter, error: BaseExcept
     assert (span.attributes or {})["error.type"] == kind
     assert span.status.status_code is StatusCode.ERROR
     assert "secret" not in span.to_json()
+
+
+def calls_measured(model: str, error_type: str) -> float | None:
+    labels = {
+        "gen_ai_provider_name": "openai",
+        "gen_ai_request_model": model,
+        "gen_ai_operation_name": "rerank",
+        "error_type": error_type,
+    }
+    return REGISTRY.get_sample_value("gen_ai_client_operation_duration_seconds_count", labels)
+
+
+def test_a_call_is_measured(exported: InMemorySpanExporter) -> None:
+    with measured_call("rerank", provider="openai", model="measured") as span:
+        span.spent(7)
+    assert (one(exported).attributes or {})["gen_ai.usage.input_tokens"] == 7
+    assert calls_measured("measured", "") == 1
+
+
+@ERRORS
+def test_a_call_that_fails_is_measured_as_such(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
+    with pytest.raises(type(error)), measured_call("rerank", provider="openai", model=f"measured-{kind}"):
+        raise error
+    assert (one(exported).attributes or {})["error.type"] == kind
+    assert calls_measured(f"measured-{kind}", kind) == 1
+    assert calls_measured(f"measured-{kind}", "") is None

@@ -5,6 +5,7 @@ They hold names, counts and codes. What models are told (questions, passages) an
 """
 
 import json
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Literal
@@ -12,6 +13,7 @@ from typing import Literal
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from citewire_kit.errors import CitewireError
+from citewire_kit.metrics import record_operation
 from citewire_kit.tracing import captures_content, get_tracer
 
 Operation = Literal["chat", "embeddings", "rerank", "retrieval"]
@@ -95,3 +97,24 @@ def model_span(operation: Operation, *, provider: str = "", model: str = "") -> 
         raise
     finally:
         span.end()
+
+
+@contextmanager
+def measured_call(operation: Operation, *, provider: str, model: str) -> Generator[ModelSpan]:
+    """Opens a span around one call of a model, and notes in the metrics how long it took and how it ended."""
+    start, error = time.perf_counter(), ""
+    try:
+        with model_span(operation, provider=provider, model=model) as span:
+            yield span
+    except CitewireError as exc:
+        error = exc.reason
+        raise
+    except Exception as exc:
+        error = type(exc).__name__
+        raise
+    except BaseException:  # see model_span
+        error = "cancelled"
+        raise
+    finally:
+        seconds = time.perf_counter() - start
+        record_operation(provider=provider, model=model, operation=operation, seconds=seconds, error_type=error)

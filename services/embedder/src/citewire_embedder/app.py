@@ -12,7 +12,8 @@ from citewire_embedder.providers.catalogue import find_model
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import read_directory
 from citewire_embedder.providers.openvino_session import available_cpus
-from citewire_embedder.providers.remote import RemoteModel, RemoteSpec, open_http
+from citewire_embedder.providers.remote import RemoteModel, RemoteSpec
+from citewire_embedder.providers.remote_calls import open_http
 from citewire_embedder.rerankers import Rerankers
 from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import Embedder
@@ -114,7 +115,9 @@ class RemoteModels:
 
     def own(self, opened: OpenedProvider) -> EmbeddingModel:
         """Builds a tenant's: its connections go only where tenants' may."""
-        spec = RemoteSpec(opened.provider, opened.model, opened.api_base, opened.api_key, opened.dimensions, own=True)
+        spec = RemoteSpec(
+            opened.provider, opened.model, opened.api_base, opened.api_key, own=True, dimensions=opened.dimensions
+        )
         return self._build(spec, guarded_client(self._egress, timeout=self._limits.timeout()))
 
     def _build(self, spec: RemoteSpec, http: httpx2.AsyncClient) -> EmbeddingModel:

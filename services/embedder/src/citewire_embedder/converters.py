@@ -7,10 +7,10 @@ import numpy as np
 from citewire.common.v1.common_pb2 import EmbeddingSpace as EmbeddingSpaceMessage
 from citewire.embedder.v1 import embedder_pb2 as pb
 
+from citewire_embedder.model import EmbedBatch, EmbedResult, TokenCounts
 from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
 from citewire_embedder.providers.reranking import Ranking, RerankInfo
 from citewire_embedder.reranking import RerankTask
-from citewire_embedder.service import EmbedBatch, EmbedResult, TokenCounts
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
 from citewire_remote.kinds import ProviderType

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from citewire_embedder.providers.base import EmbeddingModel, EmbeddingSpace, Purpose
-from citewire_embedder.providers.remote import trial
+from citewire_embedder.providers.remote_calls import trial
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable, Unimplemented
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_tenant

@@ -7,7 +7,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.remote_rerank import RerankLimits, RerankSpec
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec
 from citewire_kit.settings import settings_config
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
 from citewire_remote.retry import RetryPolicy
@@ -72,17 +72,17 @@ class RerankSettings(BaseSettings):
                 raise ValueError(f"{prefix}_MODEL is required when {prefix}_PROVIDER is {provider}")
         return self
 
-    def rerank_spec(self) -> RerankSpec | None:
+    def rerank_spec(self) -> ModelSpec | None:
         """Returns the operator's remote rerank model; None if there is none."""
         kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
         if kind is None:
             return None
         name = self.rerank_model.strip() or kind.model
-        return RerankSpec(self.rerank_provider, name, self.rerank_api_base, self._key())
+        return ModelSpec(self.rerank_provider, name, self.rerank_api_base, self._key())
 
-    def rerank_limits(self) -> RerankLimits:
+    def rerank_limits(self) -> CallLimits:
         """Returns how rerank providers are called."""
-        return RerankLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
+        return CallLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
 
     def _key(self) -> str:
         return "" if self.rerank_api_key is None else self.rerank_api_key.get_secret_value().strip()

@@ -6,7 +6,8 @@ from citewire_embedder.providers.base import EmbeddingModel, Precision
 from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.openvino_session import available_cpus, bf16_supported
-from citewire_embedder.providers.remote_rerank import RemoteReranker, RerankLimits, RerankSpec
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http
+from citewire_embedder.providers.remote_rerank import RemoteReranker
 from citewire_embedder.providers.reranking import RerankModel
 from citewire_embedder.rerank_settings import RerankProvider
 from citewire_embedder.settings import EmbedderSettings
@@ -46,8 +47,7 @@ class Rerankers:
         settings, limits = self._settings, self._settings.rerank_limits()
         spec = settings.rerank_spec()
         if spec is not None:
-            http = httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
-            return self._remote(spec, http, limits)
+            return self._remote(spec, open_http(limits), limits)
         if settings.rerank_provider is not RerankProvider.LOCAL or not isinstance(model, LocalModel):
             return None
         name = model.info.space.model
@@ -62,14 +62,14 @@ class Rerankers:
             most_tokens=settings.rerank_tokens,
         )
 
-    def own(self, opened: OpenedProvider, trial: bool) -> RerankModel:
+    def own(self, opened: OpenedProvider) -> RerankModel:
         """Builds a tenant's: its connections go only where tenants' may."""
         limits = self._settings.rerank_limits()
         http = guarded_client(self._settings.egress_policy(), timeout=limits.timeout())
-        spec = RerankSpec(opened.provider, opened.model, opened.api_base, opened.api_key, own=True, trial=trial)
+        spec = ModelSpec(opened.provider, opened.model, opened.api_base, opened.api_key, own=True)
         return self._remote(spec, http, limits)
 
-    def _remote(self, spec: RerankSpec, http: httpx2.AsyncClient, limits: RerankLimits) -> RerankModel:
+    def _remote(self, spec: ModelSpec, http: httpx2.AsyncClient, limits: CallLimits) -> RerankModel:
         return RemoteReranker(spec, self._catalogue, http, ledger=self._ledger, breakers=self._breakers, limits=limits)
 
 

@@ -1,15 +1,15 @@
 """The reranking domain: a query and documents in, the documents' order out. No gRPC here."""
 
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from citewire_embedder.providers.remote_calls import trial
 from citewire_embedder.providers.reranking import Ranking, RerankInfo, RerankModel
 from citewire_kit import metrics as kit_metrics
-from citewire_kit.errors import CitewireError, NotFound, Unimplemented
-from citewire_kit.genai import model_span
+from citewire_kit.errors import NotFound, Unimplemented
+from citewire_kit.genai import measured_call
 from citewire_kit.tenant import current_tenant
 from citewire_remote.instances import Instances
 from citewire_remote.tenants import OpenedProvider, SealedProvider, Vault
@@ -20,8 +20,8 @@ PROVIDER = "citewire-local"
 _OPERATION: Final = "rerank"
 _TRIAL = ("which of these is about cats", ("Cats sleep for most of the day.", "Trains run on rails."))
 
-Build = Callable[[OpenedProvider, bool], RerankModel]
-"""Makes the model of an opened provider; True for a test call, which is accounted as one and not repeated."""
+Build = Callable[[OpenedProvider], RerankModel]
+"""Makes the model of an opened provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,7 @@ class Reranker:
         self._model = model
         self._vault = vault
         self._build = build
-        self._own = Instances[RerankModel](
-            lambda opened: build(opened, False), lambda model: model.close(), by_model=True
-        )
+        self._own = Instances[RerankModel](build, lambda model: model.close(), by_model=True)
         if model is not None and _is_local(model):
             kit_metrics.init_model(
                 provider=PROVIDER, model=model.info.name, operation=_OPERATION, token_types=("input",)
@@ -89,9 +87,10 @@ class Reranker:
         Raises:
             CitewireError: What went wrong.
         """
-        model = self._build(opened, True)
+        model = self._build(opened)
         try:
-            await model.rerank(*_TRIAL)
+            with trial():
+                await model.rerank(*_TRIAL)
         finally:
             await model.close()
         return 0
@@ -125,20 +124,11 @@ def _is_local(model: RerankModel) -> bool:
 
 async def _measured(model: RerankModel, task: RerankTask) -> Ranking:
     """Ranks with a model that runs here, which keeps no books of its own."""
-    name, start, error = model.info.name, time.perf_counter(), "cancelled"
-    try:
-        with model_span(_OPERATION, provider=PROVIDER, model=name) as span:
-            ranking = await model.rerank(task.query, task.documents, task.top_n, task.first_scores)
-            span.counted(texts=len(task.documents))
-            span.spent(ranking.input_tokens)
-        error = ""
-    except CitewireError as exc:
-        error = exc.reason
-        raise
-    finally:
-        kit_metrics.record_operation(
-            provider=PROVIDER, model=name, operation=_OPERATION, seconds=time.perf_counter() - start, error_type=error
-        )
+    name = model.info.name
+    with measured_call(_OPERATION, provider=PROVIDER, model=name) as span:
+        ranking = await model.rerank(task.query, task.documents, task.top_n, task.first_scores)
+        span.counted(texts=len(task.documents))
+        span.spent(ranking.input_tokens)
     kit_metrics.record_tokens(
         provider=PROVIDER,
         model=name,

@@ -2,26 +2,24 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from citewire_embedder.admission import Admission
 from citewire_embedder.cache import CachedVector, VectorCache
+from citewire_embedder.model import EmbedBatch, EmbedResult, ServiceLimits, TokenCounts
 from citewire_embedder.own_providers import OwnProviders
 from citewire_embedder.providers.base import (
     EmbeddingModel,
-    EmbeddingSpace,
     ModelInfo,
     Purpose,
     TokenisedText,
     Vectors,
 )
-from citewire_embedder.scheduler import BatchLimits, Scheduler
+from citewire_embedder.scheduler import Scheduler
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import (
     CitewireError,
@@ -32,7 +30,7 @@ from citewire_kit.errors import (
     Unavailable,
     Unimplemented,
 )
-from citewire_kit.genai import model_span
+from citewire_kit.genai import measured_call
 from citewire_remote.tenants import SealedProvider
 
 PROVIDER = "citewire-local"
@@ -41,75 +39,6 @@ PROVIDER = "citewire-local"
 _OPERATION: Final = "embeddings"
 _NAMED_VIOLATIONS = 16
 _PROBE_SECONDS = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedBatch:
-    """Texts to embed.
-
-    Attributes:
-        texts: 1-256 texts, none empty.
-        purpose: What they are embedded for.
-        org_id: Whose they are.
-        model: The model's name; empty for the default.
-        dimensions: Length of the vectors wanted; None for the model's own.
-        truncate: Leave out the tail of a text that is longer than the window, instead of refusing the batch.
-        provider: The tenant's own, which embeds instead; None for this process's model.
-    """
-
-    texts: tuple[str, ...]
-    purpose: Purpose
-    org_id: str
-    model: str = ""
-    dimensions: int | None = None
-    truncate: bool = False
-    provider: SealedProvider | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EmbedResult:
-    """The vectors of a batch, in its order.
-
-    Attributes:
-        vectors: Shape (texts, dimensions).
-        space: What the vectors are comparable in.
-        input_tokens: Tokens that the model read; texts answered from the cache cost none.
-        token_counts: Tokens of each text before any cut.
-        truncated: Indices of the texts whose tail was left out.
-    """
-
-    vectors: Vectors
-    space: EmbeddingSpace
-    input_tokens: int
-    token_counts: tuple[int, ...]
-    truncated: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCounts:
-    """Tokens of texts without what the model adds to each, and the model that counted."""
-
-    counts: tuple[int, ...]
-    model: ModelInfo
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceLimits:
-    """Limits of the service; all are settings.
-
-    Attributes:
-        query_tokens: Tokens of queries that may wait or be computed at once.
-        document_tokens: The same for documents.
-        cache_entries: Query vectors kept.
-        batch: Size of a batch of the model.
-        stream_ahead: Batches of one EmbedStream that are worked on at once.
-    """
-
-    query_tokens: int
-    document_tokens: int
-    cache_entries: int
-    batch: BatchLimits
-    stream_ahead: int = 2
 
 
 class Embedder:
@@ -322,30 +251,21 @@ class Embedder:
     async def _compute(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Vectors:
         """Computes texts and records what they cost, also if the caller leaves half-way."""
         job = self._scheduler.submit(texts, purpose)
-        model, start, error = self._model.info.space.model, time.perf_counter(), "cancelled"
+        model = self._model.info.space.model
         try:
-            with model_span(_OPERATION, provider=PROVIDER, model=model) as span:
+            with measured_call(_OPERATION, provider=PROVIDER, model=model) as span:
                 vectors = await job.result()
                 span.counted(texts=len(texts))
                 span.spent(job.tokens_read)
-            error = ""
-        except CitewireError as exc:
-            error = exc.reason
-            raise
-        else:
             return vectors
         finally:
             self._scheduler.withdraw(job)
-            seconds = time.perf_counter() - start
-            kit_metrics.record_operation(
-                provider=PROVIDER, model=model, operation=_OPERATION, seconds=seconds, error_type=error
-            )
             if job.tokens_read:
                 kit_metrics.record_tokens(
                     provider=PROVIDER,
                     model=model,
                     operation=_OPERATION,
-                    token_type="input",  # noqa: S106 - not a secret
+                    token_type="input",  # noqa: S106 # not a secret
                     count=job.tokens_read,
                 )
 

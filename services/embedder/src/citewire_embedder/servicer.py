@@ -23,9 +23,10 @@ from citewire_embedder.converters import (
     to_rerank,
     to_texts,
 )
+from citewire_embedder.model import EmbedBatch
 from citewire_embedder.own_providers import OwnProviders
 from citewire_embedder.reranking import Reranker
-from citewire_embedder.service import EmbedBatch, Embedder
+from citewire_embedder.service import Embedder
 from citewire_kit.tenant import current_tenant
 
 SERVICE_NAME = "citewire.embedder.v1.EmbedderService"

@@ -5,11 +5,11 @@ from typing import Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
 
+from citewire_embedder.model import ServiceLimits
 from citewire_embedder.providers.base import Precision
 from citewire_embedder.providers.remote import RemoteLimits, RemoteSpec
 from citewire_embedder.rerank_settings import RerankSettings
 from citewire_embedder.scheduler import BatchLimits
-from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
@@ -152,13 +152,14 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
         """Returns the operator's remote models, the default first."""
         found: list[RemoteSpec] = []
         if key := _text(self.openai_api_key):
-            found.append(RemoteSpec("openai", self.openai_model, self.openai_api_base, key, self.openai_dimensions))
+            spec = RemoteSpec("openai", self.openai_model, self.openai_api_base, key, dimensions=self.openai_dimensions)
+            found.append(spec)
         if self.ollama_api_base:
             found.append(RemoteSpec("ollama", self.ollama_model, self.ollama_api_base))
         if self.api_base:
             key, size, window = _text(self.api_key), self.remote_dimensions, self.remote_window
             name = self.remote_model.strip()
-            found.append(RemoteSpec("openai-compatible", name, self.api_base, key, size, window=window))
+            found.append(RemoteSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
         return sorted(found, key=lambda one: one.kind != self.provider)
 
     def default_model(self) -> str:

@@ -1,6 +1,5 @@
 """What is measured and accounted of one call to a model: times, a span, what it spent. Whatever its end."""
 
-import asyncio
 import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
@@ -11,8 +10,8 @@ from citewire_generator.model import Usage
 from citewire_generator.registry import Chosen
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
-from citewire_kit.genai import ModelSpan, model_span
-from citewire_kit.metrics import record_operation, record_ttft
+from citewire_kit.genai import ModelSpan, measured_call
+from citewire_kit.metrics import record_ttft
 from citewire_ledger import LedgerCall, Spent
 
 OPERATION: Final = "chat"
@@ -107,27 +106,14 @@ class Call:
     @contextmanager
     def measured(self) -> Generator[None, None, None]:
         """Measures the block. What a call spent that was left or failed, the ledger estimates."""
-        error = ""
         try:
-            with model_span(OPERATION, provider=self._provider, model=self._model) as self._span:
+            with measured_call(OPERATION, provider=self._provider, model=self._model) as self._span:
                 try:
                     yield
                 finally:
                     if self._said is not None:
                         self._span.answered("".join(self._said))
-        except (asyncio.CancelledError, GeneratorExit):
-            error = "cancelled"
-            raise
         except CitewireError as exc:
-            error = exc.reason
-            if not self._received and error in UNBILLED:
+            if not self._received and exc.reason in UNBILLED:
                 self._entry.spent(Spent(0))
             raise
-        except Exception as exc:
-            error = type(exc).__name__
-            raise
-        finally:
-            seconds = time.monotonic() - self._started
-            record_operation(
-                provider=self._provider, model=self._model, operation=OPERATION, seconds=seconds, error_type=error
-            )

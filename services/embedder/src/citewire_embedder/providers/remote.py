@@ -5,12 +5,9 @@ them, and the answer's body is read here: vectors as base64 become an array with
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -27,23 +24,17 @@ from citewire_embedder.providers.base import (
     TokenisedText,
     Vectors,
 )
+from citewire_embedder.providers.prompts import prompts_of
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, RemoteCalls, read_body
 from citewire_embedder.providers.token_estimate import cut_to, estimate_tokens
 from citewire_embedder.providers.vectors_in import Answer, read_answer, split
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
-from citewire_kit.genai import ModelSpan, model_span
-from citewire_kit.telemetry import get_logger
-from citewire_ledger import Ledger, NewCall, NoLedger, Price, Spent
+from citewire_ledger import Ledger, NoLedger
 from citewire_ledger import Purpose as PaidFor
 from citewire_remote.breaker import Breakers
-from citewire_remote.catalogue import Catalogue, CatalogueModel
-from citewire_remote.egress import refusal_in
-from citewire_remote.failures import from_status, read_complaint, timed_out, unreachable
+from citewire_remote.catalogue import Catalogue
 from citewire_remote.kinds import ProviderType
-from citewire_remote.redaction import Redaction
-from citewire_remote.retry import RetryPolicy, retrying
-
-log = get_logger(__name__)
 
 OPERATION: Final = "embeddings"
 MAX_BODY: Final = 64 * 1024 * 1024
@@ -64,34 +55,6 @@ _SENT: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Prompts:
-    """What stands before a text, as the model was trained with it."""
-
-    query: str = ""
-    document: str = ""
-
-    def of(self, purpose: Purpose) -> str:
-        """The prompt for a purpose."""
-        return self.query if purpose is Purpose.QUERY else self.document
-
-
-_MXBAI = "Represent this sentence for searching relevant passages: "
-_PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
-    {
-        "nomic-embed-text": Prompts("search_query: ", "search_document: "),
-        "mxbai-embed-large": Prompts(query=_MXBAI),
-        "snowflake-arctic-embed": Prompts(query=_MXBAI),
-    }
-)
-
-
-def prompts_of(model: str) -> Prompts:
-    """The prompts of a model, by its name without owner, tag and version."""
-    name = model.rpartition("/")[2].partition(":")[0].lower()
-    return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
-
-
-@dataclass(frozen=True, slots=True)
 class RemoteText(TokenisedText):
     """A text for a remote model; its ids only have a number, the estimate.
 
@@ -104,60 +67,29 @@ class RemoteText(TokenisedText):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteLimits:
-    """How a provider is called.
+class RemoteLimits(CallLimits):
+    """How a provider is called, and how much at once.
 
     Attributes:
-        retry: How often.
-        seconds: Longest wait for one answer.
-        connect_seconds: Longest wait for a connection.
         texts: Most texts of one request. TEI takes 32 as it ships.
         tokens: Most tokens of one request, by estimate; OpenAI takes 300,000.
     """
 
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    seconds: float = 30.0
-    connect_seconds: float = 5.0
     texts: int = 32
     tokens: int = 100_000
 
-    def timeout(self) -> httpx2.Timeout:
-        """Returns the limits for the HTTP client."""
-        return httpx2.Timeout(self.seconds, connect=self.connect_seconds)
-
 
 @dataclass(frozen=True, slots=True)
-class RemoteSpec:
-    """A model of a provider's.
+class RemoteSpec(ModelSpec):
+    """An embedding model of a provider's.
 
     Attributes:
-        kind: The provider's kind.
-        api_base: Where it is; "" is the kind's own address.
         dimensions: Length of vectors that is asked for; 0 is the model's own.
-        own: Whether it is a tenant's.
         window: Tokens that it reads; 0 leaves it to the catalogue.
     """
 
-    kind: str
-    model: str
-    api_base: str = field(default="", repr=False)
-    api_key: str = field(default="", repr=False)
     dimensions: int = 0
-    own: bool = False
     window: int = 0
-
-
-_trial: ContextVar[bool] = ContextVar("trial", default=False)
-
-
-@contextmanager
-def trial() -> Generator[None]:
-    """Calls inside the block are a test: they are accounted as one, and not repeated."""
-    token = _trial.set(True)
-    try:
-        yield
-    finally:
-        _trial.reset(token)
 
 
 class RemoteModel(EmbeddingModel):
@@ -188,10 +120,16 @@ class RemoteModel(EmbeddingModel):
         # The SDK wants a key; servers without one ignore it.
         self._client = AsyncOpenAI(api_key=spec.api_key or "none", base_url=base, max_retries=0, http_client=http)
         http.event_hooks = {"request": [_keep_to_ourselves]}
-        self._redact = Redaction(spec.api_key, base)
-        self._ledger = ledger or NoLedger()
         self._limits = limits or RemoteLimits()
-        self._breaker = (breakers or Breakers()).of(self._client, spec.kind)
+        self._calls = RemoteCalls(
+            spec,
+            OPERATION,
+            known=self._known,
+            address=base,
+            ledger=ledger or NoLedger(),
+            breaker=(breakers or Breakers()).of(self._client, spec.kind),
+            limits=self._limits,
+        )
         self._prompts = prompts_of(spec.model)
         self._dimensions = spec.dimensions or (self._known.dimensions if self._known else 0)
         self._learning = asyncio.Lock()
@@ -279,45 +217,22 @@ class RemoteModel(EmbeddingModel):
 
     async def _ask(self, texts: Sequence[RemoteText]) -> Answer:
         """Makes one request, again where that may help."""
-        policy = replace(self._limits.retry, attempts=1) if _trial.get() else self._limits.retry
-        return await retrying(policy, self._attempting(texts))
 
-    def _attempting(self, texts: Sequence[RemoteText]) -> Callable[[], Awaitable[Answer]]:
-        paid_for = PaidFor.QUESTION_EMBEDDING if texts[0].purpose is Purpose.QUERY else PaidFor.INGEST
-        estimate = sum(len(text.ids) for text in texts)
-        new = NewCall(
-            purpose=PaidFor.PROVIDER_TEST if _trial.get() else paid_for,
-            provider=self._spec.kind,
-            model=self._spec.model,
-            price=price_of(self._known),
-            input_tokens=estimate,
-            own=self._spec.own,
+        async def send() -> Answer:
+            return read_answer(await self._post([text.text for text in texts]), len(texts), self._spec.kind)
+
+        return await self._calls.make(
+            send,
+            purpose=PaidFor.QUESTION_EMBEDDING if texts[0].purpose is Purpose.QUERY else PaidFor.INGEST,
+            texts=len(texts),
+            input_tokens=sum(len(text.ids) for text in texts),
         )
-
-        async def attempt() -> Answer:
-            with self._breaker.enter() as permit:
-                async with self._ledger.call(new) as entry:
-                    with self._measured() as span:
-                        span.counted(texts=len(texts))
-                        answer = read_answer(
-                            await self._post([text.text for text in texts]), len(texts), self._spec.kind
-                        )
-                        tokens = answer.tokens if answer.tokens is not None else estimate
-                        span.spent(tokens)
-                    permit.succeeded()
-                    entry.spent(Spent(tokens, estimated=answer.tokens is None, finish="stop"))
-            return answer
-
-        return attempt
 
     async def _post(self, texts: Sequence[str]) -> bytes:
         spec = self._spec
-        body = bytearray()
-        scope = asyncio.timeout(self._limits.seconds)
-        try:
-            async with (
-                scope,
-                self._client.embeddings.with_streaming_response.create(
+        async with self._calls.guarded(openai.APIConnectionError):
+            try:
+                async with self._client.embeddings.with_streaming_response.create(
                     input=list(texts),
                     model=spec.model,
                     encoding_format="base64",
@@ -325,73 +240,18 @@ class RemoteModel(EmbeddingModel):
                     # The SDK insists on a key of its own making where there is none.
                     extra_headers=None if spec.api_key else {"Authorization": openai.omit},
                     timeout=self._limits.timeout(),
-                ) as response,
-            ):
-                async for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > MAX_BODY:
-                        raise FailedPrecondition(
-                            "the embedding provider's answer is too long", reason="PROVIDER_REJECTED"
-                        )
-        except openai.APIStatusError as exc:
-            raise self._refused(exc) from exc
-        except (openai.APITimeoutError, httpx2.TimeoutException, TimeoutError) as exc:
-            if isinstance(exc, TimeoutError) and not scope.expired():
-                raise
-            raise timed_out("didn't answer", spec.kind, self._limits.seconds) from exc
-        except (openai.APIConnectionError, httpx2.HTTPError, OSError) as exc:
-            refusal = refusal_in(exc)
-            if refusal is not None:
-                raise refusal from exc
-            log.warning("provider_unreachable", provider=spec.kind, error=type(exc.__cause__ or exc).__name__)
-            raise unreachable(spec.kind) from exc
-        return bytes(body)
+                ) as response:
+                    return await read_body(response.iter_bytes(), most=MAX_BODY, kind=spec.kind)
+            except openai.APIStatusError as exc:
+                raise self._refused(exc.response) from exc
 
-    def _refused(self, exc: openai.APIStatusError) -> CitewireError:
-        complaint = read_complaint(exc.response.content)
-        log.warning(
-            "provider_refused",
-            provider=self._spec.kind,
-            status=exc.status_code,
-            **complaint.shown(self._redact),
-        )
-        error = from_status(exc.status_code, complaint, self._spec.kind, dict(exc.response.headers))
+    def _refused(self, response: httpx2.Response) -> CitewireError:
+        error = self._calls.refused(response.status_code, response.content, response.headers)
         if error.reason == "CONTEXT_TOO_LONG":
             return InvalidArgument(
                 "a text is longer than the embedding model reads", reason="INPUT_TOO_LONG", metadata=error.metadata
             )
         return error
-
-    @contextmanager
-    def _measured(self) -> Generator[ModelSpan]:
-        start, error = time.perf_counter(), "cancelled"
-        try:
-            with model_span(OPERATION, provider=self._spec.kind, model=self._spec.model) as span:
-                yield span
-            error = ""
-        except CitewireError as exc:
-            error = exc.reason
-            raise
-        finally:
-            kit_metrics.record_operation(
-                provider=self._spec.kind,
-                model=self._spec.model,
-                operation=OPERATION,
-                seconds=time.perf_counter() - start,
-                error_type=error,
-            )
-
-
-def price_of(model: CatalogueModel | None) -> Price | None:
-    """The catalogue's price of a model's input; None if it isn't known."""
-    if model is None or model.prices is None:
-        return None
-    return Price(input=model.prices.input, cached_input=model.prices.cached_input, output=model.prices.output)
-
-
-def open_http(limits: RemoteLimits) -> httpx2.AsyncClient:
-    """Opens the HTTP client for an operator's provider: it goes anywhere, but follows no redirect."""
-    return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
 
 
 async def _keep_to_ourselves(request: httpx2.Request) -> None:

@@ -14,26 +14,22 @@ WITH nearest AS MATERIALIZED (
       ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
     WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
     ORDER BY {order}
-    LIMIT %(candidates)s
+    LIMIT %(top_k)s
 )
--- A relaxed scan returns rows slightly out of order: the distances decide.
 SELECT {chunk_columns}, n.distance
 FROM nearest n
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
 ORDER BY n.distance, c.chunk_id
-LIMIT %(top_k)s
 
 -- name: nearest_documents
--- The best chunk of each document. Without a limit on candidates this is exact.
+-- The best chunk of each document.
 WITH nearest AS MATERIALIZED (
     SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
     FROM {vectors} v
     JOIN corpus.documents d
       ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
     WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
-    ORDER BY {order}
-    LIMIT %(candidates)s
 ),
 best AS (
     SELECT DISTINCT ON (document_id) chunk_id, distance FROM nearest ORDER BY document_id, distance, chunk_id
@@ -43,6 +39,73 @@ first AS (
 )
 SELECT {chunk_columns}, n.distance
 FROM first n
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+ORDER BY n.distance, c.chunk_id
+
+-- name: walk
+-- The short walk through the graph, and how far it can be trusted: `there` says that it can't, because it came to an end,
+-- because what it found is all about as far away (so there is nothing near, and much that is as far), or because it was
+-- still finding nearer chunks. Then `again` looks again; else its limit is 0, and it isn't begun. It is limited before it
+-- begins, so a walk again has the candidates that are set here.
+WITH walked AS MATERIALIZED (
+    SELECT near.chunk_id, near.document_id, near.distance, row_number() OVER () AS place
+    FROM (
+        SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
+        FROM {vectors} v
+        JOIN corpus.documents d
+          ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
+        WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
+        ORDER BY v.embedding <=> %(vector)s::halfvec
+        LIMIT %(first)s
+    ) near
+),
+doubt AS MATERIALIZED (
+    SELECT CASE
+        WHEN count(*) < %(first)s
+          OR max(distance) - min(distance) < %(flat)s * max(distance)
+          OR (SELECT max(place) FROM (SELECT place FROM walked ORDER BY distance LIMIT %(watched)s) best) * 4 > %(first)s
+        THEN set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
+        ELSE false
+    END AS there
+    FROM walked
+),
+again AS MATERIALIZED (
+    SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
+    FROM {vectors} v
+    JOIN corpus.documents d
+      ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
+    WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s AND {scope}
+    ORDER BY {order}
+    LIMIT CASE WHEN (SELECT there FROM doubt) THEN %(again)s::bigint ELSE 0 END
+),
+found AS (
+    SELECT chunk_id, document_id, distance FROM walked
+    UNION
+    SELECT chunk_id, document_id, distance FROM again
+)
+
+-- name: walked_chunks
+-- After `walk`; the last column says whether it looked again. A relaxed scan returns rows slightly out of order: the
+-- distances decide.
+, nearest AS MATERIALIZED (
+    SELECT chunk_id, distance FROM found ORDER BY distance, chunk_id LIMIT %(top_k)s
+)
+SELECT {chunk_columns}, n.distance, (SELECT there FROM doubt)
+FROM nearest n
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+ORDER BY n.distance, c.chunk_id
+
+-- name: walked_documents
+, best AS (
+    SELECT DISTINCT ON (document_id) chunk_id, distance FROM found ORDER BY document_id, distance, chunk_id
+),
+nearest AS MATERIALIZED (
+    SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
+)
+SELECT {chunk_columns}, n.distance, (SELECT there FROM doubt)
+FROM nearest n
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
 ORDER BY n.distance, c.chunk_id

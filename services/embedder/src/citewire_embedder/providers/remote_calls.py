@@ -1,0 +1,247 @@
+"""Calls to a model behind an HTTP API, as embedding and reranking share them.
+
+Around each attempt stand the breaker, the ledger, a span and the metrics; every failure becomes an error that clients
+may see.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+import httpx2
+
+from citewire_kit import deadline
+from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.genai import Operation, measured_call
+from citewire_kit.telemetry import get_logger
+from citewire_ledger import Ledger, LedgerCall, NewCall, Price, Purpose, Spent
+from citewire_remote.breaker import Breaker
+from citewire_remote.catalogue import CatalogueModel
+from citewire_remote.egress import refusal_in
+from citewire_remote.failures import from_status, read_complaint, timed_out, unreachable
+from citewire_remote.redaction import Redaction
+from citewire_remote.retry import RetryPolicy, retrying
+
+log = get_logger(__name__)
+
+_MAX_CAUSES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model of a provider's.
+
+    Attributes:
+        kind: The provider's kind.
+        api_base: Where it is; "" is the kind's own address.
+        own: Whether it is a tenant's.
+    """
+
+    kind: str
+    model: str
+    api_base: str = field(default="", repr=False)
+    api_key: str = field(default="", repr=False)
+    own: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How a provider is called.
+
+    Attributes:
+        retry: How often.
+        seconds: Longest wait for one answer.
+        connect_seconds: Longest wait for a connection.
+    """
+
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    seconds: float = 30.0
+    connect_seconds: float = 5.0
+
+    def timeout(self) -> httpx2.Timeout:
+        """Returns the limits for the HTTP client."""
+        return httpx2.Timeout(self.seconds, connect=self.connect_seconds)
+
+
+class Counted(Protocol):
+    """An answer."""
+
+    @property
+    def tokens(self) -> int | None:
+        """What the provider counted; None if it didn't say."""
+        ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Counted)
+
+_trial: ContextVar[bool] = ContextVar("trial", default=False)
+
+
+@contextmanager
+def trial() -> Generator[None]:
+    """Calls inside the block are a test: they are accounted as one, and not repeated."""
+    token = _trial.set(True)
+    try:
+        yield
+    finally:
+        _trial.reset(token)
+
+
+class RemoteCalls:
+    """Makes the calls to one model.
+
+    Args:
+        spec: Which one.
+        operation: What it does.
+        known: What the catalogue says of it; None if it doesn't know it.
+        address: Where it is, to be kept out of the log.
+        ledger: Keeps a row of each attempt.
+        breaker: The provider's.
+        limits: How it is called.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        operation: Operation,
+        *,
+        known: CatalogueModel | None,
+        address: str,
+        ledger: Ledger,
+        breaker: Breaker,
+        limits: CallLimits,
+    ) -> None:
+        self._spec = spec
+        self._operation: Operation = operation
+        self._price = _price(known)
+        self._redact = Redaction(spec.api_key, address)
+        self._ledger = ledger
+        self._breaker = breaker
+        self._limits = limits
+
+    async def make(
+        self, send: Callable[[], Awaitable[AnswerT]], *, purpose: Purpose, texts: int, input_tokens: int
+    ) -> AnswerT:
+        """Makes a call, again where that may help while the caller still waits.
+
+        Args:
+            send: Makes one request and reads its answer.
+            purpose: What it is for.
+            texts: How many it is about.
+            input_tokens: What the model reads, by estimate.
+
+        Raises:
+            CitewireError: The last attempt's.
+        """
+        new = NewCall(
+            purpose=Purpose.PROVIDER_TEST if _trial.get() else purpose,
+            provider=self._spec.kind,
+            model=self._spec.model,
+            price=self._price,
+            input_tokens=input_tokens,
+            own=self._spec.own,
+        )
+
+        async def attempt() -> AnswerT:
+            with self._breaker.enter() as permit:
+                async with self._ledger.call(new) as entry:
+                    answer = await self._attempt(send, new, entry, texts)
+                    permit.succeeded()
+            return answer
+
+        policy = replace(self._limits.retry, attempts=1) if _trial.get() else self._limits.retry
+        left = deadline.remaining()
+        end = None if left is None else asyncio.get_running_loop().time() + left
+        return await retrying(policy, attempt, deadline=end)
+
+    async def _attempt(
+        self, send: Callable[[], Awaitable[AnswerT]], new: NewCall, entry: LedgerCall, texts: int
+    ) -> AnswerT:
+        try:
+            with measured_call(self._operation, provider=self._spec.kind, model=self._spec.model) as span:
+                span.counted(texts=texts)
+                answer = await send()
+                tokens = new.input_tokens if answer.tokens is None else answer.tokens
+                span.spent(tokens)
+        except CitewireError as exc:
+            if _costs_nothing(exc):
+                entry.spent(Spent(0, finish="error"))
+            raise
+        entry.spent(Spent(tokens, estimated=answer.tokens is None, finish="stop"))
+        return answer
+
+    @asynccontextmanager
+    async def guarded(self, *failures: type[Exception]) -> AsyncGenerator[None]:
+        """Limits the time of the request inside the block, and turns the HTTP client's failures into ours.
+
+        Args:
+            failures: What an SDK raises in their stead.
+        """
+        kind, scope = self._spec.kind, asyncio.timeout(self._limits.seconds)
+        try:
+            async with scope:
+                yield
+        except (httpx2.HTTPError, OSError, *failures) as exc:
+            if isinstance(exc, TimeoutError) and not scope.expired():
+                raise
+            if isinstance(exc, TimeoutError) or _caused_by(exc, httpx2.TimeoutException):
+                raise timed_out("didn't answer", kind, self._limits.seconds) from exc
+            refusal = refusal_in(exc)
+            if refusal is not None:
+                raise refusal from exc
+            log.warning("provider_unreachable", provider=kind, error=type(exc.__cause__ or exc).__name__)
+            raise unreachable(kind) from exc
+
+    def refused(self, status: int, body: bytes, headers: Mapping[str, str]) -> CitewireError:
+        """Reads an answer whose status is an error."""
+        complaint = read_complaint(body)
+        log.warning("provider_refused", provider=self._spec.kind, status=status, **complaint.shown(self._redact))
+        return from_status(status, complaint, self._spec.kind, headers)
+
+
+async def read_body(chunks: AsyncIterable[bytes], *, most: int, kind: str) -> bytes:
+    """Reads an answer.
+
+    Raises:
+        FailedPrecondition: It is longer than `most` bytes (`PROVIDER_REJECTED`).
+    """
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > most:
+            raise FailedPrecondition(
+                "the model provider's answer is too long", reason="PROVIDER_REJECTED", metadata={"provider": kind}
+            )
+    return bytes(body)
+
+
+def open_http(limits: CallLimits) -> httpx2.AsyncClient:
+    """Opens the HTTP client for an operator's provider: it goes anywhere, but follows no redirect."""
+    return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
+
+
+def _price(model: CatalogueModel | None) -> Price | None:
+    if model is None or model.prices is None:
+        return None
+    return Price(input=model.prices.input, cached_input=model.prices.cached_input, output=model.prices.output)
+
+
+def _costs_nothing(error: CitewireError) -> bool:
+    """Whether a provider can't have taken the request: it refused it, or there was no connection to send it by."""
+    return (
+        "status" in error.metadata
+        or error.reason == "PROVIDER_ADDRESS"
+        or _caused_by(error, httpx2.ConnectError, httpx2.ConnectTimeout)
+    )
+
+
+def _caused_by(error: BaseException, *kinds: type[Exception]) -> bool:
+    at: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if at is None or isinstance(at, kinds):
+            return at is not None
+        at = at.__cause__
+    return False
