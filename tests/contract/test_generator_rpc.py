@@ -3,120 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
-from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 from prometheus_client import REGISTRY
 
 from benchmarks.upstream import Upstream, UpstreamSettings
-from citewire_generator.app import start
 from citewire_generator.model import NOT_FOUND_SENTENCE
-from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
-from citewire_generator.servicer import SERVICE_NAME
-from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code
-from citewire_kit.server import GrpcServer
 from citewire_kit.tenant import LOCAL_TENANT, use_tenant
-from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
+from generator_server import handled, in_flight, kinds, relay, request, sample, serve, text_of, until
 from scripted_chat import ScriptedChat
-
-# One attempt: what is tried again, and how often, is in tests/faults/test_provider_faults.py.
-QUICK = {
-    "first_token_seconds": 0.4,
-    "between_tokens_seconds": 0.4,
-    "total_seconds": 5.0,
-    "connect_seconds": 1.0,
-    "attempts": 1,
-}
-
-
-@dataclass(frozen=True)
-class Running:
-    """A server and a client of it."""
-
-    server: GrpcServer
-    stub: GeneratorServiceStub
-
-    def generate(self, request: pb.GenerateRequest, timeout: float = 20) -> AsyncGenerator[pb.GenerateResponse]:
-        return client.stream(self.stub.Generate, request, timeout=timeout)
-
-    async def events(self, request: pb.GenerateRequest, timeout: float = 20) -> list[pb.GenerateResponse]:
-        async with aclosing(self.generate(request, timeout)) as stream:
-            return [event async for event in stream]
-
-
-@asynccontextmanager
-async def serve(providers: Sequence[ChatProvider] | None = None, **options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # values of any kind are meant
-    options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
-    async with AsyncExitStack() as stack:
-        server = await start(stack, GeneratorSettings(**options), providers)
-        stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
-        stack.push_async_callback(channel.close)
-        yield Running(server, GeneratorServiceStub(channel))
-
-
-def relay(base: str, **options: Any) -> Any:  # noqa: ANN401 - the context manager of `serve`
-    # With a window that is known, citations come before the first token.
-    options = {"context_window": 32_768} | options
-    return serve(provider="openai-compatible", api_base=base, model="paced", **options)
-
-
-def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of any kind are meant
-    fields.setdefault("question", "How long do refunds take?")
-    fields.setdefault(
-        "passages",
-        [
-            pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.", file_name="terms.md", similarity=0.7),
-            pb.Passage(chunk_id=2, document_id=1, text="Shipping is free.", file_name="terms.md", similarity=0.4),
-        ],
-    )
-    return pb.GenerateRequest(**fields)
-
-
-def kinds(events: Sequence[pb.GenerateResponse]) -> list[str]:
-    found = [str(event.WhichOneof("event")) for event in events]
-    return [kind for index, kind in enumerate(found) if not (index and kind == "delta" == found[index - 1])]
-
-
-def text_of(events: Sequence[pb.GenerateResponse]) -> str:
-    return "".join(text for event in events for text in event.delta.texts)
-
-
-def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(name, labels) or 0.0
-
-
-def handled(code: Code) -> float:
-    return sample(
-        "grpc_server_handled_total",
-        grpc_type="server_stream",
-        grpc_service=SERVICE_NAME,
-        grpc_method="Generate",
-        grpc_code=code.value,
-    )
-
-
-def in_flight() -> float:
-    return sample("citewire_streams_in_flight", dialect="grpc")
-
-
-async def until(condition: Callable[[], bool], seconds: float = 1.0) -> None:
-    """Waits until a metric says what it should."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - metrics have no event to wait for
-            await asyncio.sleep(0.005)
 
 
 async def test_a_quoted_answer_from_start_to_completion() -> None:
@@ -335,155 +236,6 @@ async def test_a_cancelled_calls_tokens_are_counted_by_estimate() -> None:
 
 
 # Faults of providers: what the client sees. Each is one call, never repeated after the first token.
-
-
-async def refused(exchange: Exchange, status: int, **headers: str) -> None:
-    await exchange.head(status, "application/json", **headers)
-    await exchange.send(json.dumps({"error": {"message": "secret words", "type": "x"}}).encode())
-
-
-async def fault_401(exchange: Exchange) -> None:
-    await refused(exchange, 401)
-
-
-async def fault_429(exchange: Exchange) -> None:
-    await refused(exchange, 429, Retry_After="7")
-
-
-async def fault_500(exchange: Exchange) -> None:
-    await refused(exchange, 500)
-
-
-async def fault_529(exchange: Exchange) -> None:
-    await refused(exchange, 529)
-
-
-async def stall_at_once(exchange: Exchange) -> None:
-    await exchange.gone()
-
-
-async def token_then(exchange: Exchange) -> None:
-    await exchange.head()
-    await exchange.delta("Once ")
-
-
-async def stall_mid_stream(exchange: Exchange) -> None:
-    await token_then(exchange)
-    await exchange.gone()
-
-
-async def malformed(exchange: Exchange) -> None:
-    await token_then(exchange)
-    await exchange.send(b"data: {secret words\n\n")
-
-
-async def reset(exchange: Exchange) -> None:
-    await token_then(exchange)
-    await asyncio.sleep(0.05)
-    exchange.reset()
-
-
-async def cut(exchange: Exchange) -> None:
-    await token_then(exchange)
-
-
-async def error_event(exchange: Exchange) -> None:
-    await token_then(exchange)
-    await exchange.send(b'data: {"error": {"type": "overloaded_error", "message": "secret words"}}\n\n')
-
-
-@pytest.mark.parametrize(
-    ("behave", "code", "reason", "text"),
-    [
-        (fault_401, Code.FAILED_PRECONDITION, "PROVIDER_AUTH", ""),
-        (fault_429, Code.RESOURCE_EXHAUSTED, "PROVIDER_RATE_LIMITED", ""),
-        (fault_500, Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE", ""),
-        (fault_529, Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE", ""),
-        (stall_at_once, Code.DEADLINE_EXCEEDED, "PROVIDER_TIMEOUT", ""),
-        (stall_mid_stream, Code.DEADLINE_EXCEEDED, "PROVIDER_TIMEOUT", "Once "),
-        (malformed, Code.UNAVAILABLE, "PROVIDER_STREAM_BROKEN", "Once "),
-        (reset, Code.UNAVAILABLE, "PROVIDER_STREAM_BROKEN", "Once "),
-        (cut, Code.UNAVAILABLE, "PROVIDER_STREAM_BROKEN", "Once "),
-        (error_event, Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE", "Once "),
-    ],
-)
-async def test_faults_of_the_provider(
-    behave: Callable[[Exchange], Awaitable[None]], code: Code, reason: str, text: str
-) -> None:
-    upstream = RawUpstream(behave)
-    events: list[pb.GenerateResponse] = []
-
-    async def read() -> None:
-        async with aclosing(running.generate(request())) as stream:
-            async for event in stream:
-                events.append(event)  # noqa: PERF401 - what came before the error is looked at
-
-    async with upstream.running() as base, relay(base, **QUICK) as running:
-        with pytest.raises(CitewireError) as caught:
-            await read()
-        # The server goes on serving.
-        upstream.behave = good
-        assert text_of(await running.events(request())) == "Fine."
-    assert (caught.value.code, caught.value.reason) == (code, reason)
-    assert "secret" not in str(caught.value)
-    assert kinds(events) == (["started", "delta"] if text else ["started"])
-    assert text_of(events) == text
-    assert len(upstream.requests) == 2
-    if behave is fault_429:
-        assert caught.value.retry_after == 7
-
-
-async def test_a_provider_that_is_not_there() -> None:
-    async with RawUpstream(good).running() as base:
-        pass
-    async with relay(base, **QUICK) as running:
-        with pytest.raises(CitewireError) as caught:
-            await running.events(request())
-    assert (caught.value.code, caught.value.reason) == (Code.UNAVAILABLE, "PROVIDER_UNAVAILABLE")
-
-
-async def good(exchange: Exchange) -> None:
-    await exchange.head()
-    await exchange.send(delta_event("Fine.") + delta_event(None, "stop") + usage_event(3, 1) + DONE)
-
-
-async def test_back_pressure_gathers_deltas_into_messages() -> None:
-    count = 20_000
-
-    async def flood(exchange: Exchange) -> None:
-        await exchange.head()
-        await exchange.send(delta_event("word ") * count + delta_event(None, "stop") + DONE)
-
-    async with RawUpstream(flood).running() as base, relay(base) as running:
-        events = await running.events(request())
-    deltas = [event for event in events if event.HasField("delta")]
-    assert text_of(events) == "word " * count
-    assert len(deltas) < count / 20
-
-
-async def test_a_slow_client_holds_the_upstream_back() -> None:
-    sent = 0
-    events = 100_000
-
-    async def flood(exchange: Exchange) -> None:
-        nonlocal sent
-        await exchange.head()
-        for _ in range(events // 100):
-            await exchange.send(delta_event("x" * 400) * 100)
-            sent += 100
-        await exchange.send(delta_event(None, "stop") + DONE)
-
-    async with RawUpstream(flood).running() as base, relay(base) as running:
-        stream = running.generate(request(policy=pb.AnswerPolicy(grounding=pb.GROUNDING_SAY_SO)))
-        await anext(stream)
-        await anext(stream)
-        before = -1
-        while before != sent:  # until nothing moves any more
-            before = sent
-            await asyncio.sleep(0.3)
-        assert sent < events / 2
-        await stream.aclose()
-        await until(lambda: in_flight() == 0)
 
 
 async def test_series_exist_from_the_start() -> None:

@@ -1,0 +1,109 @@
+"""A generator over a real gRPC server, and a client of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from citewire.generator.v1 import generator_pb2 as pb
+from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
+from prometheus_client import REGISTRY
+
+from citewire_generator.app import start
+from citewire_generator.providers.base import ChatProvider
+from citewire_generator.servicer import SERVICE_NAME
+from citewire_generator.settings import GeneratorSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import Code
+from citewire_kit.server import GrpcServer
+
+# One attempt: what is tried again, and how often, is in tests/faults/test_provider_faults.py.
+QUICK = {
+    "first_token_seconds": 0.4,
+    "between_tokens_seconds": 0.4,
+    "total_seconds": 5.0,
+    "connect_seconds": 1.0,
+    "attempts": 1,
+}
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server and a client of it."""
+
+    server: GrpcServer
+    stub: GeneratorServiceStub
+
+    def generate(self, request: pb.GenerateRequest, timeout: float = 20) -> AsyncGenerator[pb.GenerateResponse]:
+        return client.stream(self.stub.Generate, request, timeout=timeout)
+
+    async def events(self, request: pb.GenerateRequest, timeout: float = 20) -> list[pb.GenerateResponse]:
+        async with aclosing(self.generate(request, timeout)) as stream:
+            return [event async for event in stream]
+
+
+@asynccontextmanager
+async def serve(providers: Sequence[ChatProvider] | None = None, **options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # values of any kind are meant
+    options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
+    async with AsyncExitStack() as stack:
+        server = await start(stack, GeneratorSettings(**options), providers)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
+        stack.push_async_callback(channel.close)
+        yield Running(server, GeneratorServiceStub(channel))
+
+
+def relay(base: str, **options: Any) -> Any:  # noqa: ANN401 - the context manager of `serve`
+    # With a window that is known, citations come before the first token.
+    options = {"context_window": 32_768} | options
+    return serve(provider="openai-compatible", api_base=base, model="paced", **options)
+
+
+def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of any kind are meant
+    fields.setdefault("question", "How long do refunds take?")
+    fields.setdefault(
+        "passages",
+        [
+            pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.", file_name="terms.md", similarity=0.7),
+            pb.Passage(chunk_id=2, document_id=1, text="Shipping is free.", file_name="terms.md", similarity=0.4),
+        ],
+    )
+    return pb.GenerateRequest(**fields)
+
+
+def kinds(events: Sequence[pb.GenerateResponse]) -> list[str]:
+    found = [str(event.WhichOneof("event")) for event in events]
+    return [kind for index, kind in enumerate(found) if not (index and kind == "delta" == found[index - 1])]
+
+
+def text_of(events: Sequence[pb.GenerateResponse]) -> str:
+    return "".join(text for event in events for text in event.delta.texts)
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+def handled(code: Code) -> float:
+    return sample(
+        "grpc_server_handled_total",
+        grpc_type="server_stream",
+        grpc_service=SERVICE_NAME,
+        grpc_method="Generate",
+        grpc_code=code.value,
+    )
+
+
+def in_flight() -> float:
+    return sample("citewire_streams_in_flight", dialect="grpc")
+
+
+async def until(condition: Callable[[], bool], seconds: float = 1.0) -> None:
+    """Waits until a metric says what it should."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110 - metrics have no event to wait for
+            await asyncio.sleep(0.005)

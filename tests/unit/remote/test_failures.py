@@ -1,0 +1,70 @@
+"""What providers complain of, as errors that clients may see and lines that the log may hold; their base URLs."""
+
+from __future__ import annotations
+
+import pytest
+
+from citewire_remote.failures import ProviderComplaint, from_status, read_retry_after
+from citewire_remote.kinds import normalise_base
+from citewire_remote.redaction import Redaction
+
+KEY = "sk-canary-0123456789"
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://localhost:11434", "http://localhost:11434/v1"),
+        ("http://localhost:11434/", "http://localhost:11434/v1"),
+        (" https://api.openai.com/v1/ ", "https://api.openai.com/v1"),
+        ("https://openrouter.ai/api/v1", "https://openrouter.ai/api/v1"),
+        ("https://host/openai", "https://host/openai/v1"),
+        ("https://host/v1/chat/completions", "https://host/v1"),
+    ],
+)
+def test_base_urls_end_in_v1(url: str, expected: str) -> None:
+    assert normalise_base(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:11434", "ftp://x", "file:///etc", "http://", "http://u:p@h/v1", "http://h/?k=1"]
+)
+def test_other_urls_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="must"):
+        normalise_base(url)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "2"}, 2.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"Retry-After": "nonsense"}, None),
+        ({"Retry-After": "-1"}, None),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "999999"}, 3600.0),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert read_retry_after(headers) == seconds
+
+
+def test_a_server_error_without_advice_asks_for_a_second() -> None:
+    assert from_status(503, ProviderComplaint(), "p").retry_after == 1.0
+
+
+def test_what_is_logged_holds_no_key() -> None:
+    base = "https://llm.example.com/tenants/s3cret/v1"
+    text = f"bad key {KEY}\nat {base}/chat/completions, /tenants/s3cret/v1/models " + "x" * 1000
+    shown = ProviderComplaint(code=KEY, type=f"x{KEY}", text=text).shown(Redaction(KEY, base))
+    assert KEY not in str(shown)
+    assert "s3cret" not in str(shown)
+    assert (shown["error_code"], shown["error_type"]) == ("[hidden]", "x[hidden]")
+    assert shown["error_text"].startswith("bad key [hidden] at [hidden]/chat/completions, [hidden]/v1/models xxx")
+    assert len(shown["error_text"]) == 300
+
+
+def test_what_is_hidden_is_no_part_of_every_word() -> None:
+    assert Redaction("", "http://localhost:11434/v1")("all of v1 and / is shown") == "all of v1 and / is shown"
