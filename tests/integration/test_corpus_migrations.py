@@ -87,7 +87,10 @@ async def test_a_space_is_made_once_by_any_number_of_workers(empty_database: Dat
             " WHERE h.inhparent = %s::regclass GROUP BY 1 ORDER BY 1",
             (f"corpus.vectors_{ids[0]}",),
         ).fetchall()
-    assert indexes == [("btree", 32), ("hnsw", 16)]  # primary key, (org, document, version) and graph on each partition
+    assert indexes == [
+        ("btree", 128),
+        ("hnsw", 64),
+    ]  # primary key, (org, document, version) and graph on each partition
 
 
 async def test_organisations_that_are_there_are_looked_through_for_missing_vectors(empty_database: Database) -> None:

@@ -86,7 +86,7 @@ def test_every_table_with_a_tenant_has_its_policy_forced(database: Database, vec
     )
     names = {row[0] for row in tables}
     assert {f"corpus.{table}" for table in CONTENT} <= names
-    assert len([name for name in names if name.startswith(f"corpus.{vectors}_p")]) == 16
+    assert len([name for name in names if name.startswith(f"corpus.{vectors}_p")]) == 64
     assert [row for row in tables if row[1:] != (True, True, 1)] == []
 
 

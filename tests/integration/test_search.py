@@ -174,7 +174,7 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
     assert "Order By: (embedding <=> " in graph
     for text in (graph, *scans):
         tables = {word for word in text.split() if word.startswith(f"vectors_{rows.space_id}_p")}
-        assert len({name.split("_")[2] for name in tables}) == 1, text  # one partition of sixteen
+        assert len({name.split("_")[2] for name in tables}) == 1, text  # one partition of all
     for text in scans:
         assert "embedding_idx" not in text
         assert "Sort Key" in text

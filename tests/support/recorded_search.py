@@ -69,7 +69,8 @@ class RecordedSearch:
             connection.__dict__["sent"] = []
         await self._store.search(tenant, query)
         async with self.pool.connection() as connection:
-            return list(connection.__dict__["sent"])
+            sent: list[Sent] = connection.__dict__["sent"]
+            return [one for one in sent if "citewire.user_id" not in one.text()]
 
 
 @asynccontextmanager

@@ -21,9 +21,9 @@ def partition_mate(org: str, dsn: str) -> str:
     with psycopg.connect(dsn) as connection:
         row = connection.execute(
             "SELECT 'mate' || n FROM generate_series(1, 1000) n, (SELECT 'corpus.vectors_1'::regclass AS parent) p"
-            " WHERE EXISTS (SELECT FROM generate_series(0, 15) r"
-            "  WHERE satisfies_hash_partition(p.parent, 16, r, 'mate' || n)"
-            "  AND satisfies_hash_partition(p.parent, 16, r, %s::text)) LIMIT 1",
+            " WHERE EXISTS (SELECT FROM generate_series(0, 63) r"
+            "  WHERE satisfies_hash_partition(p.parent, 64, r, 'mate' || n)"
+            "  AND satisfies_hash_partition(p.parent, 64, r, %s::text)) LIMIT 1",
             (org,),
         ).fetchone()
     assert row is not None

@@ -131,6 +131,7 @@ async def _stop(task: asyncio.Task[None]) -> None:
 
 def _tuning(settings: RetrieverSettings) -> SearchTuning:
     return SearchTuning(
+        ef_search_first=settings.ef_search_first,
         ef_search=settings.ef_search,
         ef_search_max=settings.ef_search_max,
         max_scan_tuples=settings.max_scan_tuples,

@@ -9,8 +9,9 @@ from citewire_kit.postgres import Pool, tenant_transaction
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.sampling import Sample
+from citewire_retriever.store.search import gave_up, walk_values
 from citewire_retriever.store.vectors import HalfVector
-from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, SearchTuning
+from citewire_retriever.tuning import SearchTuning
 
 _SQL: Final = rows.queries("recall")
 _SEARCH: Final = rows.queries("search")
@@ -37,29 +38,34 @@ class PostgresRecall:
         What is as near as the last of the nearest counts as one of them. Raises as `tenant_transaction`.
         """
         query = sample.query
-        first = min(query.top_k, _FIRST)
         parameters = Parameters()
+        vectors = sql.Identifier("corpus", sample.table)
+        scope = scope_condition(query.scope, sample.tenant.user_id, parameters)
         statement = sql.SQL(_SQL["recall_of_documents" if query.by_document else "recall_of_chunks"]).format(
-            vectors=sql.Identifier("corpus", sample.table),
-            scope=scope_condition(query.scope, sample.tenant.user_id, parameters),
-            by_index=sql.SQL(_SEARCH["by_index"]),
+            walk=sql.SQL(_SEARCH["walk"]).format(
+                vectors=vectors, scope=scope, order=sql.SQL(_SEARCH["by_scan" if sample.way.scans else "by_index"])
+            ),
+            vectors=vectors,
+            scope=scope,
             by_scan=sql.SQL(_SEARCH["by_scan"]),
         )
         values: dict[str, Any] = {
             "org_id": sample.tenant.org_id,
             "vector": HalfVector(np.frombuffer(query.vector, dtype="<f4")),
-            "candidates": query.top_k * (CHUNKS_PER_DOCUMENT if query.by_document else 1),
-            "first": first,
+            "counted": min(query.top_k, _FIRST),
+            **walk_values(sample.way, wanted=query.top_k, by_document=query.by_document),
             **parameters.values,
         }
         settings = {
             "org_id": sample.tenant.org_id,
-            "ef_search": str(sample.way.ef_search),
+            "ef_search": str(self._tuning.ef_search_first),
             "max_scan_tuples": str(self._tuning.max_scan_tuples),
             "enable_sort": "off",
         }
         async with tenant_transaction(self._pool, sample.tenant, statement_seconds=self._seconds) as connection:
             await connection.execute(_SEARCH["prepare_search"], settings)
-            walked, scanned, common = (await (await connection.execute(statement, values)).fetchall())[0]
+            found, found_again, scanned, common = (await (await connection.execute(statement, values)).fetchall())[0]
         # With fewer, a search falls back to the scan.
-        return common / scanned if scanned and walked >= query.top_k else None
+        lost = gave_up(sample.way, found_again, wanted=query.top_k, by_document=query.by_document)
+        by_graph = found >= query.top_k and not lost and not (found_again is not None and sample.way.scans)
+        return common / scanned if scanned and by_graph else None

@@ -1,8 +1,12 @@
 """The queries in `sql/`, and what they return as domain data: the order of columns here is the order there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, LiteralString
+
+import psycopg
+from psycopg import adapt
+from psycopg.abc import Transformer
 
 from citewire_kit.postgres import load_queries
 from citewire_retriever.model import Calibration, Chunk, Document, IngestError, JsonObject, Progress, Stage, Status
@@ -45,7 +49,7 @@ def document(row: tuple[Any, ...]) -> Document:
     )
 
 
-def chunk(row: tuple[Any, ...]) -> Chunk:
+def chunk(row: Sequence[Any]) -> Chunk:
     """Reads the columns of `chunk_columns`, which come first in a row."""
     return Chunk(
         chunk_id=row[0],
@@ -84,6 +88,68 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
 
 CHUNK_COLUMNS = 22
 """How many columns `chunk_columns` has; what a query adds comes after them."""
+
+_CHUNK_ID, _DOCUMENT_ID, _CONTENT_HASH = 0, 1, 6
+
+
+class Row:
+    """A row that begins with `chunk_columns`, read column by column: few of a hybrid search's rows become results."""
+
+    __slots__ = ("_number", "_result", "_transformer")
+
+    def __init__(self, result: psycopg.pq.abc.PGresult, transformer: Transformer, number: int) -> None:
+        self._result = result
+        self._transformer = transformer
+        self._number = number
+
+    def value(self, column: int) -> bytes | None:
+        """Returns a column as the server wrote it, as text."""
+        return self._result.get_value(self._number, column)
+
+    def number(self, column: int) -> float | None:
+        """Returns a column that is a number."""
+        value = self.value(column)
+        return None if value is None else float(value)
+
+    def chunk(self) -> Chunk:
+        """Returns the chunk; but for its ids and hash, it is read when something of it is first asked for."""
+        digest = bytes.fromhex((self.value(_CONTENT_HASH) or b"")[2:].decode())
+        return _StoredChunk(int(self.value(_CHUNK_ID) or 0), int(self.value(_DOCUMENT_ID) or 0), digest, self._read)
+
+    def _read(self) -> Chunk:
+        return self._transformer.load_row(self._number, chunk)
+
+
+def read(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[Row]:
+    """Returns the rows of a cursor whose result is there, as text."""
+    result = cursor.pgresult
+    if result is None or not result.ntuples:
+        return []
+    transformer: Transformer = adapt.Transformer.from_context(cursor)
+    transformer.set_pgresult(result)
+    return [Row(result, transformer, number) for number in range(result.ntuples)]
+
+
+class _StoredChunk(Chunk):
+    """A chunk that is read when it is needed."""
+
+    __slots__ = ("_read",)
+
+    def __init__(self, chunk_id: int, document_id: int, content_hash: bytes, read: Callable[[], Chunk]) -> None:
+        put = object.__setattr__  # as frozen dataclasses do
+        put(self, "chunk_id", chunk_id)
+        put(self, "document_id", document_id)
+        put(self, "content_hash", content_hash)
+        put(self, "_read", read)
+
+    def __getattr__(self, name: str) -> object:
+        # Only called for what isn't there yet.
+        if name not in Chunk.__slots__:
+            raise AttributeError(name)
+        chunk = self._read()
+        for each in Chunk.__slots__:
+            object.__setattr__(self, each, getattr(chunk, each))
+        return getattr(chunk, name)
 
 
 def similarity(distance: float | None) -> float | None:

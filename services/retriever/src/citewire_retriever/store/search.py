@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, LiteralString
+from typing import Any, Final, LiteralString, cast
 
 import numpy as np
 import psycopg
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from citewire_kit.errors import Unavailable
-from citewire_kit.postgres import Connection, Pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, tenant_batch, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
@@ -23,7 +23,7 @@ from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sampling import RecallSampler, Sample
 from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.vectors import HalfVector
-from citewire_retriever.tuning import CHUNKS_PER_DOCUMENT, IndexSearch, SearchTuning, Sizes, choose
+from citewire_retriever.tuning import FLAT, WATCHED, IndexSearch, SearchTuning, Sizes, choose, walks
 
 log = get_logger(__name__)
 
@@ -48,46 +48,56 @@ class PostgresSearch(SearchStore):
         self._tables: dict[Space, str] = {}
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
-        async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
-            if query.space is None:
+        if query.space is None:
+            async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
                 return await self._search_words(connection, tenant, query)
-            if query.space not in self._tables:
-                found = await _fetch(connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
+        found = await self._search(tenant, query, query.space, by_scan=query.exact)
+        # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
+        # of its own, so that all that it finds is of one snapshot.
+        return found or cast("Found", await self._search(tenant, query, query.space, by_scan=True))
+
+    async def _search(self, tenant: Tenant, query: SearchQuery, space: Space, *, by_scan: bool) -> Found | None:
+        """Searches in one round trip, but for sizes that aren't known; None if the graph gives too little."""
+        async with tenant_batch(self._pool, tenant) as batch:
+            if space not in self._tables:
+                found = await _fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
                 served = tuple(self._learn(found))
-                if query.space not in served:
-                    return Found(served, await _unknown(connection, tenant, query.scope), (), (), exact=True)
-            search = _Search(connection, tenant, query, self._tables[query.space], self._tuning)
-            way, by_terms = await self._choose(search)
-            # One round trip: what is found counts only if it turns out that the space is served. The words come before
-            # the settings, which are made for the ranking alone.
-            async with connection.pipeline():
-                words = await search.ask_words(by_terms=by_terms)
-                serving = await search.prepare(way)
-                unknown = await _ask_unknown(connection, tenant, query.scope)
-                ranking = await search.rank(way)
-                latest = await search.ask_recent()
+                if space not in served:
+                    return Found(served, await _unknown(batch.connection, tenant, query.scope), (), (), exact=True)
+            search = _Search(batch.connection, tenant, query, self._tables[space], self._tuning)
+            way, by_terms = await self._choose(search, by_scan=by_scan)
+            # What is found counts only if it turns out that the space is served. The words come before the settings,
+            # which are made for the ranking alone.
+            words = await search.ask_words(by_terms=by_terms)
+            serving = await search.prepare(way)
+            unknown = await _ask_unknown(batch.connection, tenant, query.scope)
+            ranking = await search.rank(way)
+            latest = await search.ask_recent()
+            await batch.finish()
             calibrations = self._learn(await serving.fetchall())
-            served = tuple(calibrations)
-            ranked = await ranking.fetchall()
-            enough = way is None or len(ranked) >= query.top_k
-            count_search("fallback" if not enough else "scan" if way is None else "graph")
-            if not enough:
-                # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell.
-                way = None
-                await search.prepare(None)
-                ranked = await (await search.rank(None)).fetchall()
-            if way is not None and self._sampler is not None:
+            ranked = rows.read(ranking)
+            exact = way is None
+            if way is not None:
+                if len(ranked) < query.top_k:
+                    return None
+                found_again = ranked[0].number(rows.CHUNK_COLUMNS + 1)
+                if gave_up(way, found_again, wanted=query.top_k, by_document=query.by_document):
+                    return None
+                exact = way.scans and found_again is not None
+            fell_back = exact and not query.exact and (by_scan or way is not None)
+            count_search("fallback" if fell_back else "scan" if exact else "graph")
+            if way is not None and not exact and self._sampler is not None:
                 self._sampler.offer(Sample(tenant, query, search.table, way))
-            matching = [] if words is None else await words.fetchall()
+            matching = [] if words is None else rows.read(words)
             return Found(
-                served=served,
+                served=tuple(calibrations),
                 unknown_ids=await _ids(unknown),
-                ranked=tuple(_hit(row, recent=False) for row in ranked) if query.space in served else (),
-                recent=() if latest is None else tuple(_hit(row, recent=True) for row in await latest.fetchall()),
-                exact=way is None,
+                ranked=tuple(_hit(row, recent=False) for row in ranked) if space in calibrations else (),
+                recent=() if latest is None else tuple(_hit(row, recent=True) for row in rows.read(latest)),
+                exact=exact,
                 by_words=tuple(map(_word_hit, matching)),
-                ideal=matching[0][rows.CHUNK_COLUMNS + 2] if matching else 0.0,
-                calibration=calibrations.get(query.space),
+                ideal=matching[0].number(rows.CHUNK_COLUMNS + 2) or 0.0 if matching else 0.0,
+                calibration=calibrations.get(space),
             )
 
     async def count(  # noqa: D102 - see the base
@@ -173,13 +183,13 @@ class PostgresSearch(SearchStore):
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: "_Search") -> tuple[IndexSearch | None, bool]:
+    async def _choose(self, search: "_Search", *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
         """Chooses between graph and scan, and whether words are found by their terms.
 
         Both go by counts that may be a little old: results don't depend on them.
         """
         query = search.query
-        if query.exact:
+        if by_scan and (query.exact or query.mode == "dense"):
             return None, False
         sizes = self._sizes.get(search.tenant.org_id, search.table)
         if sizes is None:
@@ -189,7 +199,7 @@ class PostgresSearch(SearchStore):
             documents, chunks = await _scope_size(search.connection, search.tenant, query.scope)
             sizes = Sizes(documents, chunks, sizes.partition_rows)
         way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
-        return way, sizes.chunks > self._tuning.lexical_scan_chunks
+        return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
     async def _search_words(self, connection: Connection, tenant: Tenant, query: SearchQuery) -> Found:
         by_terms = not query.exact and await self._many_words(connection, tenant, query.scope)
@@ -199,7 +209,7 @@ class PostgresSearch(SearchStore):
         async with connection.pipeline():
             unknown = await _ask_unknown(connection, tenant, query.scope)
             found = await connection.execute(statement, values)
-        hits = tuple(_word_hit(row) for row in await found.fetchall())
+        hits = tuple(map(_word_hit, rows.read(found)))
         count_search("words")
         return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
 
@@ -246,21 +256,25 @@ class _Search:
             _SQL["prepare_search"],
             {
                 "org_id": self.tenant.org_id,
-                "ef_search": str(way.ef_search if way else self.tuning.ef_search),
+                "ef_search": str(self.tuning.ef_search_first),
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
             },
         )
 
     async def rank(self, way: IndexSearch | None) -> _Cursor:
-        """Asks for the nearest."""
-        top_k = self.query.top_k
-        order = "by_index" if way else "by_scan"
-        if not self.query.by_document:
-            return await self._execute("nearest_chunks", order, candidates=top_k, top_k=top_k, vector=self._vector())
-        candidates = top_k * CHUNKS_PER_DOCUMENT if way else None
+        """Asks for the nearest; by the graph, the last column is `found_again`."""
+        query = self.query
+        if way is None:
+            name = "nearest_documents" if query.by_document else "nearest_chunks"
+            return await self._execute(name, order="by_scan", top_k=query.top_k, vector=self._vector())
         return await self._execute(
-            "nearest_documents", order, candidates=candidates, top_k=top_k, vector=self._vector()
+            "walked_documents" if query.by_document else "walked_chunks",
+            after="walk",
+            order="by_scan" if way.scans else "by_index",
+            **walk_values(way, wanted=query.top_k, by_document=query.by_document),
+            vector=self._vector(),
+            top_k=query.top_k,
         )
 
     async def ask_recent(self) -> _Cursor | None:
@@ -286,15 +300,15 @@ class _Search:
     def _vector(self) -> HalfVector:
         return HalfVector(np.frombuffer(self.query.vector, dtype="<f4"))
 
-    async def _execute(self, name: str, order: str = "", **values: object) -> _Cursor:
-        """Sends a query of `search.sql` with its blanks filled."""
+    async def _execute(self, name: str, *, after: str = "", order: str = "", **values: object) -> _Cursor:
+        """Sends a query of `search.sql` with its blanks filled, after another one that it continues."""
         if self.query.scope.narrowed:
             parameters = Parameters()
             scope = scope_condition(self.query.scope, self.tenant.user_id, parameters)
-            statement: sql.Composed | bytes = _scoped(name, self.table, order, scope)
+            statement: sql.Composed | bytes = _scoped(name, self.table, after, order, scope)
             values.update(parameters.values)
         else:
-            statement = _unscoped(name, self.table, order)
+            statement = _unscoped(name, self.table, after, order)
         return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
 
 
@@ -307,8 +321,27 @@ async def _scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> t
     return row[0], int(row[1])
 
 
-def _scoped(name: str, table: str, order: str, scope: sql.Composable) -> sql.Composed:
-    return sql.SQL(_SQL[name]).format(
+def gave_up(way: IndexSearch, found_again: float | None, *, wanted: int, by_document: bool) -> bool:
+    """Whether the second walk, if there was one, came to its end before it had found enough to be believed."""
+    if found_again is None or way.scans:
+        return False
+    return found_again < walks(wanted=wanted, by_document=by_document).again
+
+
+def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str, object]:
+    """Returns the values of the query `walk`, but for the scope's, the organisation and the vector."""
+    given = walks(wanted=wanted, by_document=by_document)
+    return {
+        "first": given.first,
+        "again": None if way.scans and by_document else wanted if way.scans else given.again,
+        "flat": FLAT,
+        "watched": WATCHED,
+        "ef_search": str(way.ef_search),
+    }
+
+
+def _scoped(name: str, table: str, after: str, order: str, scope: sql.Composable) -> sql.Composed:
+    return sql.SQL("\n".join(_SQL[part] for part in (after, name) if part)).format(
         vectors=sql.Identifier("corpus", table),
         chunk_columns=_CHUNK_COLUMNS,
         scope=scope,
@@ -317,9 +350,9 @@ def _scoped(name: str, table: str, order: str, scope: sql.Composable) -> sql.Com
 
 
 @lru_cache(maxsize=256)
-def _unscoped(name: str, table: str, order: str = "") -> bytes:
+def _unscoped(name: str, table: str, after: str = "", order: str = "") -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
-    return _scoped(name, table, order, sql.SQL("true")).as_bytes()
+    return _scoped(name, table, after, order, sql.SQL("true")).as_bytes()
 
 
 async def _ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
@@ -351,10 +384,10 @@ async def _fetch(
     return await (await connection.execute(statement, values)).fetchall()
 
 
-def _word_hit(row: tuple[Any, ...]) -> Hit:
-    distance: float | None = row[rows.CHUNK_COLUMNS + 1]
-    return Hit(rows.chunk(row), rows.similarity(distance), lexical_score=row[rows.CHUNK_COLUMNS])
+def _word_hit(row: rows.Row) -> Hit:
+    distance = row.number(rows.CHUNK_COLUMNS + 1)
+    return Hit(row.chunk(), rows.similarity(distance), lexical_score=row.number(rows.CHUNK_COLUMNS))
 
 
-def _hit(row: tuple[Any, ...], *, recent: bool) -> Hit:
-    return Hit(rows.chunk(row), rows.similarity(row[rows.CHUNK_COLUMNS]), recent=recent)
+def _hit(row: rows.Row, *, recent: bool) -> Hit:
+    return Hit(row.chunk(), rows.similarity(row.number(rows.CHUNK_COLUMNS)), recent=recent)

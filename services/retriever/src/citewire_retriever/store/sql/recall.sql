@@ -1,5 +1,6 @@
--- Sampled recall. {walk} is the query of that name in search.sql, {by_scan} its order. How many the graph gave, whether it
--- looked again, how many the scan gave, and how many of the graph's first ones are as near as the scan's last one.
+-- Sampled recall. {walk} is the query of that name in search.sql, {by_scan} its order. How many the graph gave, how
+-- many of these a second look (NULL without one), how many the scan gave, and how many of the graph's first ones are as
+-- near as the scan's last one.
 
 -- name: recall_of_chunks
 {walk},
@@ -12,7 +13,7 @@ scanned AS MATERIALIZED (
     ORDER BY {by_scan}
     LIMIT %(counted)s
 )
-SELECT (SELECT count(*) FROM found), (SELECT there FROM doubt), (SELECT count(*) FROM scanned), count(*)
+SELECT (SELECT count(*) FROM found), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned), count(*)
 FROM (SELECT distance FROM found ORDER BY distance LIMIT %(counted)s) given
 WHERE given.distance <= (SELECT max(distance) FROM scanned)
 
@@ -28,7 +29,7 @@ scanned AS MATERIALIZED (
     ORDER BY 1
     LIMIT %(counted)s
 )
-SELECT (SELECT count(DISTINCT document_id) FROM found), (SELECT there FROM doubt), (SELECT count(*) FROM scanned),
+SELECT (SELECT count(DISTINCT document_id) FROM found), (SELECT found_again FROM looked), (SELECT count(*) FROM scanned),
        count(*)
 FROM (SELECT min(distance) AS distance FROM found GROUP BY document_id ORDER BY 1 LIMIT %(counted)s) given
 WHERE given.distance <= (SELECT max(distance) FROM scanned)

@@ -83,15 +83,19 @@ found AS (
     SELECT chunk_id, document_id, distance FROM walked
     UNION
     SELECT chunk_id, document_id, distance FROM again
+),
+looked AS (
+    -- How many the second look gave; NULL without one.
+    SELECT CASE WHEN there THEN (SELECT count(*) FROM again) END AS found_again FROM doubt
 )
 
 -- name: walked_chunks
--- After `walk`; the last column says whether it looked again. A relaxed scan returns rows slightly out of order: the
+-- After `walk`; the last column is `found_again`. A relaxed scan returns rows slightly out of order: the
 -- distances decide.
 , nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM found ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance, (SELECT there FROM doubt)
+SELECT {chunk_columns}, n.distance, (SELECT found_again FROM looked)
 FROM nearest n
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
@@ -104,7 +108,7 @@ ORDER BY n.distance, c.chunk_id
 nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance, (SELECT there FROM doubt)
+SELECT {chunk_columns}, n.distance, (SELECT found_again FROM looked)
 FROM nearest n
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
