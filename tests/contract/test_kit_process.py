@@ -149,3 +149,34 @@ async def test_a_taken_port_is_one_plain_line_and_exit_code_1() -> None:
         assert out.decode().split() == ["closed", "first", "closed", "last"]
         assert b"cannot listen on" in err
         assert b"Traceback" not in err
+
+
+LOSING = """
+import asyncio
+from citewire_kit.server import run
+
+async def loop():
+    for _ in range(2):  # the first cancellation is lost
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            print("cancelled", flush=True)
+
+async def main():
+    task = asyncio.create_task(loop())
+    await asyncio.sleep(0)
+    print("ended", flush=True)
+
+run(main())
+"""
+
+
+async def test_a_task_that_loses_its_cancellation_does_not_keep_the_process() -> None:
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", LOSING, stdout=PIPE)
+    try:
+        async with asyncio.timeout(20):
+            out, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert (process.returncode, out.decode().split()) == (0, ["ended", "cancelled", "cancelled"])

@@ -60,6 +60,7 @@ from citewire_kit import metrics
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.postgres import open_pool
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 
 SERVICES = (
@@ -193,15 +194,7 @@ def build_app(services: Services) -> ASGIApp:
 
 
 def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
-    task = asyncio.create_task(work)
-
-    async def stop() -> None:
-        # Again and again: a cancellation that meets the end of a time limit inside a driver can be lost there.
-        while not task.done():
-            task.cancel()
-            await asyncio.wait((task,), timeout=1)
-
-    stack.push_async_callback(stop)
+    stack.push_async_callback(end, asyncio.create_task(work, name="housekeeping"))
 
 
 def _init_metrics() -> None:

@@ -16,7 +16,7 @@ from citewire_gateway.identity.keys import make_key
 from citewire_gateway.identity.store import IdentityStore, KeyInfo
 from citewire_gateway.own_providers.rotate import rotate
 from citewire_gateway.own_providers.store import ProviderStore
-from citewire_gateway.server import GatewayServer
+from citewire_gateway.server import GatewayServer, check_address
 from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings, RotateSettings
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
@@ -57,6 +57,7 @@ async def serve(settings: GatewaySettings) -> None:
     async with AsyncExitStack() as stack:
         metrics = start_metrics_server(settings)
         stack.callback(metrics.close)
+        await check_address(settings)
         drain = Drain()
         services = await build_services(settings, stack, drain)
         await GatewayServer(build_app(services), settings, drain).serve()

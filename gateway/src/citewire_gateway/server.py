@@ -92,11 +92,7 @@ class GatewayServer(uvicorn.Server):
         try:
             await super().startup()
         except SystemExit:
-            host, port = self._settings.host, self._settings.port
-            raise StartupError(
-                f"cannot listen on {host}:{port}: the address is taken or not this machine's. Stop what uses it, or "
-                f"set {self._settings.env_name('port')} to another port."
-            ) from None
+            raise _taken(self._settings) from None
         log.info("listening", host=self._settings.host, port=self.port)
         self.listening.set()
 
@@ -110,3 +106,26 @@ class GatewayServer(uvicorn.Server):
 
     def _force(self) -> None:
         self.force_exit = True
+
+
+async def check_address(settings: GatewaySettings) -> None:
+    """Tries whether the server will be able to listen, before anything is opened that would have to be closed again.
+
+    Raises:
+        StartupError: The address can't be had.
+    """
+    try:
+        trying = await asyncio.get_running_loop().create_server(
+            asyncio.Protocol, settings.host, settings.port, start_serving=False
+        )
+    except OSError:
+        raise _taken(settings) from None
+    trying.close()
+    await trying.wait_closed()
+
+
+def _taken(settings: GatewaySettings) -> StartupError:
+    return StartupError(
+        f"cannot listen on {settings.host}:{settings.port}: the address is taken or not this machine's. Stop what uses "
+        f"it, or set {settings.env_name('port')} to another port."
+    )

@@ -19,6 +19,7 @@ from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.stages import Load, build_stages
+from citewire_kit.tasks import end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
 
@@ -219,10 +220,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Runs a process's main coroutine on uvloop; a `StartupError` becomes one plain line and exit code 1."""
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(main)
+            return runner.run(_alone_at_the_end(main))
     except StartupError as exc:
         log.error("cannot_start", error=str(exc))  # noqa: TRY400 # the message says it all, a traceback would hide it
         raise SystemExit(1) from None
+
+
+async def _alone_at_the_end(main: Coroutine[Any, Any, T]) -> T:
+    try:
+        return await main
+    finally:
+        await end_others()  # before the runner would: it cancels once, and waits for ever
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
