@@ -10,6 +10,8 @@ from typer.testing import CliRunner, Result
 
 from citewire_cli.app import app
 from cli_types import Run
+from eval_sets import write_beir, write_squad
+from fake_eval_library import EvalLibrary
 from fake_gateway import FakeGateway, fake_gateway
 
 
@@ -31,3 +33,20 @@ def run(gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
         return CliRunner().invoke(app, list(arguments), input=stdin)
 
     return invoke
+
+
+@pytest.fixture
+def library(gateway: FakeGateway) -> EvalLibrary:
+    library = EvalLibrary()
+    library.attach(gateway)
+    return library
+
+
+@pytest.fixture
+def squad(tmp_path: Path) -> Path:
+    return write_squad(tmp_path)
+
+
+@pytest.fixture
+def beir(tmp_path: Path) -> Path:
+    return write_beir(tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
@@ -13,75 +12,15 @@ import pytest
 
 from citewire_cli.evaluation import gateway as patience
 from cli_types import Run
+from eval_sets import Json, bodies, measure, rows_of, stored
 from fake_eval_library import EvalLibrary
 from fake_gateway import FakeGateway, Reply, Request, reply_problem
-
-Json = dict[str, object]
-
-FERRY = "The ferry leaves Tarnholm at seven. Cars cost 49 euros."
-MUSEUM = "The museum of glass opened in 1931. It has three floors."
-
-
-@pytest.fixture
-def library(gateway: FakeGateway) -> EvalLibrary:
-    library = EvalLibrary()
-    library.attach(gateway)
-    return library
-
-
-@pytest.fixture
-def squad(tmp_path: Path) -> Path:
-    """Two articles, two answerable questions and one that isn't."""
-
-    def article(title: str, context: str, *qas: Json) -> Json:
-        return {"title": title, "paragraphs": [{"context": context, "qas": list(qas)}]}
-
-    def question(name: str, text: str, answer: str, context: str) -> Json:
-        return {"id": name, "question": text, "answers": [{"text": answer, "answer_start": context.index(answer)}]}
-
-    none: Json = {"id": "q2", "question": "Why is the moon made of cheese?", "answers": [], "is_impossible": True}
-    body = [
-        article("Ferry_line", FERRY, question("q1", "When does the ferry leave Tarnholm?", "seven", FERRY), none),
-        article("Museum", MUSEUM, question("q3", "When opened the museum of glass?", "1931", MUSEUM)),
-    ]
-    path = tmp_path / "line.json"
-    path.write_text(json.dumps({"version": "v2.0", "data": body}))
-    return path
-
-
-@pytest.fixture
-def beir(tmp_path: Path) -> Path:
-    """Three documents and two queries, of which the second finds its document at rank 2."""
-    folder = tmp_path / "fruit"
-    (folder / "qrels").mkdir(parents=True)
-    texts = {"a": "Apples are red.", "b": "Bananas are yellow and red.", "c": "Cherries."}
-    (folder / "corpus.jsonl").write_text("".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in texts.items()))
-    queries = {"1": "apples", "2": "red"}
-    (folder / "queries.jsonl").write_text("".join(json.dumps({"_id": k, "text": v}) + "\n" for k, v in queries.items()))
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t1\n2\tb\t1\n")
-    return folder
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between tries are short."""
     monkeypatch.setattr(patience, "LONGEST_PAUSE", 0.001)
-
-
-def stored(path: Path) -> Json:
-    return json.loads(path.read_text())
-
-
-def rows_of(run: Json) -> dict[str, Json]:
-    return {f"{row['dataset']}/{row['label']}": row for row in cast("list[Json]", run["rows"])}
-
-
-def measure(row: Json, name: str) -> float:
-    return cast("dict[str, float]", row["measures"])[name]
-
-
-def bodies(gateway: FakeGateway, method: str, path: str) -> list[Json]:
-    return [request.json() for request in gateway.received(method, path)]
 
 
 def test_retrieval_in_each_mode(
@@ -311,102 +250,6 @@ def test_a_document_that_was_deleted_is_uploaded_again(run: Run, library: EvalLi
     done = run("eval", str(beir), "--mode", "dense", "--json")
     assert done.exit_code == 0, done.output
     assert sorted(document.metadata["eval_id"] for document in library.documents.values()) == ["a", "b", "c"]
-
-
-def test_thresholds_are_derived_and_stored(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
-    library.calibration = {"dense_weight": None, "relevance_threshold": 0.9, "measured_at": None}
-    done = run("eval", str(squad), "--calibrate")
-    assert done.exit_code == 0, done.output
-    assert library.calibration is not None
-    assert library.calibration["relevance_threshold"] == 0.5
-    assert library.calibration["answerable_threshold"] == 0.5
-    assert library.calibration["dense_weight"] == 0.5
-    searches = bodies(gateway, "POST", "/v1/search")
-    weights = [cast("float", one["dense_weight"]) for one in searches if "dense_weight" in one]
-    assert sorted(weights) == sorted([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9] * 2)
-    assert "Stored with all-MiniLM-L6-v2: relevance_threshold, answerable_threshold, dense_weight." in done.stdout
-    assert "too few to be sure" in done.stdout
-
-
-def test_a_dry_run_stores_nothing(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
-    done = run("eval", str(squad), "--calibrate", "--dry-run")
-    assert done.exit_code == 0, done.output
-    assert library.calibration is None
-    assert "relevance_threshold: 0.5000" in done.stdout
-    assert "Not stored (--dry-run)" in done.stdout
-    assert not gateway.received("PUT", "/v1/spaces/calibration")
-
-
-def test_calibration_asks_a_model_without_scores_only_once(
-    run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path
-) -> None:
-    library.scores = False
-    done = run("eval", str(squad), "--calibrate")
-    assert done.exit_code == 0, done.output
-    assert len(gateway.received("POST", "/v1/chat")) == 1
-    assert library.calibration is not None
-    assert "answerable_threshold" not in library.calibration
-    assert "answerable_threshold: not derived" in done.stdout
-
-
-def test_a_user_may_not_store_thresholds(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
-    gateway.on("PUT", "/v1/spaces/calibration", reply_problem(403, "Permission denied", detail="Ask an admin."))
-    done = run("eval", str(squad), "--calibrate")
-    assert done.exit_code == 4
-    assert "--dry-run only prints" in done.stderr
-    assert library.calibration is None
-
-
-def test_a_run_is_compared_with_a_stored_one(run: Run, library: EvalLibrary, squad: Path, tmp_path: Path) -> None:
-    saved = str(tmp_path / "before.json")
-    assert run("eval", str(squad), "--mode", "dense", "--answers", "--save", saved).exit_code == 0
-    library.threshold = 0.6
-    done = run("eval", str(squad), "--mode", "dense", "--answers", "--compare", saved)
-    assert done.exit_code == 0, done.output
-    lines = {" ".join(line.split()) for line in done.stdout.splitlines()}
-    assert "line documents answered 2 1 1.0000 0.5000 -0.5000 1.0000 1.0000" in lines
-    assert not any(line.startswith("line dense nDCG@10") for line in lines)
-    assert "further measures are the same for every question." in done.stdout
-    compared = json.loads(run("eval", str(squad), "--mode", "dense", "--compare", saved, "--json").stdout)["comparison"]
-    assert {one["measure"] for one in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10"}
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"schema": "citewire.eval/9"}'])
-def test_what_is_no_stored_run_is_refused_before_anything_is_asked(
-    run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path, content: str
-) -> None:
-    (tmp_path / "before.json").write_text(content)
-    done = run("eval", str(squad), "--compare", str(tmp_path / "before.json"))
-    assert done.exit_code == 2
-    assert "before.json: not" in done.stderr
-    assert not gateway.requests
-
-
-def test_bounds_decide_how_it_exits(run: Run, library: EvalLibrary, beir: Path) -> None:
-    kept = run("eval", str(beir), "--mode", "dense", "--fail-under", "nDCG@10=0.8", "--fail-over", "p95=60000")
-    assert kept.exit_code == 0, kept.output
-    broken = run("eval", str(beir), "--mode", "dense", "--fail-under", "dense:nDCG@10=0.9")
-    assert broken.exit_code == 1
-    assert "fruit dense: nDCG@10 0.8155 is under 0.9" in broken.stderr
-    assert run("eval", str(beir), "--fail-under", "nDCG=0.9").exit_code == 2
-    assert library.documents
-
-
-@pytest.mark.parametrize("name", ["plot.svg", "plot.html"])
-def test_distributions_are_drawn(run: Run, library: EvalLibrary, squad: Path, tmp_path: Path, name: str) -> None:
-    library.calibration = {"relevance_threshold": 0.25, "answerable_threshold": 0.4, "measured_at": None}
-    done = run("eval", str(squad), "--calibrate", "--dry-run", "--plot", str(tmp_path / name))
-    assert done.exit_code == 0, done.output
-    page = (tmp_path / name).read_text()
-    picture = page[page.index("<svg") : page.index("</svg>") + len("</svg>")]
-    texts = [element.text or "" for element in ElementTree.fromstring(picture).iter() if element.tag.endswith("text")]  # noqa: S314 # written by us above
-    assert {"line, dense", "best gold chunk (2)", "stored 0.250", "derived 0.500", "line, documents"} <= set(texts)
-    assert "left out (2)" in texts
-
-
-def test_a_plot_of_another_kind_is_refused(run: Run, gateway: FakeGateway, squad: Path) -> None:
-    assert run("eval", str(squad), "--plot", "scores.png").exit_code == 2
-    assert not gateway.requests
 
 
 def test_a_profile_that_there_is_not(run: Run, library: EvalLibrary, squad: Path) -> None:
