@@ -184,6 +184,7 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
         ({"top_n": 0}, ["top_n"]),
         ({"first_scores": [0.5]}, ["first_scores"]),
         ({"first_scores": [float("nan")] * len(DOCUMENTS)}, ["first_scores"]),
+        ({"headings": ["Cats"]}, ["headings"]),
         ({"query": "", "documents": [""]}, ["documents[0]", "query"]),
         ({"provider": common.ProviderRef(type=common.PROVIDER_TYPE_CHAT, provider="openai")}, ["provider.type"]),
     ],

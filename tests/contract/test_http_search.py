@@ -81,7 +81,8 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert gateway.fakes.retriever.searches[0].top_k == 40
     asked = gateway.fakes.embedder.reranked[0]
     assert list(asked.first_scores) == pytest.approx([0.89, 0.88, 0.87, 0.86, 0.85])
-    assert asked.documents[0].startswith("Annual report\n")
+    assert asked.headings[0].startswith("Annual report")
+    assert not asked.documents[0].startswith("Annual report")
     found = response.json()["results"]
     assert [(one["chunk_id"], one["rerank_score"]) for one in found] == [(5, 5.0), (4, 4.0)]
     assert found[0]["similarity"] == pytest.approx(0.85)

@@ -99,6 +99,7 @@ class FakeEmbedder(Embedder):
         top_n: int,
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
     ) -> Sequence[RerankScore]:
         self.log.append("rerank")
         if self.rerank_error is not None:

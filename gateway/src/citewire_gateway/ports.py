@@ -89,10 +89,12 @@ class Embedder(ABC):
         top_n: int,
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
     ) -> Sequence[RerankScore]:
         """Scores texts by their relevance to the question, best first.
 
         `first_scores` are the texts' in a first ranking, if there was one; the embedder's own model weighs them too.
+        `headings` are what stands above each text, and is read before it.
         """
 
 

@@ -124,16 +124,17 @@ async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: 
     """Puts hits into the order of a rerank model, and keeps the best `top_n`."""
     if not hits:
         return ()
-    texts = [_reread(hit) for hit in hits]
-    scores = await embedder.rerank(question, texts, top_n, own.rerank, _first_scores(hits))
+    texts = [hit.chunk.text for hit in hits]
+    headings = [_heading(hit) for hit in hits]
+    scores = await embedder.rerank(question, texts, top_n, own.rerank, _first_scores(hits), headings)
     return tuple(replace(hits[score.index], rerank_score=score.score) for score in scores)
 
 
-def _reread(hit: Hit) -> str:
-    """What a rerank model reads of a chunk: below title and headings, as when it was embedded."""
+def _heading(hit: Hit) -> str:
+    """What a rerank model reads above a chunk: title and headings, as when it was embedded."""
     chunk = hit.chunk
     headings = [name for name in chunk.section.split(" > ") if name != chunk.title]
-    return "\n".join(part for part in (chunk.title, " > ".join(headings), chunk.text) if part)
+    return "\n".join(part for part in (chunk.title, " > ".join(headings)) if part)
 
 
 def _first_scores(hits: Sequence[Hit]) -> list[float]:

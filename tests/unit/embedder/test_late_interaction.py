@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.late_interaction import Closeness, LateInteraction, batches, blend, closeness, max_sim
+from citewire_embedder.providers.late_interaction import LateInteraction, batches, blend, closeness, max_sim
 from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
 from citewire_kit.errors import CitewireError, StartupError
 from tiny_models import TinyModel, Weights, hidden_states, write_model
@@ -82,20 +83,55 @@ async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]
 
 
 def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
-    own = [Closeness(tokens, tokens / 2) for tokens in (0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.1)]
+    own = [0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.1]
     first = [0.30, 0.32, 0.28, 0.22, 0.20, 0.18, 0.15]
-    added = [one.tokens / 2 + one.whole / 8 for one in own]
-    assert blend(first, own) == pytest.approx([one + other for one, other in zip(first, added, strict=True)])
+    assert blend(first, own) == pytest.approx([one + other for one, other in zip(first, own, strict=True)])
     assert blend(first[::-1], own) == first[::-1], "against each other"
-    assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in added]), "says nothing"
-    assert blend(first[:2], own[:2]) == pytest.approx([0.30 + added[0], 0.32 + added[1]]), "too few to tell"
+    assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in own]), "says nothing"
+    assert blend(first[:2], own[:2]) == pytest.approx([0.30 + own[0], 0.32 + own[1]]), "too few to tell"
 
 
-def test_the_mean_of_token_vectors_counts_as_the_whole() -> None:
-    query = np.array([[1, 0], [0, 1]], np.float32)
-    for document, tokens, whole in (([[1, 0], [0, 1]], 1.0, 1.0), ([[1, 0]], 0.5, 0.5**0.5), ([[0, 0]], 0.0, 0.0)):
-        found = closeness(query, np.array(document, np.float32))
-        assert (found.tokens, found.whole) == (pytest.approx(tokens), pytest.approx(whole))
+def vectors(rng: np.random.Generator, tokens: int) -> NDArray[np.float32]:
+    found = rng.standard_normal((tokens, 8)).astype(np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("heading", [0, 5])
+@pytest.mark.parametrize("tokens", [6, 12, 13, 24, 25, 37, 48, 49, 71, 100])
+def test_closeness_looks_at_passages_of_both_lengths(tokens: int, heading: int) -> None:
+    rng = np.random.default_rng(tokens)
+    query, document = vectors(rng, 4), vectors(rng, tokens)
+    above, body = document[:heading], document[heading:]
+
+    def best(length: int) -> float:
+        starts = range(0, max(1, len(body) - length // 2), length // 2)
+        return max(max_sim(query, np.concatenate([above, body[at : at + length]])) for at in starts)
+
+    expected = 0.2 * max_sim(query, document) + 0.4 * best(48) + 0.4 * best(24)
+    assert closeness(query, document, heading) == pytest.approx(expected, abs=1e-6)
+
+
+def test_words_found_together_say_more_than_words_found_far_apart() -> None:
+    words, filler = np.eye(4, dtype=np.float32)[:2], np.eye(4, dtype=np.float32)[3:]
+    together = np.concatenate([words, filler.repeat(60, axis=0)])
+    apart = np.concatenate([words[:1], filler.repeat(60, axis=0), words[1:]])
+    assert max_sim(words, together) == max_sim(words, apart) == pytest.approx(1)
+    assert closeness(words, together) == pytest.approx(1)
+    assert closeness(words, apart) == pytest.approx(0.2 + 0.8 / 2)
+    assert closeness(words, apart, heading=1) == pytest.approx(1), "a heading belongs to each passage"
+    assert closeness(words, words, heading=2) == pytest.approx(1), "a heading alone"
+
+
+async def test_a_heading_is_read_before_its_document(weights_at: tuple[Path, Weights]) -> None:
+    async with reranker(weights_at[0]) as model:
+        joined = await model.rerank(QUERY, ["the cat\na mat", "dog"])
+        apart = await model.rerank(QUERY, ["a mat", "dog"], headings=["the cat", ""])
+        assert [(one.index, one.score) for one in apart.ranked] == [
+            (one.index, pytest.approx(one.score, abs=1e-6)) for one in joined.ranked
+        ]
+        assert apart.input_tokens == joined.input_tokens
+        crowded = await model.rerank(QUERY, ["a mat"], headings=["far " * 50])
+        assert -1.001 <= crowded.ranked[0].score <= 1.001, "no room is left for the document"
 
 
 async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Weights]) -> None:

@@ -77,6 +77,13 @@ async def test_every_servers_shape(server: Server, paths: list[str], counted: bo
     assert [row.spent.estimated for row in worked if row.spent] == [not counted] * 2
 
 
+async def test_a_heading_is_a_line_above_its_text() -> None:
+    async with rerank_upstream("vllm") as upstream, reranker(upstream) as model:
+        ranking = await model.rerank("red apple pie", ["blue sky", "pie"], headings=["", "red apple"])
+        assert [one.index for one in ranking.ranked] == [1, 0]
+        assert upstream.bodies[-1]["documents"] == ["blue sky", "red apple\npie"]
+
+
 async def test_tei_takes_32_texts_at_a_time() -> None:
     documents = [f"text {number}" for number in range(70)]
     documents[68] = QUERY

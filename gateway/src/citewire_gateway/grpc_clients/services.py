@@ -114,9 +114,12 @@ class GrpcEmbedder(Embedder):
         top_n: int,
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
     ) -> Sequence[RerankScore]:
         """See `Embedder.rerank`."""
-        request = embedder_pb2.RerankRequest(query=question, documents=texts, top_n=top_n, first_scores=first_scores)
+        request = embedder_pb2.RerankRequest(
+            query=question, documents=texts, top_n=top_n, first_scores=first_scores, headings=headings
+        )
         if provider is not None:
             request.provider.CopyFrom(ref_message(provider))
         response = await client.unary(self._stub.Rerank, request, timeout=self._timeouts.rerank)

@@ -88,20 +88,22 @@ class EmbedStreamResponse(_message.Message):
     def __init__(self, batch_id: _Optional[int] = ..., batch: _Optional[_Union[EmbedResponse, _Mapping]] = ...) -> None: ...
 
 class RerankRequest(_message.Message):
-    __slots__ = ("query", "documents", "model", "top_n", "provider", "first_scores")
+    __slots__ = ("query", "documents", "model", "top_n", "provider", "first_scores", "headings")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     TOP_N_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     FIRST_SCORES_FIELD_NUMBER: _ClassVar[int]
+    HEADINGS_FIELD_NUMBER: _ClassVar[int]
     query: str
     documents: _containers.RepeatedScalarFieldContainer[str]
     model: str
     top_n: int
     provider: _common_pb2.ProviderRef
     first_scores: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, query: _Optional[str] = ..., documents: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., top_n: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., first_scores: _Optional[_Iterable[float]] = ...) -> None: ...
+    headings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, query: _Optional[str] = ..., documents: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., top_n: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., first_scores: _Optional[_Iterable[float]] = ..., headings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RerankResponse(_message.Message):
     __slots__ = ("results", "model", "usage")

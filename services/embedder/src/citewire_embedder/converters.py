@@ -96,6 +96,8 @@ def to_rerank(request: pb.RerankRequest) -> RerankTask:
     first = tuple(request.first_scores)
     violations.require(len(first) in (0, len(documents)), "first_scores", "must be as many as documents, or none")
     violations.require(all(map(isfinite, first)), "first_scores", "must be finite")
+    headings = tuple(request.headings)
+    violations.require(len(headings) in (0, len(documents)), "headings", "must be as many as documents, or none")
     provider = None
     if request.HasField("provider"):
         provider = to_sealed(violations, request.provider, "provider", (ProviderType.RERANK,))
@@ -107,6 +109,7 @@ def to_rerank(request: pb.RerankRequest) -> RerankTask:
         top_n=request.top_n if request.HasField("top_n") else None,
         provider=provider,
         first_scores=first,
+        headings=headings,
     )
 
 

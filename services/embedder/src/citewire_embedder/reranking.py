@@ -35,6 +35,7 @@ class RerankTask:
         top_n: How many to return; None for all.
         provider: The tenant's own, which ranks instead; None for the operator's model.
         first_scores: The documents' in a first ranking; empty if there was none.
+        headings: What stands above each document; empty if nothing is known of any.
     """
 
     query: str
@@ -43,6 +44,7 @@ class RerankTask:
     top_n: int | None = None
     provider: SealedProvider | None = None
     first_scores: tuple[float, ...] = ()
+    headings: tuple[str, ...] = ()
 
 
 class Reranker:
@@ -74,7 +76,7 @@ class Reranker:
         """
         async with self._lease(task) as model:
             if not _is_local(model):
-                return await model.rerank(task.query, task.documents, task.top_n, task.first_scores), model.info
+                return await _ranked(model, task), model.info
             return await _measured(model, task), model.info
 
     def models(self) -> tuple[RerankInfo, ...]:
@@ -122,11 +124,15 @@ def _is_local(model: RerankModel) -> bool:
     return model.info.provider == "local"
 
 
+async def _ranked(model: RerankModel, task: RerankTask) -> Ranking:
+    return await model.rerank(task.query, task.documents, task.top_n, task.first_scores, task.headings)
+
+
 async def _measured(model: RerankModel, task: RerankTask) -> Ranking:
     """Ranks with a model that runs here, which keeps no books of its own."""
     name = model.info.name
     with measured_call(_OPERATION, provider=PROVIDER, model=name) as span:
-        ranking = await model.rerank(task.query, task.documents, task.top_n, task.first_scores)
+        ranking = await _ranked(model, task)
         span.counted(texts=len(task.documents))
         span.spent(ranking.input_tokens)
     kit_metrics.record_tokens(

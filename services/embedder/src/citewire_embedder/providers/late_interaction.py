@@ -1,8 +1,9 @@
 """A rerank model without weights of its own: late interaction over the token vectors of the embedding model.
 
 Each token of the query looks for the token of the document that is most like it; the mean of their cosines is the
-score (MaxSim, as in ColBERT). The embedding model wasn't trained for it, so a first ranking's scores count beside it:
-docs/adr/0009-rerank.md says what both are worth.
+score (MaxSim, as in ColBERT). Words that are found together say more than words found far apart, so it is taken within
+short passages too. The embedding model wasn't trained for it, so a first ranking's scores count beside it:
+docs/adr/0009-rerank.md says what each is worth.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from citewire_embedder.providers.encoder import build_encoder
 from citewire_embedder.providers.local import pad
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
-from citewire_embedder.providers.reranking import Ranking, RerankInfo, RerankModel, best_first
+from citewire_embedder.providers.reranking import Ranking, RerankInfo, RerankModel, below, best_first
 from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
@@ -36,11 +37,11 @@ TokenVectors = NDArray[np.float32]
 SUFFIX = "-late-interaction"
 """What the model's name adds to that of the embedding model."""
 
-_TOKENS = 0.5
-"""Weight of MaxSim beside a first ranking's score."""
-_WHOLE = 0.125
-"""Weight of the cosine of the mean token vectors there."""
-_FULL_AGREEMENT = 0.5
+_STEP = 12
+"""Tokens by which one passage begins after the other; a short passage has twice as many, a long one four times."""
+_WHOLE, _LONG, _SHORT = 0.2, 0.4, 0.4
+"""Weights of MaxSim within the whole document, and within its best passage of both lengths."""
+_FULL_AGREEMENT = 0.7
 _FEW = 5
 """Documents up to which no agreement can be told."""
 _ALIKE = 1e-12
@@ -52,16 +53,11 @@ _TOKEN_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Closeness:
-    """How close a document is to a question.
+class _Document:
+    """A tokenised document, its heading before it, of which so many tokens are."""
 
-    Attributes:
-        tokens: MaxSim, −1 to 1.
-        whole: Cosine of the means of both texts' token vectors.
-    """
-
-    tokens: float
-    whole: float
+    text: TokenisedText
+    heading: int
 
 
 class LateInteraction(RerankModel):
@@ -108,18 +104,23 @@ class LateInteraction(RerankModel):
         return self._info
 
     async def rerank(
-        self, query: str, documents: Sequence[str], top_n: int | None = None, first_scores: Sequence[float] = ()
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_n: int | None = None,
+        first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
     ) -> Ranking:
         """Scores the documents batch by batch, so that calls take turns and one whose caller has left ends soon.
 
-        A score is MaxSim, or the blend with the first ranking's if that is given.
+        A score is the closeness to the query, or the blend with the first ranking's if that is given.
 
         Raises:
             ResourceExhausted: Too much waits already (`OVERLOADED`).
             Unavailable: The model can't be loaded, or the service ends.
         """
-        texts = await self._run(lambda: self._tokenise(query, documents))
-        tokens = sum(len(text.ids) for text in texts)
+        asked, texts = await self._run(lambda: self._tokenise(query, documents, headings))
+        tokens = len(asked.ids) + sum(len(each.text.ids) for each in texts)
         if self._tokens and self._tokens + tokens > self._most_tokens:
             raise ResourceExhausted(
                 "the reranker has as much work as it takes; try again later",
@@ -128,15 +129,15 @@ class LateInteraction(RerankModel):
             )
         self._tokens += tokens
         try:
-            (own,) = await self._run(lambda: self.token_vectors(texts[:1]))
-            found: dict[int, Closeness] = {}
-            for batch in batches([len(text.ids) for text in texts[1:]]):
-                chosen = [texts[1 + index] for index in batch]
+            (own,) = await self._run(lambda: self.token_vectors([asked]))
+            found: dict[int, float] = {}
+            for batch in batches([len(each.text.ids) for each in texts]):
+                chosen = [texts[index] for index in batch]
                 found.update(zip(batch, await self._run(partial(self._compare, own, chosen)), strict=True))
         finally:
             self._tokens -= tokens
         closest = [found[index] for index in range(len(documents))]
-        scores = blend(first_scores, closest) if first_scores else [each.tokens for each in closest]
+        scores = blend(first_scores, closest) if first_scores else closest
         return Ranking(best_first(scores, top_n), tokens)
 
     async def close(self) -> None:
@@ -153,17 +154,22 @@ class LateInteraction(RerankModel):
         # The first and the last token are the text's frame: they say what the whole is about, and match anything.
         return [row[1 : max(len(text.ids) - 1, 2)] for row, text in zip(output, texts, strict=True)]
 
-    def _compare(self, query: TokenVectors, texts: Sequence[TokenisedText]) -> list[Closeness]:
-        return [closeness(query, document) for document in self.token_vectors(texts)]
+    def _compare(self, query: TokenVectors, documents: Sequence[_Document]) -> list[float]:
+        vectors = self.token_vectors([each.text for each in documents])
+        return [closeness(query, own, each.heading) for own, each in zip(vectors, documents, strict=True)]
 
-    def _tokenise(self, query: str, documents: Sequence[str]) -> list[TokenisedText]:
+    def _tokenise(
+        self, query: str, documents: Sequence[str], headings: Sequence[str]
+    ) -> tuple[TokenisedText, list[_Document]]:
         # What is beyond the window isn't read, so it needn't be tokenised either.
         most = self._directory.max_tokens * _TOKEN_CHARACTERS
-        beginnings = [text[:most] for text in documents]
-        return [
-            *self._tokeniser.tokenise([query[:most]], Purpose.QUERY),
-            *self._tokeniser.tokenise(beginnings, Purpose.DOCUMENT),
-        ]
+        (asked,) = self._tokeniser.tokenise([query[:most]], Purpose.QUERY)
+        beginnings = [text[:most] for text in below(headings, documents)]
+        texts = self._tokeniser.tokenise(beginnings, Purpose.DOCUMENT)
+        above = self._tokeniser.tokenise([text[:most] for text in headings], Purpose.DOCUMENT)
+        # Without the two special tokens of each text.
+        lengths = [max(len(text.ids) - 2, 0) for text in above] or [0] * len(texts)
+        return asked, list(map(_Document, texts, lengths))
 
     def _load(self) -> Session:
         start = time.perf_counter()
@@ -189,27 +195,44 @@ def max_sim(query: TokenVectors, document: TokenVectors) -> float:
     return float((query @ document.T).max(axis=1).mean())
 
 
-def blend(first: Sequence[float], own: Sequence[Closeness]) -> list[float]:
-    """Adds what the token vectors say to a first ranking's scores, as far as both agree.
+def closeness(query: TokenVectors, document: TokenVectors, heading: int = 0) -> float:
+    """MaxSim within the whole document, and within its best long and its best short passage; −1 to 1.
 
-    Agreement is the correlation of both over the documents; from a half on the token vectors count wholly. A model that
+    Args:
+        query: The question's token vectors.
+        document: The document's, those of its heading first.
+        heading: How many of them are the heading's, which belongs to each passage.
+    """
+    cosines = query @ document.T
+    whole = float(cosines.max(axis=1).mean())
+    body = cosines[:, heading:]
+    if not body.shape[1]:
+        return whole
+    above = cosines[:, :heading].max(axis=1, keepdims=True) if heading else None
+    steps = np.maximum.reduceat(body, range(0, body.shape[1], _STEP), axis=1)
+    pairs = np.maximum.reduceat(steps, range(0, steps.shape[1], 2), axis=1)
+    return _WHOLE * whole + _LONG * _best_passage(pairs, above) + _SHORT * _best_passage(steps, above)
+
+
+def blend(first: Sequence[float], own: Sequence[float]) -> list[float]:
+    """Adds the closeness of token vectors to a first ranking's scores, as far as both agree.
+
+    Agreement is the correlation of both over the documents; from 0.7 on the token vectors count wholly. A model that
     doesn't know the language agrees with nobody, and leaves the first ranking as it is.
 
     Args:
         first: Of a first ranking, on the scale of a hybrid search: about 0–1, the best usually 0.2–0.6.
         own: As many.
     """
-    added = [_TOKENS * one.tokens + _WHOLE * one.whole for one in own]
     silent = len(first) <= _FEW or max(first) - min(first) < _ALIKE
-    trust = 1.0 if silent else min(1.0, max(0.0, _correlation(first, added)) / _FULL_AGREEMENT)
-    return [before + trust * more for before, more in zip(first, added, strict=True)]
+    trust = 1.0 if silent else min(1.0, max(0.0, _correlation(first, own)) / _FULL_AGREEMENT)
+    return [before + trust * more for before, more in zip(first, own, strict=True)]
 
 
-def closeness(query: TokenVectors, document: TokenVectors) -> Closeness:
-    """Compares a question and a document by their token vectors."""
-    one, other = query.mean(axis=0), document.mean(axis=0)
-    length = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return Closeness(max_sim(query, document), float(one @ other) / length if length else 0.0)
+def _best_passage(parts: NDArray[np.float32], above: NDArray[np.float32] | None) -> float:
+    """MaxSim within the best two neighbouring parts, given each part's highest cosine for each token of the query."""
+    passages = np.maximum(parts[:, :-1], parts[:, 1:]) if parts.shape[1] > 1 else parts
+    return float((passages if above is None else np.maximum(passages, above)).mean(axis=0).max())
 
 
 def _correlation(one: Sequence[float], other: Sequence[float]) -> float:

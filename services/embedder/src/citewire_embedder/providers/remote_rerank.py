@@ -10,7 +10,7 @@ import httpx2
 
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, RemoteCalls, read_body
 from citewire_embedder.providers.rerank_wire import Answer, Way, read_answer, ways_to, write_request
-from citewire_embedder.providers.reranking import Ranked, Ranking, RerankInfo, RerankModel
+from citewire_embedder.providers.reranking import Ranked, Ranking, RerankInfo, RerankModel, below
 from citewire_embedder.providers.token_estimate import estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_ledger import Ledger, NoLedger, Purpose
@@ -77,12 +77,14 @@ class RemoteReranker(RerankModel):
         documents: Sequence[str],
         top_n: int | None = None,
         first_scores: Sequence[float] = (),  # no provider's interface has room for them
+        headings: Sequence[str] = (),
     ) -> Ranking:
         """Asks the provider; of several ways to ask it, the first call finds the one that works.
 
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
+        documents = below(headings, documents)
         wanted = min(top_n or len(documents), len(documents))
         first: CitewireError | None = None
         for way in self._ways if self._way is None else (self._way,):

@@ -62,7 +62,12 @@ class RerankModel(ABC):
 
     @abstractmethod
     async def rerank(
-        self, query: str, documents: Sequence[str], top_n: int | None = None, first_scores: Sequence[float] = ()
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_n: int | None = None,
+        first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
     ) -> Ranking:
         """Scores all documents and returns the best.
 
@@ -71,6 +76,7 @@ class RerankModel(ABC):
             documents: 1-1000 texts, none empty.
             top_n: How many to return; None for all.
             first_scores: The documents' in a first ranking, which a model may weigh beside its own; may be empty.
+            headings: What stands above each document, and is read before it; may be empty, as may each.
 
         Raises:
             CitewireError: The model can't do it, or not now.
@@ -79,6 +85,13 @@ class RerankModel(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Lets go of the model, its threads or connections."""
+
+
+def below(headings: Sequence[str], documents: Sequence[str]) -> Sequence[str]:
+    """Puts each document below what stands above it, in a line of its own."""
+    if not headings:
+        return documents
+    return [f"{above}\n{text}" if above else text for above, text in zip(headings, documents, strict=True)]
 
 
 def best_first(scores: Sequence[float], top_n: int | None) -> tuple[Ranked, ...]:
