@@ -3,78 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from pathlib import Path
 
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from prometheus_client import REGISTRY
 
-import shapes
 from citewire_kit import client, deadline
-from citewire_kit.channel import open_channel
-from citewire_kit.errors import Code, DeadlineExceeded, Unavailable
-from citewire_kit.streams import track_stream
-from citewire_kit.tenant import current_tenant
-from shapes import SERVICE, SHAPES, Shapes, ShapesStub, make_settings, serve, text
+from citewire_kit.errors import Code, DeadlineExceeded
+from shapes import SERVICE, SHAPES, Shapes, serve, text
+from ticking import Ticker, drain, streams
 
 
 def handled(method: str, code: Code, side: str = "server") -> float:
     labels = {"grpc_type": SHAPES[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
     return REGISTRY.get_sample_value(f"grpc_{side}_handled_total", labels) or 0.0
-
-
-def streams(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(f"citewire_streams_{name}", labels) or 0.0
-
-
-async def drain(answers: AsyncGenerator[StringValue]) -> None:
-    async with asyncio.timeout(5), aclosing(answers):
-        async for _ in answers:
-            pass
-
-
-class Ticker:
-    """Answers with a message every few milliseconds until it is stopped, and notes how it ended."""
-
-    def __init__(self, *, pause: float = 0.01) -> None:
-        self.pause = pause
-        self.started = asyncio.Event()
-        self.ended = asyncio.Event()
-        self.tenant_at_end = ""
-
-    async def stream(self, _request: object) -> AsyncGenerator[StringValue]:
-        with track_stream("grpc"):
-            self.started.set()
-            try:
-                while True:
-                    yield text("tick")
-                    await asyncio.sleep(self.pause)
-            finally:
-                # The context is the call's own, also at the end: what is settled there knows its tenant.
-                self.tenant_at_end = current_tenant().org_id
-                self.ended.set()
-
-    async def hold(self, _request: object) -> StringValue:
-        self.started.set()
-        try:
-            await asyncio.sleep(60)
-        finally:
-            self.tenant_at_end = current_tenant().org_id
-            self.ended.set()
-        return text("")
-
-    async def upload(self, requests: AsyncIterator[StringValue]) -> StringValue:
-        try:
-            self.started.set()
-            async for _ in requests:
-                pass
-        finally:
-            self.tenant_at_end = current_tenant().org_id
-            self.ended.set()
-        return text("stored")
 
 
 async def _endless() -> AsyncGenerator[StringValue]:
@@ -297,118 +241,6 @@ async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
     async with serve(Shapes(unary=slow)) as running:
         with pytest.raises(DeadlineExceeded):
             await client.unary(running.stub.unary, text("x"), timeout=5)
-
-
-async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> None:
-    release = asyncio.Event()
-
-    async def stream(_request: StringValue) -> AsyncGenerator[StringValue]:
-        yield text("first")
-        await release.wait()
-        yield text("last")
-
-    # Clients leave in the second after NOT_SERVING. A call that reaches grpc.aio while it stops may get no answer.
-    async with serve(Shapes(server_stream=stream), make_settings(leave_seconds=1.0)) as running:
-        answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
-        assert (await anext(answers)).value == "first"
-        draining = asyncio.create_task(running.server.drain_and_stop())
-        await _until_refused(running.stub)
-        assert not draining.done()
-        release.set()
-        assert [answer.value async for answer in answers] == ["last"]
-        async with asyncio.timeout(5):
-            await draining
-
-
-async def test_drain_does_not_wait_for_health_watches() -> None:
-    async with serve(Shapes()) as running:
-        await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is up, and watches
-        async with asyncio.timeout(1):
-            await running.server.drain_and_stop()
-
-
-async def test_a_stream_that_outlives_the_grace_is_cut_and_is_not_a_clean_end() -> None:
-    ticker = Ticker()
-    before = streams("cancelled_total", cause="drain")
-    async with serve(Shapes(server_stream=ticker.stream), make_settings(drain_seconds=0.3)) as running:
-        answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
-        await anext(answers)
-        draining = asyncio.create_task(running.server.drain_and_stop())
-        with pytest.raises(Unavailable):
-            await drain(answers)
-        async with asyncio.timeout(1):
-            await ticker.ended.wait()
-            await draining
-    assert streams("cancelled_total", cause="drain") == before + 1
-
-
-async def test_a_peer_that_is_killed_is_unavailable_before_and_within_a_stream() -> None:
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        _KILLED,
-        str(Path(shapes.__file__).parent),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
-    port = int((await process.stdout.readline()).decode().removeprefix("port "))
-    channel = open_channel(f"127.0.0.1:{port}")
-    stub = ShapesStub(channel)
-    answers = client.stream(stub.server_stream, text("go"), timeout=30)
-    await anext(answers)
-    process.kill()
-    await process.wait()
-    with pytest.raises(Unavailable) as raised:
-        await drain(answers)
-    assert raised.value.reason == "SERVICE_UNAVAILABLE"
-    assert raised.value.retry_after is not None
-    with pytest.raises(Unavailable):
-        await client.unary(stub.unary, text("x"), timeout=5)
-    await channel.close()
-
-
-_KILLED = """
-import asyncio, sys
-sys.path.insert(0, sys.argv[1])
-from citewire_kit.telemetry import configure_logging
-configure_logging("test", level="ERROR", log_format="json")
-from shapes import Shapes, serve, text
-
-async def stream(_request):
-    while True:
-        yield text("tick")
-        await asyncio.sleep(0.01)
-
-async def main():
-    async with serve(Shapes(server_stream=stream)) as running:
-        print("port", running.port, flush=True)
-        await asyncio.sleep(60)
-
-asyncio.run(main())
-"""
-
-
-async def test_a_call_on_a_closed_channel_is_unavailable_and_not_a_cancellation() -> None:
-    ticker = Ticker()
-    async with serve(Shapes(unary=ticker.hold)) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}")
-        calling = asyncio.create_task(client.unary(ShapesStub(channel).unary, text("x"), timeout=30))
-        await ticker.started.wait()
-        await channel.close()
-        with pytest.raises(Unavailable):
-            await calling
-
-
-async def _until_refused(stub: ShapesStub) -> None:
-    """Waits until calls are refused, none having failed in another way."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await client.unary(stub.unary, text("x"), timeout=5)
-            except Unavailable:
-                return
-            await asyncio.sleep(0.01)
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -24,12 +24,10 @@ from citewire_kit.errors import (
     InvalidArgument,
     NotFound,
     ResourceExhausted,
-    StartupError,
     Unauthenticated,
     Unimplemented,
 )
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StagesInterceptor
-from citewire_kit.server import GrpcServer
 from citewire_kit.tenant import (
     LOCAL_TENANT,
     CallContext,
@@ -41,6 +39,7 @@ from citewire_kit.tenant import (
     use_request_id,
     use_tenant,
 )
+from health_calls import health_of
 from shapes import SERVICE, SHAPES, Running, Shapes, ShapesStub, make_settings, register, serve, text
 
 Caller = Callable[[Running], Awaitable[str]]
@@ -316,63 +315,10 @@ async def test_a_full_server_refuses_at_once_and_says_when_to_come_back() -> Non
         assert raised.value.retry_after == 1.0
         assert handled("Unary", Code.RESOURCE_EXHAUSTED) == before + 1
         # Probes still get their answer.
-        assert await _health(running.port) == health_pb2.HealthCheckResponse.SERVING
+        assert await health_of(running.port) == health_pb2.HealthCheckResponse.SERVING
         release.set()
         assert await first == "done"
         assert await call_unary(running) == "done"
-
-
-async def _health(port: int, service: str = "") -> int:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        check: Any = channel.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            health_pb2.HealthCheckRequest.SerializeToString,
-            health_pb2.HealthCheckResponse.FromString,
-        )
-        answer: health_pb2.HealthCheckResponse = await check(health_pb2.HealthCheckRequest(service=service), timeout=5)
-        return answer.status
-
-
-async def test_health_starts_not_serving_and_follows() -> None:
-    server = GrpcServer(make_settings(auth="keys"), service="test")
-    server.add(register, Shapes(), SERVICE)
-    port = await server.start()
-    assert await _health(port) == health_pb2.HealthCheckResponse.NOT_SERVING
-    server.set_serving(True)
-    assert await _health(port, SERVICE) == health_pb2.HealthCheckResponse.SERVING
-    server.set_serving(False)
-    assert await _health(port, SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await _health(port, "unknown.Service")
-    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
-    await server.drain_and_stop()
-
-
-async def test_a_taken_port_is_said_plainly() -> None:
-    async with serve(Shapes()) as running:
-        second = GrpcServer(make_settings(port=running.port), service="embedder")
-        second.add(register, Shapes(), SERVICE)
-        with pytest.raises(
-            StartupError, match=rf"embedder cannot listen on 127\.0\.0\.1:{running.port}.*CITEWIRE_PORT"
-        ):
-            await second.start()
-        await second.drain_and_stop()
-
-
-async def test_reflection_lists_the_services() -> None:
-    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
-
-    async with serve(Shapes(), make_settings(auth="keys")) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}")
-        info: Any = channel.stream_stream(
-            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-            ServerReflectionRequest.SerializeToString,
-            ServerReflectionResponse.FromString,
-        )
-        answers: AsyncIterator[ServerReflectionResponse] = info(iter([ServerReflectionRequest(list_services="")]))
-        names = {service.name async for answer in answers for service in answer.list_services_response.service}
-        await channel.close()
-    assert {SERVICE, "grpc.health.v1.Health"} <= names
 
 
 async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> None:

@@ -3,135 +3,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
-from prometheus_client import REGISTRY
 
-from citewire_generator.chain import OwnProviders
-from citewire_generator.engine import CallLimits, Engine
+from citewire_generator.engine import CallLimits
 from citewire_generator.model import (
-    Completed,
-    Event,
     GenerateRequest,
     Message,
     Notice,
     Passage,
     Role,
     Started,
-    SuggestRequest,
-    TextDelta,
     Usage,
 )
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
-from citewire_generator.registry import Chosen, Registry
+from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import (
     CitewireError,
-    DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
     NotFound,
     ResourceExhausted,
-    Unavailable,
     Unimplemented,
 )
-from citewire_ledger import MemoryLedger
-from citewire_remote.breaker import BreakerPolicy, Breakers
-from citewire_remote.kinds import ProviderType
-from citewire_remote.retry import RetryPolicy
-from citewire_remote.tenants import SealedProvider
+from citewire_remote.breaker import BreakerPolicy
+from engine_world import (
+    BROKEN,
+    DOWN,
+    KEY,
+    LATE,
+    LIMITED,
+    LONG,
+    PASSAGES,
+    REJECTED,
+    World,
+    answer,
+    sample,
+    sealed,
+)
 from scripted_chat import TakingTurns
-
-PASSAGES = tuple(Passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
-FAST = CallLimits(RetryPolicy(attempts=3, first_seconds=0.001, most_seconds=0.001), first_token_seconds=0.3)
-
-DOWN = Unavailable("down", reason="PROVIDER_UNAVAILABLE")
-BROKEN = Unavailable("broken", reason="PROVIDER_STREAM_BROKEN")
-KEY = FailedPrecondition("key", reason="PROVIDER_AUTH")
-REJECTED = FailedPrecondition("no", reason="PROVIDER_REJECTED")
-LIMITED = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=60.0)
-LATE = DeadlineExceeded("late", reason="PROVIDER_TIMEOUT")
-LONG = InvalidArgument("long", reason="CONTEXT_TOO_LONG")
-SPENT = ResourceExhausted("spent", reason="BUDGET_EXCEEDED")
-
-
-def answer(name: str) -> list[str]:
-    return [f"{name} ", "says so."]
-
-
-class World:
-    """A generator over some providers; the first is the default, the others take over."""
-
-    def __init__(
-        self, *providers: ChatProvider, limits: CallLimits = FAST, breaker: BreakerPolicy | None = None
-    ) -> None:
-        self.ledger = MemoryLedger()
-        registry = Registry(providers, [one.models[0].name for one in providers[1:]])
-        engine = Engine(self.ledger, Breakers(breaker), limits)
-        self.own = Own()
-        self.generator = Generator(registry, engine=engine, own=self.own)
-        self.events: list[Event] = []
-
-    async def ask(self, **fields: object) -> list[Event]:
-        fields.setdefault("passages", PASSAGES[:2])
-        asked = replace(GenerateRequest("What is said?"), **fields)  # type: ignore[arg-type] # fields of many types
-        self.events = []
-        async for event in self.generator.generate(asked):
-            self.events.append(event)
-        return self.events
-
-    async def fails(self, **fields: object) -> CitewireError:
-        with pytest.raises(CitewireError) as caught:
-            await self.ask(**fields)
-        return caught.value
-
-    @property
-    def text(self) -> str:
-        return "".join(text for event in self.events if isinstance(event, TextDelta) for text in event.texts)
-
-    @property
-    def notices(self) -> list[str]:
-        return [event.name for event in self.events if isinstance(event, Notice)]
-
-    @property
-    def completed(self) -> Completed:
-        last = self.events[-1]
-        assert isinstance(last, Completed)
-        return last
-
-    @property
-    def rows(self) -> list[tuple[str, str]]:
-        """Provider and end of each call: why it failed, or how else it ended."""
-        return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
-
-
-class Own(OwnProviders):
-    """A tenant's providers by the name of their model; leases are counted."""
-
-    def __init__(self) -> None:
-        self.providers: dict[str, ChatProvider] = {}
-        self.leased = 0
-
-    @asynccontextmanager
-    async def lease(self, sealed: SealedProvider) -> AsyncGenerator[Chosen]:
-        provider = self.providers[sealed.model]
-        self.leased += 1
-        try:
-            yield Chosen(provider, provider.models[0], own=True)
-        finally:
-            self.leased -= 1
-
-
-def sealed(model: str) -> SealedProvider:
-    return SealedProvider(ProviderType.CHAT, "openai-compatible", model, b"base", b"key")
-
-
-def sample(name: str, **labels: str) -> float:
-    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
@@ -215,14 +126,6 @@ async def test_retries_share_the_time_of_the_first_token() -> None:
     assert len(one.tasks) == 2
 
 
-async def test_a_spent_budget_is_the_end() -> None:
-    one, two = TakingTurns("one", answer("one")), TakingTurns("two", answer("two"))
-    world = World(one, two)
-    world.ledger.refuse = SPENT
-    assert (await world.fails()).reason == "BUDGET_EXCEEDED"
-    assert (len(one.tasks), len(two.tasks), world.rows) == (0, 0, [])
-
-
 async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
     one, two = TakingTurns("one", [LATE]), TakingTurns("two", answer("two"))
     world = World(one, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
@@ -242,52 +145,6 @@ async def test_an_open_breaker_without_a_chain_says_when() -> None:
     assert (error.reason, len(world.rows)) == ("PROVIDER_UNAVAILABLE", 1)
     assert error.retry_after is not None
     assert 59 < error.retry_after <= 60
-
-
-async def test_leaving_settles_what_was_received() -> None:
-    one = TakingTurns("one", ["one two three four ", asyncio.Event()])
-    world = World(one)
-    asking = asyncio.create_task(world.ask())
-    await one.waiting.wait()
-    asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
-    (call,) = world.ledger.rows
-    assert (call.outcome, one.open) == ("cancelled", 0)
-    assert call.spent is not None
-    assert call.spent.estimated
-    assert call.spent.output_tokens == 5
-    assert call.spent.input_tokens == call.new.input_tokens > 100
-
-
-async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None:
-    world = World(TakingTurns("one", answer("one")))
-    await world.ask()
-    (call,) = world.ledger.rows
-    assert call.spent is not None
-    assert (call.new.purpose, call.new.model, call.new.own, call.new.price) == ("generation", "one-model", False, None)
-    assert call.new.max_output_tokens == 2048
-    assert (call.spent.input_tokens, call.spent.cached_input_tokens, call.spent.output_tokens) == (11, 2, 7)
-    assert (call.spent.estimated, call.spent.finish) == (False, "stop")
-
-
-@pytest.mark.parametrize(
-    ("error", "billed"), [(DOWN, False), (KEY, False), (LIMITED, False), (LATE, True), (BROKEN, True)]
-)
-async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, billed: bool) -> None:
-    world = World(TakingTurns("one", [error]))
-    await world.fails()
-    for row in world.ledger.rows:
-        assert row.spent is not None
-        assert (row.spent.input_tokens, row.spent.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
-
-
-async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
-    world = World(TakingTurns("one", ["one two three ", DOWN]))
-    await world.fails()
-    (row,) = world.ledger.rows
-    assert row.spent is not None
-    assert (row.spent.input_tokens, row.spent.output_tokens, row.spent.estimated) == (row.new.input_tokens, 4, True)
 
 
 async def test_quoting_can_take_over_and_costs_nothing() -> None:
@@ -395,16 +252,6 @@ async def test_without_own_providers_a_sealed_one_is_refused() -> None:
     generator = Generator(Registry([TakingTurns("one", answer("one"))]))
     with pytest.raises(Unimplemented):
         [event async for event in generator.generate(GenerateRequest("x?", provider=sealed("m")))]
-
-
-async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
-    one, two = TakingTurns("one", [DOWN]), TakingTurns("two", [("Why?", "How?")])
-    world = World(one, two)
-    suggestions = await world.generator.suggest(SuggestRequest(PASSAGES[:2]))
-    assert suggestions.questions == ("Why?", "How?")
-    assert len(one.tasks) == 3
-    assert world.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
-    assert {row.new.purpose for row in world.ledger.rows} == {"suggestions"}
 
 
 def test_an_unknown_fallback_is_refused_at_start() -> None:

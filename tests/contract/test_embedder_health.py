@@ -1,0 +1,110 @@
+"""What an embedder says of itself while its model loads, fails, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import grpc
+import pytest
+from citewire.common.v1.common_pb2 import EmbeddingSpace
+from citewire.embedder.v1 import embedder_pb2 as pb
+from grpc_health.v1 import health_pb2
+
+from citewire_embedder.app import start
+from citewire_embedder.servicer import SERVICE_NAME
+from citewire_kit.errors import Code, StartupError
+from embedder_server import Running, free_port, make_settings, refusal, serve
+from fake_embedding import DIMENSIONS, FakeModel
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
+
+
+@pytest.fixture
+async def running() -> AsyncGenerator[Running]:
+    async with serve(FakeModel()) as found:
+        yield found
+
+
+@asynccontextmanager
+async def health_states(port: int | None) -> AsyncGenerator[Callable[[], Awaitable[int]]]:
+    """Watches a server's health; each call of what is given waits for the next state."""
+    # A channel of its own, without health checking: ours takes no calls to a server that isn't serving.
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        watch: grpc.aio.UnaryStreamMultiCallable[health_pb2.HealthCheckRequest, health_pb2.HealthCheckResponse]
+        watch = channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        call = watch(health_pb2.HealthCheckRequest(service=SERVICE_NAME), timeout=10)
+
+        async def following() -> int:
+            message = await call.read()
+            assert isinstance(message, health_pb2.HealthCheckResponse)
+            return message.status
+
+        try:
+            yield following
+        finally:
+            call.cancel()
+
+
+async def test_health_follows_the_model(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("citewire_embedder.service._PROBE_SECONDS", 0.01)
+    async with health_states(running.server.port) as following:
+        assert await following() == SERVING
+        running.model.error = RuntimeError("broken")
+        error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
+        assert (error.code, error.reason) == (Code.INTERNAL, "INTERNAL")
+        assert "broken" not in error.message
+        assert await following() == NOT_SERVING
+        running.model.error = None
+        assert await following() == SERVING
+    assert (await running.embed(pb.EmbedRequest(inputs=["a"]))).space == SPACE
+
+
+class SlowModel(FakeModel):
+    """A model that is loaded when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_load = asyncio.Event()
+        self.loading = asyncio.Event()
+        self.problem: StartupError | None = None
+
+    async def load(self) -> None:
+        self.loading.set()
+        await self.may_load.wait()
+        if self.problem is not None:
+            raise self.problem
+
+
+async def test_the_server_is_not_serving_while_the_model_is_being_loaded() -> None:
+    model = SlowModel()
+    settings = make_settings(port=free_port())
+    async with AsyncExitStack() as stack:
+        starting = asyncio.create_task(start(stack, settings, model))
+        await model.loading.wait()
+        following = await stack.enter_async_context(health_states(settings.port))
+        assert await following() == NOT_SERVING
+        model.may_load.set()
+        server = await starting
+        stack.push_async_callback(server.drain_and_stop)
+        assert await following() == SERVING
+
+
+async def test_a_model_that_cannot_be_loaded_ends_the_start_and_frees_the_port() -> None:
+    model = SlowModel()
+    model.problem = StartupError("the model has no tensor 'x'")
+    model.may_load.set()
+    settings = make_settings(port=free_port())
+    async with AsyncExitStack() as stack:
+        with pytest.raises(StartupError, match="no tensor 'x'"):
+            await start(stack, settings, model)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", settings.port))

@@ -1,0 +1,60 @@
+"""Health, reflection and the address of kit's gRPC server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import (
+    StartupError,
+)
+from citewire_kit.server import GrpcServer
+from health_calls import health_of
+from shapes import SERVICE, Shapes, make_settings, register, serve
+
+
+async def test_health_starts_not_serving_and_follows() -> None:
+    server = GrpcServer(make_settings(auth="keys"), service="test")
+    server.add(register, Shapes(), SERVICE)
+    port = await server.start()
+    assert await health_of(port) == health_pb2.HealthCheckResponse.NOT_SERVING
+    server.set_serving(True)
+    assert await health_of(port, SERVICE) == health_pb2.HealthCheckResponse.SERVING
+    server.set_serving(False)
+    assert await health_of(port, SERVICE) == health_pb2.HealthCheckResponse.NOT_SERVING
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await health_of(port, "unknown.Service")
+    assert raised.value.code() is grpc.StatusCode.NOT_FOUND
+    await server.drain_and_stop()
+
+
+async def test_a_taken_port_is_said_plainly() -> None:
+    async with serve(Shapes()) as running:
+        second = GrpcServer(make_settings(port=running.port), service="embedder")
+        second.add(register, Shapes(), SERVICE)
+        with pytest.raises(
+            StartupError, match=rf"embedder cannot listen on 127\.0\.0\.1:{running.port}.*CITEWIRE_PORT"
+        ):
+            await second.start()
+        await second.drain_and_stop()
+
+
+async def test_reflection_lists_the_services() -> None:
+    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
+
+    async with serve(Shapes(), make_settings(auth="keys")) as running:
+        channel = open_channel(f"127.0.0.1:{running.port}")
+        info: Any = channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            ServerReflectionRequest.SerializeToString,
+            ServerReflectionResponse.FromString,
+        )
+        answers: AsyncIterator[ServerReflectionResponse] = info(iter([ServerReflectionRequest(list_services="")]))
+        names = {service.name async for answer in answers for service in answer.list_services_response.service}
+        await channel.close()
+    assert {SERVICE, "grpc.health.v1.Health"} <= names

@@ -1,0 +1,69 @@
+"""An embedder over a real gRPC server, with a model that a test looks into."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+from citewire.embedder.v1 import embedder_pb2 as pb
+from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
+
+from citewire_embedder.app import start
+from citewire_embedder.settings import EmbedderSettings
+from citewire_kit import client
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import Auth
+from fake_embedding import FakeModel
+
+
+@dataclass(frozen=True)
+class Running:
+    """A server, its model, and a client of it."""
+
+    model: FakeModel
+    server: GrpcServer
+    stub: EmbedderServiceStub
+
+    async def embed(self, request: pb.EmbedRequest, timeout: float = 10) -> pb.EmbedResponse:
+        return await client.unary(self.stub.Embed, request, timeout=timeout)
+
+
+@asynccontextmanager
+async def serve(model: FakeModel, *, auth: Auth = "off", **options: int) -> AsyncGenerator[Running]:
+    settings = make_settings(auth=auth, **options)
+    async with AsyncExitStack() as stack:
+        server = await start(stack, settings, model)
+        stack.push_async_callback(server.drain_and_stop)
+        channel = open_channel(f"127.0.0.1:{server.port}")
+        stack.push_async_callback(channel.close)
+        yield Running(model, server, EmbedderServiceStub(channel))
+
+
+def make_settings(**options: object) -> EmbedderSettings:
+    defaults = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 2}
+    return EmbedderSettings.model_validate({**defaults, **options})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits for a state of the server that nothing announces."""
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110 # there is no event to wait for
+            await asyncio.sleep(0.01)
+
+
+async def refusal(running: Running, request: pb.EmbedRequest) -> CitewireError:
+    with pytest.raises(CitewireError) as caught:
+        await running.embed(request)
+    return caught.value

@@ -1,0 +1,124 @@
+"""The generator's engine with scripted providers, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from prometheus_client import REGISTRY
+
+from citewire_generator.chain import OwnProviders
+from citewire_generator.engine import CallLimits, Engine
+from citewire_generator.model import (
+    Completed,
+    Event,
+    GenerateRequest,
+    Notice,
+    Passage,
+    TextDelta,
+)
+from citewire_generator.providers.base import ChatProvider
+from citewire_generator.registry import Chosen, Registry
+from citewire_generator.service import Generator
+from citewire_kit.errors import (
+    CitewireError,
+    DeadlineExceeded,
+    FailedPrecondition,
+    InvalidArgument,
+    ResourceExhausted,
+    Unavailable,
+)
+from citewire_ledger import MemoryLedger
+from citewire_remote.breaker import BreakerPolicy, Breakers
+from citewire_remote.kinds import ProviderType
+from citewire_remote.retry import RetryPolicy
+from citewire_remote.tenants import SealedProvider
+
+PASSAGES = tuple(Passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
+FAST = CallLimits(RetryPolicy(attempts=3, first_seconds=0.001, most_seconds=0.001), first_token_seconds=0.3)
+
+DOWN = Unavailable("down", reason="PROVIDER_UNAVAILABLE")
+BROKEN = Unavailable("broken", reason="PROVIDER_STREAM_BROKEN")
+KEY = FailedPrecondition("key", reason="PROVIDER_AUTH")
+REJECTED = FailedPrecondition("no", reason="PROVIDER_REJECTED")
+LIMITED = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=60.0)
+LATE = DeadlineExceeded("late", reason="PROVIDER_TIMEOUT")
+LONG = InvalidArgument("long", reason="CONTEXT_TOO_LONG")
+SPENT = ResourceExhausted("spent", reason="BUDGET_EXCEEDED")
+
+
+def answer(name: str) -> list[str]:
+    return [f"{name} ", "says so."]
+
+
+class World:
+    """A generator over some providers; the first is the default, the others take over."""
+
+    def __init__(
+        self, *providers: ChatProvider, limits: CallLimits = FAST, breaker: BreakerPolicy | None = None
+    ) -> None:
+        self.ledger = MemoryLedger()
+        registry = Registry(providers, [one.models[0].name for one in providers[1:]])
+        engine = Engine(self.ledger, Breakers(breaker), limits)
+        self.own = Own()
+        self.generator = Generator(registry, engine=engine, own=self.own)
+        self.events: list[Event] = []
+
+    async def ask(self, **fields: object) -> list[Event]:
+        fields.setdefault("passages", PASSAGES[:2])
+        asked = replace(GenerateRequest("What is said?"), **fields)  # type: ignore[arg-type] # fields of many types
+        self.events = []
+        async for event in self.generator.generate(asked):
+            self.events.append(event)
+        return self.events
+
+    async def fails(self, **fields: object) -> CitewireError:
+        with pytest.raises(CitewireError) as caught:
+            await self.ask(**fields)
+        return caught.value
+
+    @property
+    def text(self) -> str:
+        return "".join(text for event in self.events if isinstance(event, TextDelta) for text in event.texts)
+
+    @property
+    def notices(self) -> list[str]:
+        return [event.name for event in self.events if isinstance(event, Notice)]
+
+    @property
+    def completed(self) -> Completed:
+        last = self.events[-1]
+        assert isinstance(last, Completed)
+        return last
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        """Provider and end of each call: why it failed, or how else it ended."""
+        return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
+
+
+class Own(OwnProviders):
+    """A tenant's providers by the name of their model; leases are counted."""
+
+    def __init__(self) -> None:
+        self.providers: dict[str, ChatProvider] = {}
+        self.leased = 0
+
+    @asynccontextmanager
+    async def lease(self, sealed: SealedProvider) -> AsyncGenerator[Chosen]:
+        provider = self.providers[sealed.model]
+        self.leased += 1
+        try:
+            yield Chosen(provider, provider.models[0], own=True)
+        finally:
+            self.leased -= 1
+
+
+def sealed(model: str) -> SealedProvider:
+    return SealedProvider(ProviderType.CHAT, "openai-compatible", model, b"base", b"key")
+
+
+def sample(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
