@@ -70,7 +70,7 @@ class RetrieverSettings(ProcessSettings):
     """Chunks that an exact scan reads in the time that the graph takes for one more candidate; measured, 384
     dimensions."""
 
-    lexical_scan_chunks: int = Field(default=8000, ge=0)
+    lexical_scan_chunks: int = Field(default=4000, ge=0)
     """Scopes of at most this many chunks are scanned for words; in larger ones, candidates are found by the question's
     rare terms. The results are the same."""
 

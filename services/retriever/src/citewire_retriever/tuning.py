@@ -44,7 +44,7 @@ class SearchTuning:
     max_scan_tuples: int = 20_000
     exact_chunks: int = 1000
     exact_chunks_per_candidate: float = 15.0
-    lexical_scan_chunks: int = 8000
+    lexical_scan_chunks: int = 4000
     statistics_seconds: float = 30.0
 
 

@@ -5,7 +5,7 @@ has a first, a second and a third. Scores can, where both legs say something abo
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
@@ -87,7 +87,7 @@ def fuse(
         range(len(scores)),
         key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.hits[place].chunk.chunk_id),
     )
-    return [replace(legs.hits[place], fused_score=scores[place]) for place in order]
+    return [legs.hits[place].fused(scores[place]) for place in order]
 
 
 def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool) -> list[Hit]:
@@ -111,12 +111,12 @@ def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: b
             key = _key(hit, by_document=by_document)
             before = hits.setdefault(key, hit)
             if before.lexical_score is None and hit.lexical_score is not None:
-                hits[key] = replace(before, lexical_score=hit.lexical_score)
+                hits[key] = before.found_by_words(hit.lexical_score)
             scores[key] = scores.get(key, 0.0) + 1 / (_RANKS + rank)
             if leg is lexical:
                 by_words[key] = rank
     order = sorted(hits, key=lambda key: (-scores[key], by_words.get(key, len(lexical) + 1)))
-    return [replace(hits[key], fused_score=scores[key]) for key in order]
+    return [hits[key].fused(scores[key]) for key in order]
 
 
 def compare(
@@ -137,7 +137,7 @@ def compare(
     for hit in lexical:
         key = _key(hit, by_document=by_document)
         words[key] = hit.lexical_score or 0.0
-        found[key] = replace(found[key], lexical_score=hit.lexical_score) if key in found else hit
+        found[key] = found[key].found_by_words(hit.lexical_score) if key in found else hit
     lowest_cosine = min((_cosine(hit) for hit in dense), default=0.0) if len(dense) >= depth else 0.0
     lowest_words = min(words.values(), default=0.0) if len(lexical) >= depth else 0.0
     scale = max(ideal, *words.values()) if words else 1.0

@@ -54,19 +54,27 @@ matching AS MATERIALIZED (
         (SELECT terms FROM question),
         (SELECT score FROM reached)
     ) m
-    JOIN corpus.documents d
-      ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
-    WHERE {scope}
+    -- LATERAL with a limit: a look-up for each of these few, where a plan would else read all documents for a hash table.
+    CROSS JOIN LATERAL (
+        SELECT FROM corpus.documents d
+        WHERE d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version AND {scope}
+        LIMIT 1
+    ) live
 )
 
 -- name: probed_chunks
 SELECT m.score
-FROM corpus.lexical_matches(
-    (SELECT array_agg(term) FROM ordered WHERE before < %(probe)s), (SELECT terms FROM question), 0
+FROM (
+    SELECT * FROM corpus.lexical_matches(
+        (SELECT array_agg(term) FROM ordered WHERE before < %(probe)s), (SELECT terms FROM question), 0
+    )
+    ORDER BY score DESC
 ) m
-JOIN corpus.documents d
-  ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
-WHERE {scope}
+CROSS JOIN LATERAL (
+    SELECT FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version AND {scope}
+    LIMIT 1
+) live
 ORDER BY m.score DESC
 LIMIT %(depth)s
 
@@ -75,9 +83,11 @@ SELECT max(m.score) AS score
 FROM corpus.lexical_matches(
     (SELECT array_agg(term) FROM ordered WHERE before < %(probe)s), (SELECT terms FROM question), 0
 ) m
-JOIN corpus.documents d
-  ON d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version
-WHERE {scope}
+CROSS JOIN LATERAL (
+    SELECT FROM corpus.documents d
+    WHERE d.org_id = %(org_id)s AND d.document_id = m.document_id AND d.live_version = m.version AND {scope}
+    LIMIT 1
+) live
 GROUP BY m.document_id
 ORDER BY 1 DESC
 LIMIT %(depth)s
