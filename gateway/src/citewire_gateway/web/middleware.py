@@ -4,6 +4,7 @@ Outermost first: request id, security headers, trace, access log and metrics, er
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -63,21 +64,32 @@ def wrap(app: ASGIApp, *, seconds: Seconds, body_limit: BodyLimit) -> ASGIApp:
     return app
 
 
-class _RequestId:
-    """Takes the caller's X-Request-Id, or makes one, and gives it back with the answer."""
+class _Layer(ABC):
+    """One of them: it sees HTTP requests, and nothing else that comes."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "http":
+            await self.handle(scope, receive, send)
+        else:
             await self._app(scope, receive, send)
-            return
+
+    @abstractmethod
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles a request."""
+
+
+class _RequestId(_Layer):
+    """Takes the caller's X-Request-Id, or makes one, and gives it back with the answer."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         with use_request_id(header(scope, b"x-request-id")) as request_id:
             await self._app(scope, receive, _adding(send, [(b"x-request-id", request_id.encode())]))
 
 
-class _SecurityHeaders:
+class _SecurityHeaders(_Layer):
     """Headers that keep a browser from guessing, framing and telling on."""
 
     _HEADERS = (
@@ -88,23 +100,14 @@ class _SecurityHeaders:
         (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     )
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, _adding(send, self._HEADERS) if scope["type"] == "http" else send)
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, _adding(send, self._HEADERS))
 
 
-class _Tracing:
+class _Tracing(_Layer):
     """Continues the caller's trace, or begins one; every call to a service becomes a part of it."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         carrier = {name: value for name in ("traceparent", "tracestate") if (value := header(scope, name.encode()))}
         span = _tracer.start_span(scope["method"], context=extract(carrier), kind=SpanKind.SERVER)
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
@@ -121,18 +124,12 @@ class _Tracing:
                         span.set_status(StatusCode.ERROR)
 
 
-class _Access:
+class _Access(_Layer):
     """One line and one count per request, when its answer has ended."""
 
     _UNLOGGED = frozenset({"/livez", "/readyz"})
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         started, status = time.perf_counter(), _Status(send)
         try:
             await self._app(scope, receive, status.send)
@@ -146,16 +143,10 @@ class _Access:
                 log.info("http_request", method=method, route=route, status=status.code, ms=round(seconds * 1000, 1))
 
 
-class _Errors:
+class _Errors(_Layer):
     """The last net: what no handler caught becomes a problem document, or cuts a body that has begun."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         status = _Status(send)
         try:
             await self._app(scope, receive, status.send)
@@ -172,32 +163,26 @@ class _Errors:
             await problem_response(error)(scope, receive, send)
 
 
-class _Deadline:
+class _Deadline(_Layer):
     """Gives each request its time; calls to services and to the database never ask for more."""
 
     def __init__(self, app: ASGIApp, seconds: Seconds) -> None:
-        self._app = app
+        super().__init__(app)
         self._seconds = seconds
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         with budget(self._seconds(scope["method"], scope["path"])):
             await self._app(scope, receive, send)
 
 
-class _BodyLimit:
+class _BodyLimit(_Layer):
     """Stops reading a body at its limit, by its declared length already where there is one."""
 
     def __init__(self, app: ASGIApp, body_limit: BodyLimit) -> None:
-        self._app = app
+        super().__init__(app)
         self._limit = body_limit
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._limit(scope["path"], header(scope, b"content-type"))
         declared = header(scope, b"content-length")
         if declared.isdecimal() and int(declared) > limit.read:

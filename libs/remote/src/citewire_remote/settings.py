@@ -1,14 +1,47 @@
-"""Settings that the embedder and the generator share: master keys, and where tenants' providers may be."""
+"""Settings that the embedder and the generator share: providers' addresses, master keys, where tenants' may be."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self, TypeAlias
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
-from citewire_kit.settings import settings_config
+from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_remote.addresses import EgressPolicy
+from citewire_remote.kinds import normalise_base
 from citewire_remote.sealing import FixedKeys, KeyFile, Keyring, KeySource
+
+
+def _base(value: str) -> str:
+    return normalise_base(value) if value.strip() else ""
+
+
+ApiBase: TypeAlias = Annotated[str, AfterValidator(_base)]
+"""A provider's base URL, which ends in `/v1`; "" is the provider's own."""
+
+
+def text_of(value: str | SecretStr | None) -> str:
+    """Returns what was set, without space around it; "" if nothing was."""
+    return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
+
+
+def require(settings: ProcessSettings, provider: str, needed: Mapping[str, tuple[str, ...]]) -> None:
+    """Looks whether all is set that the chosen provider needs.
+
+    Args:
+        settings: They have a field `provider`.
+        provider: The one that was chosen.
+        needed: Names of fields, by provider.
+
+    Raises:
+        ValueError: Something isn't set.
+    """
+    for name in needed.get(provider, ()):
+        if not text_of(getattr(settings, name)):
+            raise ValueError(
+                f"{settings.env_name(name)} is required when {settings.env_name('provider')} is {provider}"
+            )
 
 
 class TenantProviderSettings(BaseSettings):

@@ -3,14 +3,15 @@
 from enum import StrEnum
 from typing import Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings
 
 from citewire_embedder.providers.base import Precision
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec
 from citewire_kit.settings import settings_config
-from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.kinds import KINDS, ProviderType
 from citewire_remote.retry import RetryPolicy
+from citewire_remote.settings import ApiBase, text_of
 
 
 class RerankProvider(StrEnum):
@@ -32,7 +33,7 @@ class RerankSettings(BaseSettings):
     """Whose rerank model serves requests that bring no provider of their own: `local` is late interaction over the
     embedding model's token vectors, whose worth is in docs/adr/0009-rerank.md; `none` refuses them."""
 
-    rerank_api_base: str = ""
+    rerank_api_base: ApiBase = ""
     """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
 
     rerank_api_key: SecretStr | None = None
@@ -54,17 +55,12 @@ class RerankSettings(BaseSettings):
     rerank_tokens: int = Field(default=65_536, ge=1)
     """Tokens that may wait for the local model or be computed at once. More are refused at once."""
 
-    @field_validator("rerank_api_base")
-    @classmethod
-    def _is_a_base(cls, value: str) -> str:
-        return normalise_base(value) if value.strip() else ""
-
     @model_validator(mode="after")
     def _rerank_is_complete(self) -> Self:
         kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
         if kind is not None:
             prefix, provider = "CITEWIRE_EMBEDDER_RERANK", self.rerank_provider
-            if kind.needs_key and not self._key():
+            if kind.needs_key and not text_of(self.rerank_api_key):
                 raise ValueError(f"{prefix}_API_KEY is required when {prefix}_PROVIDER is {provider}")
             if kind.needs_base and not self.rerank_api_base:
                 raise ValueError(f"{prefix}_API_BASE is required when {prefix}_PROVIDER is {provider}")
@@ -78,11 +74,8 @@ class RerankSettings(BaseSettings):
         if kind is None:
             return None
         name = self.rerank_model.strip() or kind.model
-        return ModelSpec(self.rerank_provider, name, self.rerank_api_base, self._key())
+        return ModelSpec(self.rerank_provider, name, self.rerank_api_base, text_of(self.rerank_api_key))
 
     def rerank_limits(self) -> CallLimits:
         """Returns how rerank providers are called."""
         return CallLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
-
-    def _key(self) -> str:
-        return "" if self.rerank_api_key is None else self.rerank_api_key.get_secret_value().strip()

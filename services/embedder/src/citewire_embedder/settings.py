@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from citewire_embedder.model import ServiceLimits
 from citewire_embedder.providers.base import Precision
@@ -13,9 +13,9 @@ from citewire_embedder.scheduler import BatchLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
-from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.kinds import KINDS, ProviderType
 from citewire_remote.retry import RetryPolicy
-from citewire_remote.settings import TenantProviderSettings
+from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
 
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
 
@@ -43,7 +43,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     openai_api_key: SecretStr | None = None
     """OpenAI's key; with it, its model is offered."""
 
-    openai_api_base: str = ""
+    openai_api_base: ApiBase = ""
     """Another address for OpenAI's API."""
 
     openai_model: str = Field(default=_MODELS["openai"], max_length=200)
@@ -52,13 +52,13 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     openai_dimensions: int = Field(default=0, ge=0, le=4096)
     """Length of its vectors; 0 is the model's own."""
 
-    ollama_api_base: str = ""
+    ollama_api_base: ApiBase = ""
     """Ollama's address; with it, its model is offered."""
 
     ollama_model: str = Field(default=_MODELS["ollama"], max_length=200)
     """Its embedding model. It must have been pulled."""
 
-    api_base: str = ""
+    api_base: ApiBase = ""
     """Address of another server that speaks OpenAI's embeddings (vLLM, TEI, LM Studio, LiteLLM)."""
 
     api_key: SecretStr | None = None
@@ -127,11 +127,6 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     max_concurrent_rpcs: int = Field(default=512, ge=1)
     """Calls handled at once, waiting ones included. More are refused at once."""
 
-    @field_validator("api_base", "openai_api_base", "ollama_api_base")
-    @classmethod
-    def _normalised(cls, value: str) -> str:
-        return normalise_base(value) if value.strip() else ""
-
     @model_validator(mode="after")
     def _complete(self) -> Self:
         needed = {
@@ -139,11 +134,7 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
             "ollama": ("ollama_api_base",),
             "openai-compatible": ("api_base", "remote_model"),
         }
-        for name in needed.get(self.provider, ()):
-            if not _text(getattr(self, name)):
-                raise ValueError(
-                    f"{self.env_name(name)} is required when {self.env_name('provider')} is {self.provider}"
-                )
+        require(self, self.provider, needed)
         if self.api_base and not self.remote_model.strip():
             raise ValueError(f"{self.env_name('remote_model')} is required with {self.env_name('api_base')}")
         return self
@@ -151,20 +142,20 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     def remote(self) -> list[RemoteSpec]:
         """Returns the operator's remote models, the default first."""
         found: list[RemoteSpec] = []
-        if key := _text(self.openai_api_key):
+        if key := text_of(self.openai_api_key):
             spec = RemoteSpec("openai", self.openai_model, self.openai_api_base, key, dimensions=self.openai_dimensions)
             found.append(spec)
         if self.ollama_api_base:
             found.append(RemoteSpec("ollama", self.ollama_model, self.ollama_api_base))
         if self.api_base:
-            key, size, window = _text(self.api_key), self.remote_dimensions, self.remote_window
+            key, size, window = text_of(self.api_key), self.remote_dimensions, self.remote_window
             name = self.remote_model.strip()
             found.append(RemoteSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
         return sorted(found, key=lambda one: one.kind != self.provider)
 
     def default_model(self) -> str:
         """Returns the name of the model that is used where a request names none; "" is the local one."""
-        wanted = self.provider or ("openai" if _text(self.openai_api_key) else "local")
+        wanted = self.provider or ("openai" if text_of(self.openai_api_key) else "local")
         return next((one.model for one in self.remote() if one.kind == wanted), "")
 
     def remote_limits(self) -> RemoteLimits:
@@ -189,7 +180,3 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
             batch=BatchLimits(tokens=self.batch_tokens, texts=self.batch_texts),
             stream_ahead=self.stream_ahead,
         )
-
-
-def _text(value: str | SecretStr | None) -> str:
-    return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import AliasChoices, Field, SecretStr, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from citewire_generator.engine import CallLimits
 from citewire_generator.planning import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
-from citewire_remote.kinds import KINDS, ProviderType, normalise_base
+from citewire_remote.kinds import KINDS, ProviderType
 from citewire_remote.retry import RetryPolicy
-from citewire_remote.settings import TenantProviderSettings
+from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
 from citewire_remote.silence import TimeLimits
 
 ProviderKind = Literal["extractive", "anthropic", "openai", "ollama", "openai-compatible"]
@@ -61,7 +61,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     anthropic_api_key: SecretStr | None = None
     """Anthropic's key; with it, its models are offered."""
 
-    anthropic_api_base: str = ""
+    anthropic_api_base: ApiBase = ""
     """Another address for Anthropic's API, such as a proxy's."""
 
     anthropic_model: str = Field(default=_MODELS["anthropic"], max_length=200)
@@ -73,7 +73,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     openai_api_key: SecretStr | None = None
     """OpenAI's key; with it, its models are offered."""
 
-    openai_api_base: str = ""
+    openai_api_base: ApiBase = ""
     """Another address for OpenAI's API."""
 
     openai_model: str = Field(default=_MODELS["openai"], max_length=200)
@@ -82,7 +82,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     openai_more_models: str = ""
     """Its further models."""
 
-    ollama_api_base: str = ""
+    ollama_api_base: ApiBase = ""
     """Address of an Ollama server, for example http://localhost:11434; with it, its models are offered."""
 
     ollama_model: str = Field(default=_MODELS["ollama"], max_length=200)
@@ -95,7 +95,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     """Window in tokens that the Ollama server gives its models (its OLLAMA_CONTEXT_LENGTH). Unset, 4096 is assumed,
     Ollama's own default: it cuts off the beginning of a longer prompt, without an error."""
 
-    api_base: str = ""
+    api_base: ApiBase = ""
     """Base URL of the `openai-compatible` provider; normalised to end in `/v1`. With a model, it is offered."""
 
     api_key: SecretStr | None = None
@@ -153,11 +153,6 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     stream_window: bool = False
     """Whether the server's receive window is tiny too. It only delays large requests: see docs/generator.md."""
 
-    @field_validator("api_base", "anthropic_api_base", "openai_api_base", "ollama_api_base")
-    @classmethod
-    def _normalised(cls, value: str) -> str:
-        return normalise_base(value) if value.strip() else ""
-
     @model_validator(mode="after")
     def _complete(self) -> Self:
         needed = {
@@ -166,16 +161,12 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
             "ollama": ("ollama_api_base",),
             "openai-compatible": ("api_base", "model"),
         }
-        for name in needed.get(self.provider, ()):
-            if not _text(getattr(self, name)):
-                raise ValueError(
-                    f"{self.env_name(name)} is required when {self.env_name('provider')} is {self.provider}"
-                )
+        require(self, self.provider, needed)
         return self
 
     def configured(self) -> list[ConfiguredProvider]:
         """Returns the remote providers that are configured, the default first."""
-        anthropic, openai = _text(self.anthropic_api_key), _text(self.openai_api_key)
+        anthropic, openai = text_of(self.anthropic_api_key), text_of(self.openai_api_key)
         found: list[ConfiguredProvider] = []
         if anthropic:
             models = _names(self.anthropic_model, self.anthropic_more_models)
@@ -188,7 +179,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
             found.append(ConfiguredProvider("ollama", self.ollama_api_base, "", models, self.ollama_context_window))
         if self.api_base and self.model:
             models = _names(self.model, self.more_models)
-            key, window = _text(self.api_key), self.context_window
+            key, window = text_of(self.api_key), self.context_window
             found.append(ConfiguredProvider("openai-compatible", self.api_base, key, models, window))
         return sorted(found, key=lambda one: one.kind != self.provider)
 
@@ -219,10 +210,6 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     def limits(self) -> ServiceLimits:
         """Returns the limits as the domain wants them."""
         return ServiceLimits(max_completion_tokens=self.max_completion_tokens)
-
-
-def _text(value: str | SecretStr | None) -> str:
-    return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
 
 
 def _names(*lists: str) -> tuple[str, ...]:
