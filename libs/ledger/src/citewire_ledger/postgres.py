@@ -8,13 +8,14 @@ the sweeper of another one, or of its successor, settles the row by what the las
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.ids import uuid7
 from citewire_kit.postgres import open_pool
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_call_context, current_request_id, current_tenant, use_request_id
 from citewire_ledger import metrics
@@ -60,9 +61,7 @@ async def open_ledger(
     try:
         yield ledger
     finally:
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
+        await end(keeping)
         await ledger.settle_all(CLOSE_SECONDS)
         await pool.close()
 
