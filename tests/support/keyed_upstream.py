@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 import struct
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from aiohttp import web
+
+from local_http import serving
 
 DIMENSIONS = 8
 
@@ -89,15 +90,8 @@ async def keyed_upstream(key: str) -> AsyncGenerator[KeyedUpstream]:
     upstream = KeyedUpstream(key)
     app = web.Application()
     app.router.add_post("/{tail:.*}", upstream.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    listening = socket.create_server(("127.0.0.1", 0))
-    upstream.port = int(listening.getsockname()[1])
-    await web.SockSite(runner, listening).start()
-    try:
+    async with serving(app) as upstream.port:
         yield upstream
-    finally:
-        await runner.cleanup()
 
 
 def _choice(delta: dict[str, str], finish: str | None = None) -> object:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aiohttp import web
+
+from local_http import serving
 
 Server = Literal["cohere", "jina", "vllm", "infinity", "tei", "litellm"]
 PATHS: dict[Server, str] = {
@@ -104,15 +105,8 @@ async def rerank_upstream(server: Server = "jina") -> AsyncGenerator[RerankUpstr
     upstream = RerankUpstream(server)
     app = web.Application()
     app.router.add_post("/{tail:.*}", upstream.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    listening = socket.create_server(("127.0.0.1", 0))
-    upstream.port = int(listening.getsockname()[1])
-    await web.SockSite(runner, listening).start()
-    try:
+    async with serving(app) as upstream.port:
         yield upstream
-    finally:
-        await runner.cleanup()
 
 
 def _scores(query: str, documents: list[str]) -> list[tuple[int, float]]:

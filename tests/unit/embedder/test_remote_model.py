@@ -23,6 +23,7 @@ from citewire_remote.breaker import BreakerPolicy, Breakers
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.egress import guarded_client
 from citewire_remote.retry import RetryPolicy
+from local_http import serving
 
 Reply = Callable[[Mapping[str, Any]], web.Response]
 FAST = RemoteLimits(retry=RetryPolicy(first_seconds=0.001), seconds=5, texts=4)
@@ -71,13 +72,9 @@ async def upstream() -> AsyncGenerator[Upstream]:
     server = Upstream()
     app = web.Application()
     app.router.add_post("/v1/embeddings", server.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    server.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    yield server
-    await runner.cleanup()
+    async with serving(app) as port:
+        server.url = f"http://127.0.0.1:{port}/v1"
+        yield server
 
 
 @asynccontextmanager

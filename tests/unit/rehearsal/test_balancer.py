@@ -10,6 +10,7 @@ from aiohttp import web
 
 from deploy.rehearsal.balancer import Balancer
 from deploy.rehearsal.load import NoGatewayError
+from local_http import serving
 
 
 class Gateway:
@@ -27,14 +28,9 @@ class Gateway:
     async def running(self) -> AsyncGenerator["Gateway"]:
         app = web.Application()
         app.router.add_get("/readyz", self._readyz)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with serving(app) as port:
+            self.url = f"http://127.0.0.1:{port}"
             yield self
-        finally:
-            await runner.cleanup()
 
 
 async def until_only(balancer: Balancer, urls: set[str]) -> None:

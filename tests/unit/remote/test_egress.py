@@ -13,6 +13,7 @@ from aiohttp import web
 from citewire_kit.errors import CitewireError, InvalidArgument
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.egress import check_base, guarded_client, guarded_connector, refusal_in
+from local_http import serving
 
 Get = Callable[[EgressPolicy, str], Awaitable[int]]
 TIMEOUT = httpx2.Timeout(5)
@@ -55,15 +56,8 @@ async def server() -> AsyncGenerator[tuple[int, list[str]]]:
 
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    listening = socket.create_server(("127.0.0.1", 0))
-    port = int(listening.getsockname()[1])
-    await web.SockSite(runner, listening).start()
-    try:
+    async with serving(app) as port:
         yield port, seen
-    finally:
-        await runner.cleanup()
 
 
 async def with_aiohttp(policy: EgressPolicy, url: str) -> int:
