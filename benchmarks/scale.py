@@ -2,14 +2,16 @@
 
 - *Building*: seconds and sizes of the indexes.
 - *Recall and time* by tenant size and by filter, the retriever's own way against an exact scan of the same scope:
-  whole transactions on one connection, the ranking statement alone, and whole calls over gRPC.
+  whole transactions on one connection, the ranking statement alone, and whole calls over gRPC. Each way by itself, as
+  a scan of 30 MB leaves nothing of the graph in the processor's caches. By size also against the plain way: a table of
+  `vector` rows with a btree by tenant, one statement that gives ids.
 - *Sampled recall*: a running retriever measures a share of these searches itself; its metric beside a full measurement.
 - *Hybrid* beside a full-text ranking by `ts_rank_cd`, with the quality of both;
   SciFact is among the largest tenant's chunks.
 - *Rate* over gRPC beside plain psycopg that does the same transaction.
 
-Usage: python -m benchmarks.scale [--keep DIR] [--chunks N] [--queries N] [--rounds N]; the data sets are
-expected beside the repository, and DIR keeps the loaded database for the next run.
+Usage: python -m benchmarks.scale [--keep DIR] [--chunks N] [--queries N] [--rounds N] [--only PART ...]; the data sets
+are expected beside the repository, and DIR keeps the loaded database for the next run.
 """
 
 from __future__ import annotations
@@ -19,17 +21,19 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import psycopg
+from psycopg import sql
 
 from benchmarks.scale_data import ScaleData, filters, loaded
 from benchmarks.scale_hybrid import measure_hybrid
 from benchmarks.scale_rpc import measure_calls, measure_sampling
 from benchmarks.search import CLASSES
+from benchmarks.search_data import literal
 from benchmarks.search_ways import CLIENTS, Rate, dense, retriever, run_way, tenant
 from benchmarks.tables import describe_machine, format_table
 from citewire_kit.postgres import open_pool
@@ -49,6 +53,7 @@ class Seen:
     graph: int = 0
     own: list[float] = field(default_factory=list[float])
     exact: list[float] = field(default_factory=list[float])
+    plain: list[float] = field(default_factory=list[float])
 
     def row(self) -> list[object]:
         """Recall, share of the graph, and times."""
@@ -61,8 +66,16 @@ class Seen:
             f"1/{times[2] / times[0]:.1f}",
         ]
 
+    def plain_cells(self) -> list[object]:
+        """Times of the plain way, and the share of them that the own way's are."""
+        p50, p95 = (float(value) for value in np.percentile(self.plain, [50, 95]))
+        return [p50, p95, f"1/{p50 / float(np.median(self.own)):.1f}"]
+
 
 HEADINGS = ["recall@10", "by graph", "p50 ms", "p95 ms", "exact p50 ms", "exact p95 ms", "of exact p50"]
+PLAIN_HEADINGS = ["plain p50 ms", "plain p95 ms", "of plain p50"]
+_PLAIN = "SELECT chunk_id FROM bench_plain WHERE org_id = %s ORDER BY embedding <=> %s::vector LIMIT 10"
+PARTS = ("building", "classes", "filters", "statements", "calls", "sampling", "hybrid", "rates")
 
 
 def main() -> int:
@@ -73,19 +86,25 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=30, help="questions for each tenant that is looked at")
     parser.add_argument("--judged", type=int, default=150, help="judged questions in each way of hybrid search")
     parser.add_argument("--rounds", type=int, default=3, help="rounds in which gRPC and psycopg take their turns")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run; all by default")
     options = parser.parse_args()
     print(describe_machine(), flush=True)
     with loaded(options.chunks, options.keep) as data:
         sizes = list(data.sizes.values())
         print(f"{sum(sizes):,} chunks, {len(sizes)} tenants of {sizes[-1]:,}–{sizes[0]:,}\n", flush=True)
-        print(describe_building(data), end="\n\n", flush=True)
-        print(asyncio.run(measure_classes(data, options.queries)), end="\n\n", flush=True)
-        print(asyncio.run(measure_filters(data, options.queries)), end="\n\n", flush=True)
-        print(asyncio.run(measure_statements(data, options.queries)), end="\n\n", flush=True)
-        print(measure_calls(data, questions(data, options.queries)), end="\n\n", flush=True)
-        print(measure_sampling(data, questions(data, 4 * options.queries)), end="\n\n", flush=True)
-        print(asyncio.run(measure_hybrid(data, options.judged)), end="\n\n", flush=True)
-        print(measure_rates(data, options.rounds), flush=True)
+        asked = options.queries
+        parts: dict[str, Callable[[], str]] = {
+            "building": lambda: describe_building(data),
+            "classes": lambda: asyncio.run(measure_classes(data, asked)),
+            "filters": lambda: asyncio.run(measure_filters(data, asked)),
+            "statements": lambda: asyncio.run(measure_statements(data, asked)),
+            "calls": lambda: measure_calls(data, questions(data, asked)),
+            "sampling": lambda: measure_sampling(data, questions(data, 4 * asked)),
+            "hybrid": lambda: asyncio.run(measure_hybrid(data, options.judged)),
+            "rates": lambda: measure_rates(data, options.rounds),
+        }
+        for part in options.only:
+            print(parts[part](), end="\n\n", flush=True)
     return 0
 
 
@@ -117,21 +136,22 @@ def describe_building(data: ScaleData) -> str:
 async def measure_classes(data: ScaleData, queries: int) -> str:
     """Whole organisations, by their size."""
     rows: list[list[object]] = []
+    _make_plain(data)
     async with _Store(data) as store:
         for least, name in CLASSES:
             most = min((size for size, _ in CLASSES if size > least), default=10**9)
             seen = Seen()
             for org in spread([org for org, size in data.sizes.items() if least <= size < most], 4):
-                await store.compare(seen, org, Scope(), questions(data, queries))
-            rows.append([name, *seen.row()])
+                await store.compare(seen, org, Scope(), questions(data, queries), plain=True)
+            rows.append([name, *seen.row(), *seen.plain_cells()])
         # The larger a tenant, the more it asks.
         large = {org: size for org, size in data.sizes.items() if size > 5000}
         seen = Seen()
         for org, size in large.items():
             share = max(2, round(4 * queries * size / sum(large.values())))
-            await store.compare(seen, org, Scope(), questions(data, share))
-        rows.append(["all > 5,000, each asking by its size", *seen.row()])
-    return "Whole tenants, whole transactions\n\n" + format_table(["tenant", *HEADINGS], rows)
+            await store.compare(seen, org, Scope(), questions(data, share), plain=True)
+        rows.append(["all > 5,000, each asking by its size", *seen.row(), *seen.plain_cells()])
+    return "Whole tenants, whole transactions\n\n" + format_table(["tenant", *HEADINGS, *PLAIN_HEADINGS], rows)
 
 
 async def measure_filters(data: ScaleData, queries: int) -> str:
@@ -176,8 +196,8 @@ async def _alone(data: ScaleData, org: str, sent: Sequence[Sent], asked: Vectors
     async with connection:
         await connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
         await connection.execute("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
-        await connection.execute(tuning.text().encode(), tuning.values)
         for vector in asked:
+            await connection.execute(tuning.text().encode(), tuning.values)
             values = {**ranking.values, "vector": HalfVector(vector)}
             explained = b"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) " + ranking.text().encode()
             row = await (await connection.execute(explained, values)).fetchone()
@@ -237,26 +257,55 @@ class _Store:
     async def __aenter__(self) -> _Store:
         self._pool = await open_pool(self._data.dsn("citewire_corpus"), max_size=1, name="bench")
         self._search = PostgresSearch(self._pool, SearchTuning())
+        self._owner = await psycopg.AsyncConnection.connect(self._data.dsn("postgres"), autocommit=True)
+        await self._owner.execute("SET plan_cache_mode = force_custom_plan")
+        await self._owner.execute("SET jit = off")
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._owner.close()
         await self._pool.close()
 
-    async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors) -> None:
-        """Searches in the retriever's own way, then exactly."""
-        for vector in (*asked[:2], *asked[-2:]):  # what is remembered, and caches
-            await self._search.search(tenant(org), dense(vector, scope=scope))
-            await self._search.search(tenant(org), dense(vector, scope=scope, exact=True))
-        for vector in asked:
+    async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors, *, plain: bool = False) -> None:
+        """Searches in the retriever's own way, then exactly, then in the plain way: each for all questions."""
+        found: list[set[int]] = []
+        for exact, times in ((False, seen.own), (True, seen.exact)):
+            for vector in (*asked[:2], *asked[-2:]):  # what is remembered, and caches
+                await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
+            for place, vector in enumerate(asked):
+                begun = time.perf_counter()
+                result = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
+                times.append((time.perf_counter() - begun) * 1000)
+                ids = {hit.chunk.chunk_id for hit in result.ranked}
+                if exact:
+                    seen.recall.append(len(ids & found[place]) / max(1, len(ids)))
+                else:
+                    seen.graph += not result.exact
+                    found.append(ids)
+        if not plain:
+            return
+        for place, vector in enumerate((*asked[:2], *asked)):
             begun = time.perf_counter()
-            own = await self._search.search(tenant(org), dense(vector, scope=scope))
-            between = time.perf_counter()
-            exact = await self._search.search(tenant(org), dense(vector, scope=scope, exact=True))
-            seen.exact.append((time.perf_counter() - between) * 1000)
-            seen.own.append((between - begun) * 1000)
-            seen.graph += not own.exact
-            wanted = {hit.chunk.chunk_id for hit in exact.ranked}
-            seen.recall.append(len(wanted & {hit.chunk.chunk_id for hit in own.ranked}) / max(1, len(wanted)))
+            await (await self._owner.execute(_PLAIN, (org, literal(vector)))).fetchall()
+            if place >= 2:
+                seen.plain.append((time.perf_counter() - begun) * 1000)
+
+
+def _make_plain(data: ScaleData) -> None:
+    """Puts the vectors once more, as one would do it first; by tenant, so that a tenant's rows are together."""
+    with psycopg.connect(data.dsn("postgres"), autocommit=True) as connection:
+        if connection.execute("SELECT to_regclass('bench_plain') IS NOT NULL").fetchone() == (True,):
+            return
+        row = connection.execute("SELECT table_name FROM corpus.spaces").fetchone()
+        assert row is not None
+        connection.execute(
+            sql.SQL(
+                "CREATE TABLE bench_plain AS SELECT org_id, chunk_id, embedding::vector AS embedding"
+                " FROM {} ORDER BY org_id, chunk_id"
+            ).format(sql.Identifier("corpus", row[0]))
+        )
+        connection.execute("CREATE INDEX ON bench_plain (org_id)")
+        connection.execute("VACUUM ANALYZE bench_plain")
 
 
 if __name__ == "__main__":

@@ -100,20 +100,25 @@ async def _ask(
         for org in orgs:
             for scope in scopes:
                 calls = found["narrowed" if scope else "whole"]
-                for vector in vectors:
-                    asked = pb.SearchRequest(vector=vector.astype("<f4").tobytes(), space=space, keep_duplicates=True)
-                    if scope:
-                        ParseDict(scope, asked.scope)
-                    with use_tenant(tenant(org)):
-                        begun = time.perf_counter()
-                        own = await client.unary(stub.Search, asked, timeout=30)
-                        between = time.perf_counter()
-                        asked.exact = True
-                        exact = await client.unary(stub.Search, asked, timeout=30)
-                    calls.exact.append((time.perf_counter() - between) * 1000)
-                    calls.own.append((between - begun) * 1000)
-                    if not own.exact:
-                        wanted = {result.chunk.chunk_id for result in exact.results}
-                        hits = {result.chunk.chunk_id for result in own.results}
-                        calls.recall.append(len(wanted & hits) / max(1, len(wanted)))
+                results: list[pb.SearchResponse] = []
+                for exact, times in ((False, calls.own), (True, calls.exact)):
+                    for place, vector in enumerate(vectors):
+                        asked = pb.SearchRequest(
+                            vector=vector.astype("<f4").tobytes(), space=space, keep_duplicates=True, exact=exact
+                        )
+                        if scope:
+                            ParseDict(scope, asked.scope)
+                        with use_tenant(tenant(org)):
+                            begun = time.perf_counter()
+                            response = await client.unary(stub.Search, asked, timeout=30)
+                            times.append((time.perf_counter() - begun) * 1000)
+                        if not exact:
+                            results.append(response)
+                        elif not results[place].exact:
+                            wanted, hits = (_ids(each) for each in (response, results[place]))
+                            calls.recall.append(len(wanted & hits) / max(1, len(wanted)))
     return found
+
+
+def _ids(response: pb.SearchResponse) -> set[int]:
+    return {result.chunk.chunk_id for result in response.results}

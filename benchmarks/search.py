@@ -131,14 +131,15 @@ async def measure_recall(data: Data, queries: int) -> str:
 
 
 async def _compare(store: PostgresSearch, seen: Measured, org: str, size: int, scope: Scope, queries: int) -> None:
-    for vector in sample(5000 + size, queries):
-        own, taken = await _timed(store, org, dense(vector, scope=scope))
-        exact, taken_exact = await _timed(store, org, dense(vector, scope=scope, exact=True))
+    vectors = sample(5000 + size, queries)
+    own = [await _timed(store, org, dense(vector, scope=scope)) for vector in vectors]
+    exact = [await _timed(store, org, dense(vector, scope=scope, exact=True)) for vector in vectors]
+    for (found, taken), (all_found, taken_exact) in zip(own, exact, strict=True):
         seen.own.append(taken)
         seen.exact.append(taken_exact)
-        seen.index += not own.exact
-        wanted = {hit.chunk.chunk_id for hit in exact.ranked}
-        seen.recall.append(len(wanted & {hit.chunk.chunk_id for hit in own.ranked}) / max(1, len(wanted)))
+        seen.index += not found.exact
+        wanted = {hit.chunk.chunk_id for hit in all_found.ranked}
+        seen.recall.append(len(wanted & {hit.chunk.chunk_id for hit in found.ranked}) / max(1, len(wanted)))
     seen.chunks.append(size)
 
 

@@ -1,9 +1,9 @@
 """The same searches in three ways: through the retriever's gRPC, by plain psycopg, and by pgbench.
 
 Each way runs in a process of its own, in a closed loop of so many clients, and prints how many searches it did and how
-long they took. psycopg and pgbench send the statements that the retriever sends, caught from it: one round trip to
-begin and to set the tenant, one pipeline with the spaces that serve, the settings and the ranking, one to commit; as
-the same role, and psycopg through the same pool.
+long they took. psycopg and pgbench send the statements that the retriever sends, caught from it, in one pipeline:
+begin, the tenant, the spaces that serve, the settings, the ranking, commit; as the same role, and psycopg through the
+same pool.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 from benchmarks.search_data import SPACE, literal, sample
 from citewire_kit import client
 from citewire_kit.channel import open_channel
-from citewire_kit.postgres import open_pool, tenant_transaction
+from citewire_kit.postgres import open_pool, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.vectors import HalfVector
@@ -157,12 +157,12 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int,
 
     async def search(number: int) -> int:
         org = orgs[number % len(orgs)]
-        async with tenant_transaction(pool, tenant(org), snapshot=True) as connection:
-            cursor = connection.cursor()
-            async with connection.pipeline():
-                for sent, text in statements[org]:
-                    values = {**sent.values, "vector": vectors[number % QUERIES]} if sent.ranks else sent.values
-                    cursor = await connection.execute(text, values)
+        async with tenant_batch(pool, tenant(org)) as batch:
+            cursor = batch.connection.cursor()
+            for sent, text in statements[org]:
+                values = {**sent.values, "vector": vectors[number % QUERIES]} if sent.ranks else sent.values
+                cursor = await batch.connection.execute(text, values)
+            await batch.finish()
             return len(await cursor.fetchall())
 
     try:
@@ -204,13 +204,8 @@ def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> 
                 pipeline.append(" ".join(text.split()) + ";")
             settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": "force_custom_plan"}
             calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-            lines = [
-                "\\startpipeline",
-                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
-                f"SELECT {calls};",
-                "\\endpipeline",
-            ]
-            lines += ["\\startpipeline", *pipeline, "\\endpipeline", "COMMIT;"]
+            begin = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;", f"SELECT {calls};"]
+            lines = ["\\startpipeline", *begin, *pipeline, "COMMIT;", "\\endpipeline"]
             path = folder / f"query{number}.sql"
             path.write_text("\n".join(lines) + "\n", encoding="utf-8")
             scripts.append(path)
