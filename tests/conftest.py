@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -25,6 +24,7 @@ from citewire_ledger import metrics as ledger_metrics
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
 from paced_stack import PacedStack, paced_stack
+from proofs import PrintTable, Proof
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
@@ -58,22 +58,6 @@ class Database:
     def dsn(self, role: str) -> str:
         """Connection string of an application role, such as `citewire_corpus`."""
         return self.server.dsn(role, self.name)
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """How far a long proof goes, and from which seed, so that a failure can be run again."""
-
-    full: bool
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int:
-        """The number of rounds, documents or streams: `full` in `make faults`, less in `make test`."""
-        return full if self.full else scaled_down
-
-    def random(self) -> random.Random:
-        """A generator of its own, so that the order of tests changes nothing."""
-        return random.Random(self.seed)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -173,7 +157,7 @@ def proof(pytestconfig: pytest.Config) -> Proof:
 
 
 @pytest.fixture(scope="session")
-def print_table(pytestconfig: pytest.Config) -> Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]:
+def print_table(pytestconfig: pytest.Config) -> PrintTable:
     """Takes a title, headings and rows, and prints them as a table at the end of the run."""
 
     def collect(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -5,11 +5,10 @@ In full (30 kills) by `make faults`, scaled down in the normal run; `--seed` rep
 
 import asyncio
 import os
-import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from citewire_embedder.providers.base import TokenisedText, Vectors
 from corpus_rows import CorpusRows, NewDocument
 from fake_embedding import DIMENSIONS, FakeModel
 from ingest_world import WINDOW, World, eventually, running_embedder_server
+from proofs import Proof
 
 if TYPE_CHECKING:
     from conftest import Database
@@ -30,16 +30,6 @@ _ENVIRONMENT = {
     "CITEWIRE_WORKER_BACKFILL_SECONDS": "0.5",
     "CITEWIRE_WORKER_BACKFILL_TOKENS_PER_SECOND": "0",
 }
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 class SlowModel(FakeModel):

@@ -3,15 +3,15 @@
 200 in full by `make faults`, a few in the normal run.
 """
 
-import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Protocol, get_args
+from typing import get_args
 
 import pytest
 
 from leaving import TOKEN, How, Signs, leaving
 from paced_stack import PacedStack
+from proofs import PrintTable, Proof
 
 COLUMNS = {
     "socket": "provider's socket closed",
@@ -21,22 +21,12 @@ COLUMNS = {
 }
 
 
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
-
-
 @pytest.mark.system(program="curl", package="curl")
 @pytest.mark.timeout(1200)
 async def test_nothing_goes_on_for_clients_that_left(
     proof: Proof,
     paced: PacedStack,
-    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+    print_table: PrintTable,
 ) -> None:
     choices, count = proof.random(), proof.pick(scaled_down=3, full=200)
     paced.upstream.pace(rate=50, tokens=500)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
@@ -24,6 +23,7 @@ from citewire_generator.tokens import estimate_tokens
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from ledgered_generator import MODEL, OUTPUT_USD, Accounts, write_catalogue
+from proofs import PrintTable, Proof
 from raw_upstream import Exchange, RawUpstream
 
 if TYPE_CHECKING:
@@ -32,16 +32,6 @@ if TYPE_CHECKING:
 LIMIT_SECONDS = 1.0
 PACE_SECONDS = 0.01
 WORD = "word "
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 class Endless:
@@ -143,7 +133,7 @@ async def test_sockets_close_and_rows_are_settled(
     database: Database,
     proof: Proof,
     tmp_path: Path,
-    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+    print_table: PrintTable,
 ) -> None:
     choices, count = proof.random(), proof.pick(scaled_down=6, full=200)
     found: list[tuple[float, float]] = []

@@ -10,11 +10,11 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 import pytest
@@ -36,6 +36,7 @@ from ingest_world import (
     running_embedder_server,
     worker_settings,
 )
+from proofs import PrintTable, Proof
 
 DATABASE = "faults"
 _ENVIRONMENT = {
@@ -50,16 +51,6 @@ _ENVIRONMENT = {
     "CITEWIRE_WORKER_METRICS_PORT": "0",
     "CITEWIRE_WORKER_MAX_CLAIMS": "10000",
 }
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 class SlowModel(FakeModel):
@@ -208,7 +199,7 @@ async def statuses(database: Database, wanted: set[int]) -> dict[int, str]:
 
 @pytest.mark.timeout(3000)
 async def test_no_acknowledged_document_is_lost_or_doubled(
-    proof: Proof, tmp_path: Path, print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
+    proof: Proof, tmp_path: Path, print_table: PrintTable
 ) -> None:
     choices = proof.random()
     count = proof.pick(scaled_down=12, full=200)

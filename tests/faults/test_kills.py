@@ -4,25 +4,14 @@ Once for each process and signal in the normal run, several times in full (`make
 again and again stays away longer each time.
 """
 
-import random
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator
 
 import pytest
 
 from outage import HEADINGS, Outage, end_under_load
 from paced_stack import PacedStack
-
-PrintTable = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
+from proofs import PrintTable, Proof
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
@@ -26,29 +26,18 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import use_request_id
 from ledgered_generator import MODEL, Accounts, number_of, numbers_of, question, write_catalogue
+from proofs import PrintTable, Proof
 from raw_upstream import DONE, Exchange, RawUpstream, usage_event
 
 if TYPE_CHECKING:
     from conftest import Database
 
-PrintTable = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
 PROMPT, COMPLETION = 90, 30
 COST = PROMPT * 2000 + COMPLETION * 10_000
 """Nano-USD of an answer, by what its provider says."""
 
 SETTLED_SECONDS = 60
 PACE_SECONDS = 0.02
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    full: bool
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 async def answer(exchange: Exchange, words: int = 3) -> None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import random
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import cast
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
@@ -37,6 +36,7 @@ from faulty_provider import (
     stall,
     status,
 )
+from proofs import PrintTable, Proof
 from raw_upstream import RawUpstream
 
 FIRST_TOKEN_SECONDS = 0.8
@@ -44,14 +44,6 @@ GOOD = "Refunds take 14 days."
 OTHER = "The other one says so."
 BEGUN = "Once "
 ATTEMPTS = 3
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +252,7 @@ async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
 
 async def test_the_table(
     proof: Proof,
-    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+    print_table: PrintTable,
 ) -> None:
     """Measures how long until the other provider's first word, and prints what all of the above say."""
     rows: list[list[object]] = []

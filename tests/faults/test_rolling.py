@@ -6,23 +6,14 @@ Once for each in the normal run, both replicas in turns, several times, in full 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from deploy.rehearsal.load import KINDS, Load
 from paced_stack import PacedStack
+from proofs import PrintTable, Proof
 from replicas import GATEWAYS, SERVICES, Doubled, doubled
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    full: bool
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
 
 
 @pytest.mark.timeout(1800)
@@ -30,7 +21,7 @@ async def test_no_request_fails_while_replicas_leave(
     paced: PacedStack,
     proof: Proof,
     tmp_path: Path,
-    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+    print_table: PrintTable,
 ) -> None:
     await asyncio.to_thread(paced.upstream.pace, rate=40, tokens=60)
     async with doubled(paced, tmp_path) as two:

@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
@@ -24,6 +23,7 @@ from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
 from citewire_kit.errors import CitewireError
 from citewire_remote.silence import TimeLimits
+from proofs import PrintTable, Proof
 from raw_upstream import Exchange, RawUpstream
 from transcripts import ANTHROPIC, OLLAMA, Transcript, answers, streams
 
@@ -34,16 +34,6 @@ READERS: dict[str, Callable[[str], AnswerReader]] = {
 }
 TASK = ChatTask("m", (Message(Role.USER, "hello"),), max_completion_tokens=9)
 BROKEN = "PROVIDER_STREAM_BROKEN"
-
-PrintTable = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import numpy as np
@@ -21,21 +21,12 @@ import pytest
 from ingest_files import make_pdf, prose_page
 from ingest_world import World, article
 from paced_stack import PacedStack
+from proofs import PrintTable, Proof
 
 VICTIMS = ("worker", "postgres")
 _CHUNK = (
     "chunk_index text token_count content_hash section page_number row_number start_line end_line char_start char_end"
 )
-
-
-class Proof(Protocol):
-    """See tests/conftest.py."""
-
-    seed: int
-
-    def pick(self, *, scaled_down: int, full: int) -> int: ...
-
-    def random(self) -> random.Random: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +94,7 @@ async def killing(chaos: Chaos) -> AsyncGenerator[None]:
 async def test_no_acknowledged_upload_is_lost_or_doubled(
     paced: PacedStack,
     proof: Proof,
-    print_table: Callable[[str, Sequence[str], Sequence[Sequence[object]]], None],
+    print_table: PrintTable,
 ) -> None:
     count, kills = proof.pick(scaled_down=8, full=200), proof.pick(scaled_down=4, full=40)
     choices, run = proof.random(), f"{time.time_ns()}"
