@@ -95,6 +95,73 @@ def test_a_changed_number_name_or_denial_is_not_supported(claim: str, passage: s
     assert mismatch in found.mismatches
 
 
+BRIDGE = "The harbour bridge was opened on 3 May 2024 by Mayor Lindqvist. It cost 1,250,000 euros."
+STAFF = "Peter Holm is the chief engineer. Ida Berg is his deputy. Peter Holm writes to her sister, Karin Berg."
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage"),
+    [
+        ("The bridge opened on 2024-05-03.", BRIDGE),
+        ("The bridge was opened on 3.5.2024.", BRIDGE),
+        ("The bridge was opened on May 3rd, 2024.", BRIDGE),
+        ("The bridge cost about 1.3 million euros.", BRIDGE),
+        ("In May the shop closes early.", "The shop closes early in May."),
+        ("Theresa May resigned in 2019.", "Theresa May resigned as prime minister in 2019."),
+        ("El 3 de mayo de 2024 se abrió el puente.", "El puente se abrió el 3 de mayo de 2024."),
+        ("Am 3. Mai 2024 wurde die Brücke eröffnet.", "Die Brücke wurde am 03.05.2024 eröffnet."),
+        ("2024年5月3日に橋が開通した。", "橋は2024年5月3日に開通した。"),
+        ("The bug is fixed by version 2.10.3.", "Version 2.10.3 fixes the bug."),
+        ("Temperatures fall to minus 5 degrees Celsius.", "Temperatures fall to −5 °C."),
+        ("The plot has 2 hectares.", "The plot has 20,000 m²."),
+        ("Lorries pay nothing before 7:00.", "Cars pay three euros; lorries don't pay anything before 7:00."),
+        ("Prices rose, then fell.", "Prices first rose and then fell."),
+        ("Unemployment fell while output grew.", "Output grew and unemployment fell."),
+        ("The Union, the North, finally won.", "The Union finally won. The North had more men."),
+    ],
+)
+def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, passage: str) -> None:
+    [found] = verify(claim, passage)
+    assert (found.verdict, found.mismatches) == (SUPPORTED, ())
+
+
+@pytest.mark.parametrize(
+    ("claim", "passage", "mismatch"),
+    [
+        ("The bridge opened on 3 June 2024.", BRIDGE, "June"),
+        ("The bridge opened on 2024-06-03.", BRIDGE, "06"),
+        ("In June the shop closes early.", "The shop closes early in May.", "June"),
+        ("El 3 de junio de 2024 se abrió el puente.", "El puente se abrió el 3 de mayo de 2024.", "junio"),
+        ("The bug is fixed by version 2.10.4.", "Version 2.10.3 fixes the bug.", "2.10.4"),
+        ("Water boils at 100 °F.", "Water boils at 100 °C.", "100"),
+        ("The speed limit is 50 mph.", "The speed limit is 50 km/h.", "50"),
+        ("Temperatures reach 5 °C.", "Temperatures reach −5 °C.", "5"),
+        ("Lorries pay before 7:00.", "Cars pay three euros; lorries don't pay anything before 7:00.", "pay"),
+        ("The number of crossings fell in 2023.", "The number of crossings increased in 2023.", "fell"),
+        ("More than 30 people came.", "Fewer than 30 people came.", "More"),
+        ("The shop opens at 9:00.", "The shop closes at 9:00.", "opens"),
+        ("Die Zahl der Besucher sank 2023.", "Die Zahl der Besucher stieg 2023.", "sank"),
+        ("Karin Berg is the chief engineer.", STAFF, "Karin Berg"),
+        (
+            "The law was applied to nearly all of Wales.",
+            "The law was applied to nearly all of Scotland. Wales was spared.",
+            "Wales",
+        ),
+        ("In Arabia, Norman art survives.", "In Britain, Norman art survives. Arabia has none.", "Arabia"),
+    ],
+)
+def test_what_the_passage_says_of_something_else_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
+    [found] = verify(claim, passage)
+    assert found.verdict is not SUPPORTED
+    assert any(mismatch in one for one in found.mismatches)
+
+
+def test_names_on_both_sides_of_a_marker_are_two() -> None:
+    claim = "Topologische Räume         Sei ein Raum."  # as the reader blanks `[ref:3]`
+    [found] = verify(claim, "Topologische Räume sind wichtig.")
+    assert not any("  " in one for one in found.mismatches)
+
+
 def test_a_name_of_the_passage_in_another_ones_place_contradicts_it() -> None:
     passage = "Ada Lovelace wrote the first program. Charles Babbage designed the engine in London."
     [found] = verify("In short, Ada Lovelace designed the engine in London.", passage)

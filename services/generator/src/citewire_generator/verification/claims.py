@@ -12,6 +12,8 @@ _PAIR = 0.5
 """Weight of a pair of characters of a script without spaces."""
 _FRAME = 0.2
 """Weight of a word that only leads to what is said: `According to the document, …`, `Furthermore, …`."""
+_NAME_GAP = 4
+"""Code points between two words of one name, at most."""
 MAX_ITEMS = 160
 """Words with a topic that are compared; a longer sentence is judged by its beginning."""
 
@@ -63,4 +65,6 @@ def read_claim(text: str) -> Claim:
 
 def _one_name(text: str, one: Word, other: Word) -> bool:
     both = one.kind is WordKind.NAME and other.kind is WordKind.NAME
-    return both and not text[one.end : other.start].strip(" -.'’&")
+    between = text[one.end : other.start]
+    # A marker that was blanked is wider than what stands between the words of a name.
+    return both and len(between) <= _NAME_GAP and not between.strip(" -.'’&")

@@ -10,8 +10,8 @@ All work is linear in the passage's words; each word of the sentence is looked f
 from dataclasses import dataclass, field
 
 from citewire_generator.verification.claims import Claim
-from citewire_generator.verification.coverage import Coverage
 from citewire_generator.verification.passages import PassageIndex
+from citewire_generator.verification.replacing import BETWEEN, SAID, Replacing, is_vague
 from citewire_generator.verification.unspaced import replaced_runs
 from citewire_generator.verification.vocabulary import OPPOSITES
 from citewire_generator.verification.words import Word, WordKind, denies, softly_denied
@@ -29,12 +29,6 @@ FEATURES = (
 )
 _FIRST = 2
 """Words of a sentence that is there word for word, that something before it may deny."""
-_SAID = 0.6
-"""Share of a sentence's words that makes the passage speak of the same."""
-_BETWEEN = 6
-"""Words between two anchors, at most."""
-_BESIDE = 3
-"""The same beside one anchor."""
 
 
 @dataclass(slots=True)
@@ -62,7 +56,7 @@ class Evidence:
         return list(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.turned]))
 
 
-class _Search(Coverage):
+class _Search(Replacing):
     """One sentence in one passage, and what it says otherwise."""
 
     def run(self) -> Evidence:
@@ -104,10 +98,10 @@ class _Search(Coverage):
         for place, word in enumerate(self.items):
             named = word.kind in {WordKind.NAME, WordKind.NUMBER}
             # The first word may be a name; it is one of another if most of what is said of it is there.
-            named = named or (word.subject and covered >= _SAID * (self.total - self.claim.weights[place]))
+            named = named or (word.subject and covered >= SAID * (self.total - self.claim.weights[place]))
             if place in evidence.covered or not named:
                 continue
-            if _is_vague(word):
+            if is_vague(word):
                 continue
             evidence.missing[place] = self._written(place)
         for name in self.claim.foreign:
@@ -127,11 +121,11 @@ class _Search(Coverage):
         """Names and numbers where, between the same words, the passage has others."""
         for place, word in enumerate(self.items):
             unnamed = word.kind not in {WordKind.NAME, WordKind.NUMBER} and not self._may_be_name(place, word)
-            if unnamed or _is_vague(word):
+            if unnamed or is_vague(word):
                 continue
             if word.kind is WordKind.NAME and self._is_torn(place):
                 evidence.missing[place] = self._written(place)
-            if self._is_replaced(place, word):
+            if self._is_replaced(place, word) or self._is_said_of_another(place, word):
                 evidence.replaced[place] = self._written(place)
 
     def _is_verbatim(self) -> bool:
@@ -148,90 +142,12 @@ class _Search(Coverage):
         for number, run in enumerate(replaced_runs(self.claim.text, pairs, self.index.text)):
             evidence.replaced[-1 - number] = run
 
-    def _may_be_name(self, place: int, word: Word) -> bool:
-        """Whether a word without a name's form may be one: a sentence's first, or of a script without capitals."""
-        if self.places[place] or self.index.in_headings(word):
-            return False
-        return word.subject or (word.caseless and not word.unspaced and len(word.normal) > 2)
-
-    def _is_replaced(self, place: int, word: Word) -> bool:
-        """Whether the quote has another name or number between the words that stand around one in the sentence."""
-        groups = self.claim.groups
-        first = groups[place] if word.kind is WordKind.NAME else place
-        last = place
-        while word.kind is WordKind.NAME and last + 1 < len(groups) and groups[last + 1] == first:
-            last += 1
-        own = {spot for one in range(first, last + 1) for spot in self.places[one]}
-        left, right = self._anchors(first - 1), self._anchors(last + 1)
-        if left and right:
-            return self._other_between(left, right, own, word)
-        left = left if self._in_one_clause(first - 1, first) else []
-        right = right if self._in_one_clause(last, last + 1) else []
-        if word.kind is WordKind.PLAIN and word.caseless:
-            return False
-        return self._other_beside(left or right, 1 if left else -1, own, word)
-
-    def _anchors(self, place: int) -> list[int]:
-        """Where in the quote a neighbour of a name or number is."""
-        return self._spots_in_window(place) if 0 <= place < len(self.items) else []
-
-    def _in_one_clause(self, one: int, other: int) -> bool:
-        both = one >= 0 and other < len(self.items)
-        return both and self.items[one].clause == self.items[other].clause
-
-    def _is_torn(self, place: int) -> bool:
-        """Whether two words of one name are in the passage, but nowhere near each other: they are parts of others."""
-        groups = self.claim.groups
-        if place + 1 == len(groups) or groups[place] != groups[place + 1] or self.near[place]:
-            return False
-        words, both = self.index.words, bool(self.places[place]) and bool(self.places[place + 1])
-        after = any(spot + 1 < len(words) and words[spot + 1].kind is WordKind.NAME for spot in self.places[place])
-        before = any(spot and words[spot - 1].kind is WordKind.NAME for spot in self.places[place + 1])
-        return both and (after or before)
-
-    def _other_between(self, left: list[int], right: list[int], own: set[int], word: Word) -> bool:
-        units, other = self.index.unit_of, False
-        for start in left:
-            for end in right:
-                if 1 < end - start <= _BETWEEN and units[start] == units[end]:
-                    between = range(start + 1, end)
-                    if not own.isdisjoint(between):
-                        return False
-                    # The two stand side by side in the sentence: what is right between them is no word of its own.
-                    close = len(between) <= _BESIDE
-                    other = other or any(self._is_other(spot, word, used=close) for spot in between)
-        return other
-
-    def _other_beside(self, anchors: list[int], step: int, own: set[int], word: Word) -> bool:
-        """The same where only one neighbour is in the quote: then it has to be right beside it."""
-        units, other = self.index.unit_of, False
-        for anchor in anchors:
-            reach = range(anchor + step, anchor + step * (_BESIDE + 1), step)
-            same = [spot for spot in reach if 0 <= spot < len(units) and units[spot] == units[anchor]]
-            if any(units[spot] == units[anchor] for spot in own):
-                return False
-            other = other or any(self._is_other(spot, word) for spot in same)
-        return other
-
-    def _is_other(self, spot: int, word: Word, *, used: bool = False) -> bool:
-        """Whether a word of the passage is of a sentence's word's kind, and (unless `used`) none of the sentence's."""
-        there = self.index.words[spot]
-        if spot in self.matched and not used:
-            return False
-        if word.kind is WordKind.PLAIN:
-            return there.kind is WordKind.NAME or there.subject or (there.caseless and there.kind is WordKind.PLAIN)
-        if there.kind is not word.kind and not (there.subject and word.kind is WordKind.NAME):
-            return False
-        if there.quantity is None or word.quantity is None:
-            return True
-        return there.quantity.word == word.quantity.word and not _is_vague(there)
-
     def _find_denied(self, evidence: Evidence, items: list[Word]) -> None:
         index, claim = self.index, self.claim
         if claim.unspaced:
             quote = index.text[evidence.start : evidence.end]
             if (
-                self._cover(self.window) >= _SAID
+                self._cover(self.window) >= SAID
                 and len(items) == len(self.items)
                 and denies(claim.text) != denies(quote)
             ):
@@ -239,6 +155,9 @@ class _Search(Coverage):
             return
         for place, word in enumerate(items):
             spots = self._spots_in_window(place)
+            if len(spots) > 1:
+                # The passage may have a word twice, and deny it once: where its neighbours are counts.
+                spots = [spot for spot in spots if self._is_by_neighbours(place, spot)] or spots
             if not spots or word.kind is WordKind.NUMBER:
                 continue
             item = claim.items[place]
@@ -258,9 +177,19 @@ class _Search(Coverage):
         for step in (-1, 1):
             if 0 <= place + step < len(self.items):
                 beside = self.places[place + step]
-                if any(0 < (there - spot) * step <= _BETWEEN for spot in spots for there in beside):
+                if any(0 < (there - spot) * step <= BETWEEN for spot in spots for there in beside):
                     return True
         return False
+
+    def _is_by_neighbours(self, place: int, spot: int) -> bool:
+        """Whether the sentence's words on both sides of a word, where there are any, are close to it in the passage."""
+        for step in (-1, 1):
+            beside = place + step
+            if 0 <= beside < len(self.items) and not any(
+                0 < (there - spot) * step <= BETWEEN for there in self.places[beside]
+            ):
+                return False
+        return True
 
     def _with_negator(self, place: int) -> str:
         """The word with what stands before it, up to the negator."""
@@ -272,22 +201,33 @@ class _Search(Coverage):
         """Words of the sentence that the passage doesn't have, with their opposites near the same words."""
         index, claim = self.index, self.claim
         inside = set(self.window)
-        matched = self.matched
+        said = {word.normal for word in claim.words}
         found = False
         for number, word in enumerate(claim.words):
             others = OPPOSITES.get(word.normal)
             if others is None or any(index.unit_of[spot] in inside for spot in index.normals.get(word.normal, ())):
                 continue
-            spots = [spot for other in others for spot in index.normals.get(other, ()) if index.unit_of[spot] in inside]
+            spots = [
+                spot
+                for other in others - said
+                for spot in index.normals.get(other, ())
+                if index.unit_of[spot] in inside
+            ]
             for spot in spots:
-                before = not matched.isdisjoint(range(spot - 3, spot))
-                after = not matched.isdisjoint(range(spot + 1, spot + 4))
                 denied = word.denied or index.words[spot].denied or _negated_before(claim.words, number)
-                if before and after and not denied:
+                if not denied and self._is_instead(number, spot):
                     evidence.turned.append(claim.text[word.start : word.end])
                     found = True
                     break
         return found
+
+    def _is_instead(self, number: int, spot: int) -> bool:
+        """Whether a word of the passage has the sentence's words around it that stand around one there."""
+        items = self.claim.items
+        before, after = items[0] < number, items[-1] > number
+        left = not self.matched.isdisjoint(range(spot - 4, spot))
+        right = not self.matched.isdisjoint(range(spot + 1, spot + 5))
+        return (left or not before) and (right or not after)
 
     def _features(
         self, evidence: Evidence, cover: float, second: float, *, denied: bool = False, opposite: bool = False
@@ -320,12 +260,6 @@ def missing_share(claim: Claim, evidence: Evidence, kind: WordKind) -> float:
     """Share of a sentence's names, or numbers, that are missing."""
     of_kind = {place for place, item in enumerate(claim.items) if claim.words[item].kind is kind}
     return len(evidence.missing.keys() & of_kind) / len(of_kind) if of_kind else 0.0
-
-
-def _is_vague(word: Word) -> bool:
-    """Whether a number is said so often without being one that its absence tells nothing: one, first, both."""
-    one = word.quantity
-    return one is not None and one.word and one.values[0] <= 2 and not one.unit
 
 
 def _negated_before(words: list[Word], number: int) -> bool:

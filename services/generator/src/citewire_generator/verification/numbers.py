@@ -1,5 +1,6 @@
 """Numbers in a text, by their value: digits, words, percent, magnitudes, thousands' marks of several countries."""
 
+import math
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Quantity:
     """Whether it is written in letters."""
     digits: int
     """Significant digits."""
+    whole: str = ""
+    """A number of several parts that counts only as a whole, such as a version or a date: `2.10.3`."""
 
 
 _SPACES = "\u00a0\u202f\u2009 "
@@ -41,9 +44,12 @@ _CAUTIOUS = frozenset({"k", "m", "mil", "mille"})
 """Magnitudes that are other words too, so that the number alone counts as well."""
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
-    r"(?P<word>[%٪€$£¥]|[^\W\d_]{1,14}(?: cent\b| ciento\b)?)?"
+    r"(?P<word>[%٪€$£¥]|°[CFcf](?!\w)|(?:degrees?|deg\.?|°) ?(?:[Cc]elsius|[Ff]ahrenheit|[CF]\b)|km/h|m/s"
+    r"|(?:square|cubic|sq\.?) [a-z]{1,12}|[km]?m[²³]|[^\W\d_]{1,14}(?: cent\b| ciento\b)?)?"
 )
 _CURRENCY = re.compile(r"(?<![A-Za-z])(EUR|USD|GBP|CHF|JPY|[€$£¥])[ \u00a0\u202f]?$")
+_MINUS = re.compile(r"(?:(?<![^\s(])[-−–]|\bminus )$", re.IGNORECASE)
+_BELOW = re.compile(r"\bbelow (?:zero|freezing)|\bunter null", re.IGNORECASE)
 _PERCENT = frozenset(["%", "٪", "percent", "pct", "prozent", "percents", "percentage", "procent", "porcentaje"])
 _PERCENT_PAIRS = frozenset({"per cent", "por ciento", "pour cent", "per cento", "por cento"})
 _UNITS = {
@@ -69,6 +75,38 @@ _UNITS = {
         "mass kg": "kg kilogram kilogramme kilo",
         "mass lb": "lb pound",
         "mass t": "tonne ton",
+        "mass mg": "mg milligram milligramme",
+        "mass oz": "oz ounce unze onza once",
+        "length yd": "yd yard",
+        "temperature c": "°c celsius centigrade degree_celsius degrees_celsius degrees_c degree_c °celsius grad",
+        "temperature f": "°f fahrenheit degree_fahrenheit degrees_fahrenheit degrees_f degree_f °fahrenheit",
+        "speed kmh": "km/h kmh kph",
+        "speed mph": "mph",
+        "speed ms": "m/s",
+        "speed knot": "knot kn",
+        "electric v": "volt v",
+        "electric a": "amp ampere",
+        "electric w": "watt w",
+        "electric kw": "kw kilowatt",
+        "electric mw": "mw megawatt",
+        "electric gw": "gw gigawatt",
+        "energy wh": "wh",
+        "energy kwh": "kwh",
+        "energy mwh": "mwh",
+        "energy gwh": "gwh",
+        "area ha": "ha hectare hektar hectarea",
+        "area acre": "acre",
+        "area m2": "m2 sqm square_metre square_meter quadratmeter",
+        "area km2": "km2 square_kilometre square_kilometer sq_km quadratkilometer",
+        "area ft2": "sqft square_foot square_feet sq_ft",
+        "area mi2": "square_mile sq_mi",
+        "volume l": "l litre liter litro",
+        "volume ml": "ml millilitre milliliter",
+        "volume gal": "gallon gal",
+        "volume pt": "pint",
+        "volume m3": "m3 cubic_metre cubic_meter kubikmeter",
+        "data kb": "kb kilobyte",
+        "data tb": "tb terabyte",
         "money usd": "dollar usd $",
         "money eur": "euro eur €",
         "money gbp": "gbp £",
@@ -77,14 +115,17 @@ _UNITS = {
         "data mb": "mb megabyte",
         "data gb": "gb gigabyte",
     }.items()
-    for name in names.split()
+    for name in (one.replace("_", " ") for one in names.split())
 }
 """A unit's class and its name: another name of the same class is another amount."""
+MONTH = "date month"
+"""The unit of a month's name."""
 _FACTORS = {
     "time second": 1.0, "time minute": 60.0, "time hour": 3600.0, "time day": 86400.0, "time week": 604800.0,
     "time month": 2629800.0, "time year": 31557600.0, "time decade": 315576000.0, "time century": 3155760000.0,
     "length mm": 1.0, "length cm": 10.0, "length m": 1000.0, "length km": 1e6,
-    "mass g": 1.0, "mass kg": 1e3, "mass t": 1e6,
+    "mass mg": 1e-3, "mass g": 1.0, "mass kg": 1e3, "mass t": 1e6,
+    "volume ml": 1.0, "volume l": 1e3, "volume m3": 1e6, "area m2": 1.0, "area ha": 1e4, "area km2": 1e6,
 }  # fmt: skip
 
 
@@ -154,6 +195,11 @@ def base_amounts(quantity: Quantity) -> list[float]:
     return [value * factor for value in quantity.values] if factor else []
 
 
+def month_named(start: int, end: int, value: float) -> Quantity:
+    """A month's name as a number of its own kind."""
+    return Quantity(start, end, (value,), percent=False, unit=MONTH, word=True, digits=1)
+
+
 def month_value(word: str) -> float | None:
     """The number of a month by its normalised name."""
     return _MONTHS.get(word)
@@ -165,7 +211,9 @@ def rounds_to(value: float, claimed: Quantity) -> bool:
         return False
     for one in claimed.values:
         if one and value and one != value and 0.9 < value / one < 1.1:
-            rounded = float(f"{value:.{claimed.digits - 1}e}")
+            # Halves are rounded up or down.
+            step = 10.0 ** (math.floor(math.log10(abs(one))) - claimed.digits + 1)
+            rounded = one if abs(value - one) <= step / 2 + 1e-9 * abs(one) else value
             whole = one == round(value) and value != int(value)
             # A year or a count given to its last digit isn't a rounded one.
             if whole or (rounded == one and _trailing_zeros(one, claimed.digits)):
@@ -197,8 +245,20 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
     else:
         unit = "" if after and after.start("word") == match.end() and len(word) == 1 and word == "s" else _unit(word)
     unit = unit or _currency_before(text, match.start())
+    if unit.startswith("temperature"):
+        values = _below_zero(text, match, values)
+        end = after.end() if after else end  # `Celsius` is no name
     digits = len(re.sub(r"\D", "", raw).lstrip("0").rstrip("0")) or 1
-    return Quantity(match.start(), end, values, percent, unit, word=False, digits=digits)
+    whole = ".".join(parts) if len(parts := re.split(r"[.,'’٫٬]", raw)) > 2 and values[0] == float(parts[0]) else ""
+    return Quantity(match.start(), end, values, percent, unit, word=False, digits=digits, whole=whole)
+
+
+def _below_zero(text: str, match: re.Match[str], values: tuple[float, ...]) -> tuple[float, ...]:
+    """A temperature's sign; elsewhere a dash before a number may mean many things."""
+    if _MINUS.search(text, max(match.start() - 7, 0), match.start()):
+        return tuple(-value for value in values)
+    below = _BELOW.search(text, match.end(), match.end() + 40)
+    return tuple(-value for value in values) + values if below else values
 
 
 def _currency_before(text: str, start: int) -> str:

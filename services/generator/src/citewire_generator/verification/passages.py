@@ -1,11 +1,12 @@
 """A packed passage, made ready to look for what a sentence says."""
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 
 from citewire_generator.model import PackedPassage
 from citewire_generator.text.sentences import Unit, UnitKind, looks_like_code, split_units
-from citewire_generator.verification.numbers import base_amounts, month_value, rounds_to
+from citewire_generator.verification.numbers import MONTH, base_amounts, month_value, rounds_to
 from citewire_generator.verification.words import Word, WordKind, read_words
 
 MAX_READ = 60_000
@@ -15,6 +16,8 @@ _STEM = 5
 _MOST = 24
 """Places of a word that are looked at."""
 _INITIALS = 2
+_IN_DATE = re.compile(r"\d[-./]\||\|[-./]\d|\|\s?[月월]")
+"""What stands around a date's part."""
 
 
 class PassageIndex:
@@ -46,6 +49,7 @@ class PassageIndex:
                 self._places[word.key].append(place)
                 if len(word.normal) > _STEM:
                     self._stems[word.normal[:_STEM]].append(place)
+            if word.quantity is None and (word.kind is not WordKind.STOP or word.capital):
                 month = month_value(word.normal)
                 if month is not None:
                     self._values[month].append(place)
@@ -99,6 +103,10 @@ class PassageIndex:
         if claimed is None:
             return []
         places = [place for value in claimed.values for place in self._values.get(value, ())[:_MOST]]
+        if claimed.unit == MONTH:
+            return sorted(place for place in places if self._is_month(self.words[place]))
+        if claimed.whole:
+            return self._find_parts(word, places)
         fitting = [place for place in places if not _other_unit(word, self.words[place])]
         if fitting:
             return sorted(fitting)
@@ -111,6 +119,31 @@ class PassageIndex:
             for place in self._numbers[:400]
             if any(rounds_to(value, claimed) for value in _values(self.words[place]))
         ][:_MOST]
+
+    def _is_month(self, word: Word) -> bool:
+        """Whether a word names a month, or is a number that may stand for one, as in `2024-05-03` or `5月`."""
+        one = word.quantity
+        if one is None or one.unit == MONTH:
+            return True
+        beside = self.text[max(word.start - 2, 0) : word.start] + "|" + self.text[word.end : word.end + 2]
+        return bool(one.whole) or _IN_DATE.search(beside) is not None
+
+    def _find_parts(self, word: Word, places: list[int]) -> list[int]:
+        """A number that counts only as a whole: as it is, or, for a date, with its parts near one another."""
+        claimed = word.quantity
+        if claimed is None:
+            return []
+        found = [(place, self.words[place].quantity) for place in sorted(set(places))]
+        same = [place for place, one in found if one is not None and one.whole == claimed.whole]
+        if same:
+            return same
+        parts = [place for place, one in found if one is None or not one.whole]
+        held = {value for place in parts for value in self._values_at(place)}
+        return parts if held.issuperset(claimed.values) else []
+
+    def _values_at(self, place: int) -> tuple[float, ...]:
+        month = month_value(self.words[place].normal)
+        return _values(self.words[place]) or (() if month is None else (month,))
 
     def quotable(self, unit: int) -> bool:
         """Whether a unit says something by itself."""

@@ -47,7 +47,7 @@ SOFT_NEGATORS = words_of("""
     prevented preventing avoid avoids avoided absence absent stop stops stopped cease ceased reject rejects rejected
     prohibit prohibits prohibited forbidden forbid forbids ban bans banned neglect neglected abandoned cancelled
     canceled declined decline contrary false wrong unless unknown unclear kaum selten verhindert verhindern verboten
-    ausser sondern salvo sauf
+    ausser sondern salvo sauf nothing nobody none nowhere nichts niemand rien personne nada nadie niente nessuno
 """)
 """Words that say no without a negator, so that a paraphrase may have one."""
 NOT_NEGATING_AFTER = words_of(
@@ -78,10 +78,35 @@ _OPPOSITES = """
     equal/unequal complete/incomplete able/unable likely/unlikely day/night father/mother son/daughter brother/sister
     king/queen husband/wife boy/girl alive/dead day/night summer/winter domestic/foreign simple/complex
     expanded/shrank expand/shrink grew/shrank encourage/discourage encouraged/discouraged
+    opens/closes open/close opens/closed opening/closing hire/fire hired/fired hires/fires morning/evening
+    enacted/repealed cheaper/costlier warmer/colder warmer/cooler hotter/colder warm/cool heating/cooling credit/debit
+    lender/borrower employer/employee buyer/seller landlord/tenant gross/net primary/secondary full/empty
+    inbound/outbound horizontal/vertical clockwise/counterclockwise online/offline wet/dry thick/thin wide/narrow
+    guilty/innocent winner/loser profit/loss profits/losses surplus/deficit deposit/withdrawal arrive/depart
+    arrives/departs arrived/departed arrival/departure passed/failed appear/disappear appeared/disappeared
+    accelerate/decelerate odd/even northeast/southwest northwest/southeast senior/junior superior/inferior
+    interior/exterior input/output inner/outer top/bottom forward/backward forwards/backwards
+    must/may must/optional all/some always/sometimes compulsory/voluntary mandatory/voluntary
+    steigt/sinkt stieg/sank steigen/sinken gestiegen/gesunken erhoht/gesenkt zunahme/abnahme mindestens/hochstens
+    aumento/disminuyo aumenta/disminuye subio/bajo sube/baja maximo/minimo abierto/cerrado
+    augmente/diminue augmentation/diminution hausse/baisse maximum/minimum ouvert/ferme
+    выросло/снизилось вырос/снизился выросла/снизилась увеличился/уменьшился увеличилось/уменьшилось
+    увеличилась/уменьшилась больше/меньше
     mehr/weniger vor/nach immer/nie erlaubt/verboten gross/klein hoch/niedrig neu/alt erste/letzte
     mas/menos antes/despues siempre/nunca mayor/menor grande/pequeno primero/ultimo plus/moins avant/apres
     toujours/jamais grand/petit premier/dernier piu/meno prima/dopo sempre/mai maggiore/minore
 """
+
+
+_UP = words_of("""
+    increase increased increases increasing rise rises rose risen rising grow grows grew grown growing climb climbs
+    climbed climbing soar soared soaring raise raises raised raising boost boosts boosted doubled tripled
+""")
+_DOWN = words_of("""
+    decrease decreased decreases decreasing fall falls fell fallen falling drop drops dropped dropping decline declines
+    declined declining shrink shrinks shrank shrunk shrinking reduce reduces reduced reducing lowers lowered lowering
+    sink sinks sank plunge plunged plunging halved
+""")
 
 
 def _pairs() -> dict[str, frozenset[str]]:
@@ -90,6 +115,9 @@ def _pairs() -> dict[str, frozenset[str]]:
         one, other = pair.split("/")
         found.setdefault(one, set()).add(other)
         found.setdefault(other, set()).add(one)
+    for words, others in ((_UP, _DOWN), (_DOWN, _UP)):
+        for word in words:
+            found.setdefault(word, set()).update(others)
     return {word: frozenset(others) for word, others in found.items()}
 
 
@@ -103,8 +131,9 @@ OPENERS = words_of("""
     lastly next later earlier overall generally typically usually often sometimes originally initially historically
     currently today yes no not only some many most few several each every all both either neither one two three four
     five six seven eight nine ten various other others another such similarly likewise instead indeed specifically
-    according based due despite between among through under over within what which who whose how why you your we our
-    i my please note being having once unlike like per upon even just still yet back together aside apart
+    according half quarter based due despite between among through under over within what which who whose how why
+    you your we our i my please note being having once unlike like per upon even just still yet back together aside
+    apart
 """)
 """Words that begin English sentences with a capital without being names."""
 FRAMES = words_of("""

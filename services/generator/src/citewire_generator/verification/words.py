@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from citewire_generator.text.languages import detect_language
 from citewire_generator.text.terms import Term, normalise, stem, terms
-from citewire_generator.verification.numbers import Quantity, find_numbers, month_value
+from citewire_generator.verification.numbers import Quantity, find_numbers, month_named, month_value
 from citewire_generator.verification.vocabulary import (
     AFTER_THEIR_VERB,
     LANGUAGE_NEGATORS,
@@ -73,6 +73,10 @@ _NOT_NO = re.compile(
     r"不仅|不僅|不但|不同|不断|不斷|非常|無線|无线|未来|未來|不足|少なくない|かもしれない|なければならない|में"
 )
 _TITLE_SHARE = 0.7
+_CAPITAL_MONTHS = frozenset({"en", "de"})
+"""Languages that write months with a capital."""
+_DATE_GAP = re.compile(r"[\s.,]*(?:of|the|de|del|do|d[iu])?[\s.,]*", re.IGNORECASE)
+"""What may stand between a month and its day or year."""
 
 
 def read_words(text: str) -> list[Word]:
@@ -94,6 +98,7 @@ def read_words(text: str) -> list[Word]:
         found.append(_word(text, term))
     english = language == "en" and any(word.normal in _ENGLISH for word in found)
     _mark_names(text, found, german=language == "de", english=english)
+    _mark_months(text, found, language)
     _mark_denied(text, found, language)
     return found
 
@@ -153,6 +158,28 @@ def _mark_names(text: str, found: list[Word], *, german: bool, english: bool) ->
             word.subject = (
                 english and not (beside or comma or word.normal.endswith(("ly", "ing", "ed"))) and len(raw) > 2
             )
+
+
+def _mark_months(text: str, found: list[Word], language: str) -> None:
+    """Makes numbers of months' names: beside a day or a year; where they are written with a capital, also alone."""
+    for index, word in enumerate(found):
+        month = None if word.quantity is not None else month_value(word.normal)
+        if month is None or not (word.capital or language not in _CAPITAL_MONTHS):
+            continue
+        dated = any(
+            0 <= other < len(found)
+            and found[other].quantity is not None
+            and _DATE_GAP.fullmatch(text[min(word.end, found[other].end) : max(word.start, found[other].start)])
+            for other in (index - 1, index + 1, index - 2, index + 2)
+        )
+        if not dated:
+            around = [found[other] for other in (index - 1, index + 1) if 0 <= other < len(found)]
+            named = any(one.kind is WordKind.NAME or one.subject for one in around)
+            inside = index > 0 and not _BREAK.search(text, found[index - 1].end, word.start)
+            if named or not inside or language not in _CAPITAL_MONTHS or len(word.normal) < 3:
+                continue
+        word.kind, word.quantity = WordKind.NUMBER, month_named(word.start, word.end, month)
+        word.subject = False
 
 
 def _mark_denied(text: str, found: list[Word], language: str) -> None:
