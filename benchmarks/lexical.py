@@ -2,9 +2,12 @@
 
 SciFact, XQuAD in English and Spanish, and SQuAD's paragraphs, each as one organisation's library with one chunk a text.
 Searches go through the retriever's own service and store, one after the other. `--dense` embeds the texts too (minutes)
-and adds the dense leg and the fusion. `--large N` adds an organisation of N chunks and times searches in it.
+and adds the dense leg, and both fusions: by scores with trust, and by ranks. `--rerank` adds the local reranker over
+the best 40 of the fusion by scores, whose scores it is given. `--large N` adds an organisation of N chunks and times
+searches in it.
 
-Usage: python -m benchmarks.lexical [--dense] [--queries N] [--large N]; the data is expected beside the repository.
+Usage: python -m benchmarks.lexical [--sets NAME …] [--dense] [--rerank] [--queries N] [--large N]; the data is expected
+beside the repository.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,11 @@ import psycopg
 
 from benchmarks.extractive_data import embed
 from benchmarks.tables import describe_machine, format_table
+from citewire_embedder.providers.base import Precision
+from citewire_embedder.providers.catalogue import BUILT_IN, find_model
+from citewire_embedder.providers.late_interaction import LateInteraction
+from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.openvino_session import available_cpus
 from citewire_kit.migrate import migrate
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
@@ -42,6 +50,8 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SPACE = Space("bench", "1", 384)
 DATABASE = "bench"
+CANDIDATES = 40
+"""Results that are reranked."""
 SPAN = 10_000_000
 """Ids of one organisation's documents and chunks."""
 
@@ -63,21 +73,27 @@ Ranking = Callable[[str, bytes], Awaitable[Sequence[int]]]
 def main() -> int:
     """Prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--sets", nargs="+", choices=list(LIBRARIES), default=USUAL, help="default: %(default)s")
     parser.add_argument("--dense", action="store_true", help="also the dense leg and the fusion")
+    parser.add_argument("--rerank", action="store_true", help="also the local reranker; with --dense")
     parser.add_argument("--queries", type=int, default=1200, help="questions of each set at most")
     parser.add_argument("--large", type=int, default=0, help="chunks of one more organisation")
     options = parser.parse_args()
+    if options.rerank and not options.dense:
+        parser.error("--rerank reranks what --dense finds")
     print(describe_machine(), flush=True)
     settings = {"shared_buffers": "512MB", "maintenance_work_mem": "512MB"}
     with start_embedded_postgres(settings=settings) as server:
         server.create_database(DATABASE)
         asyncio.run(migrate(server.dsn(database=DATABASE), schema="corpus", package="citewire_retriever"))
-        asyncio.run(_measure(server, dense=options.dense, queries=options.queries, large=options.large))
+        libraries = [_cut(LIBRARIES[name](name), options.queries) for name in options.sets]
+        asyncio.run(_measure(server, libraries, dense=options.dense, rerank=options.rerank, large=options.large))
     return 0
 
 
-async def _measure(server: EmbeddedPostgres, *, dense: bool, queries: int, large: int) -> None:
-    libraries = [_cut(library, queries) for library in _libraries()]
+async def _measure(
+    server: EmbeddedPostgres, libraries: Sequence[Library], *, dense: bool, rerank: bool, large: int
+) -> None:
     table: list[list[object]] = []
     for number, library in enumerate(libraries):
         vectors = await asyncio.to_thread(embed, list(library.texts.values())) if dense else None
@@ -85,7 +101,9 @@ async def _measure(server: EmbeddedPostgres, *, dense: bool, queries: int, large
         none = np.zeros((len(library.questions), 1), np.float32)
         asked = await asyncio.to_thread(embed, list(library.questions.values())) if dense else none
         async with AsyncExitStack() as stack:
-            for way, ranking in (await _ways(stack, server, number, library.name, dense=dense)).items():
+            reranker = await stack.enter_async_context(_late_interaction()) if rerank else None
+            ways = await _ways(stack, server, number, library.name, dense=dense, reranker=reranker)
+            for way, ranking in ways.items():
                 table.append([library.name, way, *(await _score(library, asked, ranking))])
                 print(f"  {library.name}, {way}: nDCG@10 {table[-1][2]}", flush=True)
     print("\n" + format_table(["set", "way", "nDCG@10", "p50 ms", "p95 ms"], table), flush=True)
@@ -96,13 +114,19 @@ async def _measure(server: EmbeddedPostgres, *, dense: bool, queries: int, large
         _put(server, len(libraries), "large", texts, None)
         some = _cut(libraries[0], 100)
         async with AsyncExitStack() as stack:
-            ways = await _ways(stack, server, len(libraries), "large", dense=False)
+            ways = await _ways(stack, server, len(libraries), "large", dense=False, reranker=None)
             rows = [[way, *(await _score(some, np.zeros((100, 1)), ranking))[1:]] for way, ranking in ways.items()]
         print("\n" + format_table([f"{large:,} chunks of one organisation", "p50 ms", "p95 ms"], rows), flush=True)
 
 
 async def _ways(
-    stack: AsyncExitStack, server: EmbeddedPostgres, number: int, org: str, *, dense: bool
+    stack: AsyncExitStack,
+    server: EmbeddedPostgres,
+    number: int,
+    org: str,
+    *,
+    dense: bool,
+    reranker: LateInteraction | None,
 ) -> dict[str, Ranking]:
     pool = await open_pool(server.dsn("citewire_corpus", DATABASE), max_size=1, name="bench")
     stack.push_async_callback(pool.close)
@@ -119,6 +143,14 @@ async def _ways(
 
         return rank
 
+    async def reranked(question: str, vector: bytes) -> Sequence[int]:
+        assert reranker is not None
+        asked = replace(everything, mode="hybrid", space=SPACE, text=question, vector=vector, top_k=CANDIDATES)
+        hits = (await service.search(Tenant(org, "user", "pro"), asked)).hits
+        first = [hit.fused_score or 0.0 for hit in hits]
+        ranking = await reranker.rerank(question, [hit.chunk.text for hit in hits], 10, first)
+        return [hits[one.index].chunk.chunk_id - number * SPAN for one in ranking.ranked]
+
     async def plain(question: str, _vector: bytes) -> Sequence[int]:
         cursor = await owner.execute(
             "WITH asked AS (SELECT replace(plainto_tsquery('english', %s)::text, '&', '|')::tsquery AS q)"
@@ -131,7 +163,11 @@ async def _ways(
     ways: dict[str, Ranking] = {"ts_rank_cd": plain, "lexical": through_service(everything)}
     if dense:
         ways["dense"] = through_service(replace(everything, mode="dense", space=SPACE))
-        ways["hybrid"] = through_service(replace(everything, mode="hybrid", space=SPACE))
+        hybrid = replace(everything, mode="hybrid", space=SPACE)
+        ways["hybrid by rank"] = through_service(replace(hybrid, fuse_by_rank=True))
+        ways["hybrid"] = through_service(hybrid)
+    if reranker is not None:
+        ways["hybrid, reranked"] = reranked
     return ways
 
 
@@ -202,13 +238,14 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
         connection.execute("VACUUM ANALYZE")
 
 
-def _libraries() -> list[Library]:
-    return [
-        _beir("SciFact", DATA / "retrieval-scifact"),
-        _beir("XQuAD en", DATA / "retrieval-xquad" / "en"),
-        _beir("XQuAD es", DATA / "retrieval-xquad" / "es"),
-        _squad("SQuAD", DATA / "qa-squad2" / "squad2-dev-half-a.json.gz"),
-    ]
+@asynccontextmanager
+async def _late_interaction() -> AsyncGenerator[LateInteraction]:
+    directory = read_directory(find_model(BUILT_IN).path)
+    reranker = LateInteraction(BUILT_IN, directory, precision=Precision.FP32, threads=available_cpus())
+    try:
+        yield reranker
+    finally:
+        await reranker.close()
 
 
 def _cut(library: Library, most: int) -> Library:
@@ -218,9 +255,9 @@ def _cut(library: Library, most: int) -> Library:
     return replace(library, questions={key: library.questions[key] for key in keys})
 
 
-def _beir(name: str, folder: Path) -> Library:
+def _beir(name: str, folder: Path, part: str = "test") -> Library:
     grades: dict[str, dict[str, int]] = {}
-    for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+    for line in (folder / "qrels" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         query, text, grade = line.split("\t")
         grades.setdefault(query, {})[text] = int(grade)
     asked = {row["_id"]: row["text"] for row in _rows(folder, "queries") if row["_id"] in grades}
@@ -247,6 +284,17 @@ def _squad(name: str, path: Path) -> Library:
                     asked[question["id"]] = question["question"]
                     grades[question["id"]] = {key: 1}
     return Library(name, texts, asked, grades)
+
+
+LIBRARIES: Mapping[str, Callable[[str], Library]] = {
+    "SciFact": lambda name: _beir(name, DATA / "retrieval-scifact"),
+    "SciFact train": lambda name: _beir(name, DATA / "retrieval-scifact", "train"),
+    "XQuAD en": lambda name: _beir(name, DATA / "retrieval-xquad" / "en"),
+    "XQuAD es": lambda name: _beir(name, DATA / "retrieval-xquad" / "es"),
+    "SQuAD": lambda name: _squad(name, DATA / "qa-squad2" / "squad2-dev-half-a.json.gz"),
+}
+
+USUAL = [name for name in LIBRARIES if name != "SciFact train"]
 
 
 if __name__ == "__main__":
