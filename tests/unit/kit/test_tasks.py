@@ -30,6 +30,22 @@ async def test_a_lost_cancellation_is_repeated() -> None:
     assert task.cancelled()
 
 
+async def test_a_loop_whose_wait_is_over_when_it_is_cancelled() -> None:
+    come = asyncio.Event()
+
+    async def loop() -> None:
+        while True:
+            await asyncio.wait_for(come.wait(), 60)  # Python 3.11's loses a cancellation that comes now
+            come.clear()
+
+    task = asyncio.create_task(loop())
+    await asyncio.sleep(0.01)
+    come.set()
+    async with asyncio.timeout(5):
+        await end(task, again_seconds=0.01)
+    assert task.cancelled()
+
+
 async def test_how_they_end_is_their_own_affair() -> None:
     async def failing() -> None:
         try:
