@@ -192,3 +192,45 @@ def test_an_openai_annotation_carries_its_verdict() -> None:
     (annotation,) = body["choices"][0]["message"]["annotations"]
     assert annotation["citewire"] == JSON
     assert annotation["url_citation"]["start_index"] == 13
+
+
+def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> list[tuple[str, str | None]]:
+    """Each annotation's text, and the sentence that its verdict is of."""
+    dialect = OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}")
+    dialect.add(Citations((Citation(1, Hit(CHUNK, 0.5, 0.5)), Citation(2, Hit(CHUNK, 0.5, 0.5)))))
+    dialect.add(Tokens((answer,)))
+    for sentence in sentences:
+        start = answer.index(sentence)
+        dialect.add(replace(CHECKED, sentence=Span(start, start + len(sentence))))
+    dialect.add(Done(Outcome("c", "e", "grounded", cited=cited)))
+    found: list[tuple[str, str | None]] = []
+    for one in dialect.body()["choices"][0]["message"]["annotations"]:
+        place, checked = one["url_citation"], one.get("citewire")
+        span = checked and checked["sentence"]
+        text = answer[span["start"] : span["end"]] if span else None
+        found.append((answer[place["start_index"] : place["end_index"]], text))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentences", "wanted"),
+    [
+        ("[ref:1] It opened. It closed [ref:1].", ("It opened.", "It closed"), ["It opened.", "It closed"]),
+        ("It opened [ref:1].\n- [ref:1] It closed", ("It opened", "It closed"), ["It opened", "It closed"]),
+        ("It opened. [ref:2][ref:1] It closed.", ("It opened.",), ["It opened."]),
+        ("It opened (see [ref:1]) late.", ("It opened (see [ref:1]) late.",), ["It opened (see [ref:1]) late."]),
+        ("It opened [ref:1]. Nothing else. Alone [ref:1].", ("It opened",), ["It opened", None]),
+        ("```\na[ref:1]\n```\nIt opened [ref:1].", ("It opened",), ["It opened"]),
+        ("Write `a[ref:1]`. It opened [ref:1].", ("It opened",), ["It opened"]),
+    ],
+)
+def test_an_openai_annotation_is_of_its_own_sentence(
+    answer: str, sentences: tuple[str, ...], wanted: list[str | None]
+) -> None:
+    assert _annotated(answer, *sentences) == [("[ref:1]", one) for one in wanted]
+
+
+def test_openai_annotations_without_markers_are_of_the_verified_sentences() -> None:
+    answer = "It opened. It closed."
+    assert _annotated(answer, "It closed.", cited=()) == [("It closed.", "It closed.")]
+    assert _annotated(answer, cited=()) == [(answer, None), (answer, None)]

@@ -56,6 +56,12 @@ HANDBOOK = (
 )
 
 
+SPACES = (
+    Passage(1, 1, "1.1 Topological spaces", title="Topology", similarity=0.6),
+    Passage(2, 1, "A topological space is a set with open sets. Topological spaces are general.", similarity=0.6),
+)
+
+
 def ask(question: str, passages: tuple[Passage, ...] = HANDBOOK, **policy: object) -> str:
     packed = pack(passages, ContextFormat.NUMBERED, Budget()).passages
     return quote(question, packed, AnswerPolicy(**policy), load_weights()).text  # type: ignore[arg-type] # fields of many types
@@ -69,12 +75,22 @@ def ask(question: str, passages: tuple[Passage, ...] = HANDBOOK, **policy: objec
             "You can return a product within 30 days of delivery. [ref:1]",
         ),
         ("What does express shipping cost?", "Express shipping costs 12.50 EUR. [ref:2]"),
-        ("Who is the head of support?", "- name: Ann Miller\n- role: Head of Support\n- city: Lyon [ref:3]"),
+        # A marker covers the item that it stands in, so each has one.
+        (
+            "Who is the head of support?",
+            "- name: Ann Miller [ref:3]\n- role: Head of Support [ref:3]\n- city: Lyon [ref:3]",
+        ),
         ("Ab wann ist die Lieferung kostenlos?", "Die Lieferung ist ab 50 Euro kostenlos. [ref:5]"),
     ],
 )
 def test_it_quotes_the_best_sentence_with_its_marker(question: str, expected: str) -> None:
     assert ask(question, marker_style=MarkerStyle.REF).startswith(expected)
+
+
+def test_what_has_no_full_stop_does_not_run_into_the_next_sentence() -> None:
+    answer = ask("What are topological spaces?", SPACES, marker_style=MarkerStyle.REF)
+    assert "1.1 Topological spaces [ref:1]" in answer.split("\n\n")
+    assert len(answer.split("\n\n")) > 1
 
 
 def test_markers_follow_the_policy() -> None:

@@ -19,6 +19,14 @@ UrlOf = Callable[[Citation], str]
 """Where a citation's original can be opened."""
 
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
+_BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
+"""What stands between a sentence and its marker: other markers, no words."""
+_LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
+"""What may stand before a marker that leads a line."""
+_CODE = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)",
+    re.MULTILINE | re.DOTALL,
+)
 _FINISH: Mapping[str, str] = {"stop": "stop", "length": "length"}
 _FILTERED = "content_filter"
 _ERROR_TYPES: Mapping[Code, str] = {
@@ -68,16 +76,26 @@ class _Completion:
         return self._outcome
 
     def annotations(self) -> list[dict[str, Any]]:
-        """One for each marker, at its place; without markers, one for each passage, for the whole answer."""
+        """One for each marker, at its place.
+
+        Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
+        answer.
+        """
         answer = "".join(self._texts)
         by_number = {citation.index: citation for citation in self._citations}
         if self.outcome.not_found:
             return []
+        code = [found.span() for found in _CODE.finditer(answer)]
         spans = [
-            (by_number[int(found[1])], found.start(), found.end(), self._of_marker(int(found[1]), found.start()))
+            (by_number[int(found[1])], *found.span(), self._of_marker(answer, int(found[1]), *found.span()))
             for found in _MARKER.finditer(answer)
             if int(found[1]) in self.outcome.cited and int(found[1]) in by_number
+            # In code nothing is a marker.
+            if not any(start <= found.start() < end for start, end in code)
         ]
+        if not spans:
+            checked = [one for one in self._checked if one.index in by_number]
+            spans = [(by_number[one.index], one.sentence.start, one.sentence.end, one) for one in checked]
         if not spans:
             spans = [(citation, 0, len(answer), None) for citation in self._citations]
         return [self._annotation(citation, start, end, checked) for citation, start, end, checked in spans]
@@ -104,10 +122,24 @@ class _Completion:
         """A completion or a chunk of one."""
         return {**self._head, "object": kind, "choices": list(choices), **more}
 
-    def _of_marker(self, number: int, place: int) -> CheckedCitation | None:
-        """What was found out about the sentence that a marker belongs to: the last that begins before it."""
-        before = [one for one in self._checked if one.index == number and one.sentence.start <= place]
-        return before[-1] if before else None
+    def _of_marker(self, answer: str, number: int, start: int, end: int) -> CheckedCitation | None:
+        """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
+
+        One that leads a line belongs to what follows, any other to what goes before.
+        """
+        own = [one for one in self._checked if one.index == number]
+        around = next((one for one in own if one.sentence.start <= start < one.sentence.end), None)
+        if around is not None:
+            return around
+        before = next((one for one in reversed(own) if one.sentence.end <= start), None)
+        after = next((one for one in own if one.sentence.start >= end), None)
+        if before is not None and not _BESIDE.fullmatch(answer, before.sentence.end, start):
+            before = None
+        if after is not None and not _BESIDE.fullmatch(answer, end, after.sentence.start):
+            after = None
+        leads = _LEADS.fullmatch(answer, answer.rfind("\n", 0, start) + 1, start) is not None
+        same_line = after is not None and "\n" not in answer[end : after.sentence.start]
+        return after if leads and same_line else before or after
 
     def _annotation(self, citation: Citation, start: int, end: int, checked: CheckedCitation | None) -> dict[str, Any]:
         chunk = citation.hit.chunk

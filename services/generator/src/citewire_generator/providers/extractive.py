@@ -56,6 +56,8 @@ _CODE_SUFFIXES: Final = words_of(
     """
 )
 _WORD = re.compile(r"\S+\s*|\s+")
+_END_OF_LINE = re.compile(r"$", re.MULTILINE)
+_ENDS: Final = tuple(".!?…:;。！？।॥۔؟" + "\"'”’»)]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +172,16 @@ def _compose(scored: Scored, chosen: list[Candidate], read: list[PackedPassage],
         marker = _marker(style, read[candidate.source].number)
         kind = candidate.unit.kind
         shown = _shown(text, kind)
+        ends = shown.endswith(_ENDS)
         if marker:
-            shown += ("\n" if kind is UnitKind.CODE else " ") + marker
+            # A marker covers the item that it stands in: a row's has one in each.
+            shown = f"{shown}\n{marker}" if kind is UnitKind.CODE else _END_OF_LINE.sub(f" {marker}", shown)
         if kind is UnitKind.SENTENCE and in_paragraph:
             blocks[-1] += f" {shown}"
         else:
             blocks.append(shown)
-        in_paragraph = kind is UnitKind.SENTENCE
+        # What ends in no full stop, such as a heading, would run into the next sentence.
+        in_paragraph = kind is UnitKind.SENTENCE and ends
     return "\n\n".join(blocks)
 
 
