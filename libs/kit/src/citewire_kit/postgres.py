@@ -5,11 +5,11 @@ import re
 import select
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
-from psycopg import AsyncConnection, AsyncPipeline, sql
+from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import AsyncConnectionPool
 
@@ -120,14 +120,14 @@ class Batch:
         connection: In pipeline mode. What is executed waits to be sent until a result is fetched, or for `finish`.
     """
 
-    def __init__(self, connection: Connection, pipeline: AsyncPipeline) -> None:
+    def __init__(self, connection: Connection, pipeline: AsyncExitStack) -> None:
         self.connection: Final = connection
         self._pipeline = pipeline
 
     async def finish(self) -> None:
-        """Ends the transaction, and waits for all results; they can be fetched after it."""
+        """Ends the transaction, and waits for all results; they can be fetched after it, and nothing more executed."""
         await self.connection.execute(b"COMMIT", prepare=False)
-        await self._pipeline.sync()
+        await self._pipeline.aclose()  # sends everything: to synchronise before would be one more round trip
 
 
 @asynccontextmanager
@@ -147,12 +147,13 @@ async def tenant_batch(
     Raises:
         Unavailable, DeadlineExceeded: As `tenant_transaction`.
     """
-    async with autocommit_connection(pool) as connection, connection.pipeline() as pipeline:
+    async with autocommit_connection(pool) as connection, AsyncExitStack() as stack:
+        await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
         timeout = _milliseconds(_within(statement_seconds))
         values = {"org_id": tenant.org_id, "user_id": tenant.user_id, "timeout": timeout}
         await connection.execute(_BATCH_SETTINGS, values)
-        yield Batch(connection, pipeline)
+        yield Batch(connection, stack)
 
 
 @asynccontextmanager
