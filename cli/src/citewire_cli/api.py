@@ -166,17 +166,21 @@ class _Translated:
             ) from None
 
 
+_OTHER_SERVER = "This may not be Citewire's gateway: see CITEWIRE_URL (or --url)."
+
+
 def problem(status: int, headers: Mapping[str, str], content: bytes) -> CliError:
     """The error that an unsuccessful response stands for.
 
     `application/problem+json` (RFC 9457) gives title, detail, reason, refused fields and request id; any other body
-    leaves only the status.
+    leaves only the status, and where it says that there is nothing, the suspicion that this is another server.
     """
     body = parse_object(content) or {}
+    strange = status in {404, 405, 501} and not get_str(body, "title")
     errors = tuple(FieldError(get_str(e, "field"), get_str(e, "message")) for e in get_objects(body, "errors"))
     return CliError(
         get_str(body, "title") or f"The gateway answered HTTP {status}",
-        get_str(body, "detail"),
+        get_str(body, "detail") or (_OTHER_SERVER if strange else ""),
         _exit_code(status),
         errors,
         get_str(body, "reason"),

@@ -88,6 +88,23 @@ def test_beir_may_judge_parts_of_documents_and_give_answers(tmp_path: Path) -> N
     assert question.answers == ("apples",)
 
 
+@pytest.mark.parametrize(
+    "qrels", ["1\ta\t2\n1\tb\t0\n2\tb\t1\n", QRELS.replace("\n", ".0\n").replace("score.0", "score")]
+)
+def test_qrels_may_lack_the_first_line_and_have_whole_grades_with_a_point(tmp_path: Path, qrels: str) -> None:
+    write_beir(tmp_path)
+    (tmp_path / "qrels" / "test.tsv").write_text(qrels)
+    dataset = read_dataset(tmp_path, "test")
+    assert {q.question_id: dict(q.judged) for q in dataset.questions} == {"1": {"a": 2, "b": 0}, "2": {"b": 1}}
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    write_beir(tmp_path)
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_bytes(b"\xef\xbb\xbf" + corpus.read_bytes())
+    assert read_dataset(tmp_path, "test").documents[0].eval_id == "a"
+
+
 def test_a_query_whose_judgements_are_all_zero_is_unanswerable(tmp_path: Path) -> None:
     write_beir(tmp_path)
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t0\n2\tb\t1\n")
@@ -139,7 +156,7 @@ def test_long_answers_with_passages(tmp_path: Path) -> None:
         (
             "corpus.jsonl",
             '{"_id": "a", "text": "x"}\n{"_id": "b", "text": "y"}\n{"_id": "a", "text": "z"}\n',
-            "two doc",
+            r"corpus\.jsonl, line 3: there is a document 'a' already",
         ),
         (
             "queries.jsonl",
@@ -147,8 +164,20 @@ def test_long_answers_with_passages(tmp_path: Path) -> None:
             r"queries\.jsonl, line 1: the field 'text' must be a text, not n",
         ),
         ("queries.jsonl", '{"_id": "1", "text": "x", "answers": [1]}\n', "'answers' must be a list of texts"),
-        ("queries.jsonl", '{"_id": "1", "text": "x"}\n', r"test\.tsv: judges queries that queries\.jsonl lacks.*'2'"),
+        (
+            "queries.jsonl",
+            '{"_id": "1", "text": "x"}\n',
+            r"test\.tsv, line 4: judges the query '2', which queries\.jsonl",
+        ),
+        (
+            "queries.jsonl",
+            '{"_id": "1", "text": "x"}\n{"_id": "2", "text": "y"}\n{"_id": "1", "text": "z"}\n',
+            r"queries\.jsonl, line 3: there is a query '1' already",
+        ),
         ("qrels/test.tsv", "a\tb\n1\t2\n", r"test\.tsv, line 1: needs columns query-id, corpus-id, score"),
+        ("qrels/test.tsv", "1\ta\tmuch\n", r"test\.tsv, line 1: needs columns .*, named in the first line"),
+        ("qrels/test.tsv", "1\t0\ta\t1\n", r"test\.tsv, line 1: needs columns .*, named in the first line"),
+        ("qrels/test.tsv", f"{QRELS}2\tb\t0.5\n", r"line 5: the column score must be a whole number, not '0.5'"),
         ("qrels/test.tsv", f"{QRELS}2\tb\n", r"line 5: has 2 columns, the first line has 3"),
         ("qrels/test.tsv", f"{QRELS}2\tb\tmuch\n", r"line 5: the column score must be a whole number, not 'much'"),
         ("qrels/test.tsv", f"{QRELS}2\tz\t1\n", r"line 5: judges the document 'z', which the corpus lacks"),
@@ -190,7 +219,7 @@ def test_malformed_squad_is_named_with_its_place(tmp_path: Path, body: object, m
 
 def test_json_that_is_cut_off_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "set.json").write_text('{\n"data": [\n')
-    with pytest.raises(DatasetError, match=r"set\.json, line \d+: not JSON"):
+    with pytest.raises(DatasetError, match=r"set\.json, line \d+, column \d+: not JSON"):
         read_dataset(tmp_path / "set.json", "test")
 
 
@@ -214,8 +243,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"broken\.json\.gz: not a whole gzip file"):
         read_dataset(tmp_path, "test")
     (tmp_path / "broken.json.gz").unlink()
-    (tmp_path / "latin.json").write_bytes("é".encode("latin-1"))
-    with pytest.raises(DatasetError, match=r"latin\.json: not UTF-8"):
+    (tmp_path / "latin.json").write_bytes('{\n"data": "é"}'.encode("latin-1"))
+    with pytest.raises(DatasetError, match=r"latin\.json, line 2: not UTF-8 \(byte 10: "):
         read_dataset(tmp_path, "test")
 
 

@@ -9,10 +9,11 @@ from typing import cast
 
 import pytest
 
+from citewire_cli.evaluation.written import write_whole
 from cli_types import Run
 from eval_sets import bodies
 from fake_eval_library import EvalLibrary
-from fake_gateway import FakeGateway, reply_problem
+from fake_gateway import FakeGateway, Reply, reply_problem
 
 
 def test_thresholds_are_derived_and_stored(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
@@ -51,11 +52,16 @@ def test_calibration_asks_a_model_without_scores_only_once(
     assert "answerable_threshold: not derived" in done.stdout
 
 
-def test_a_user_may_not_store_thresholds(run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path) -> None:
+def test_a_user_may_not_store_thresholds(
+    run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path, tmp_path: Path
+) -> None:
     gateway.on("PUT", "/v1/spaces/calibration", reply_problem(403, "Permission denied", detail="Ask an admin."))
-    done = run("eval", str(squad), "--calibrate")
+    done = run("eval", str(squad), "--calibrate", "--save", str(tmp_path / "run.json"))
     assert done.exit_code == 4
     assert "--dry-run only prints" in done.stderr
+    # What was measured isn't lost.
+    assert "relevance_threshold: 0.5000" in done.stdout
+    assert "calibration" in json.loads((tmp_path / "run.json").read_text())
     assert library.calibration is None
 
 
@@ -82,6 +88,44 @@ def test_what_is_no_stored_run_is_refused_before_anything_is_asked(
     assert done.exit_code == 2
     assert "before.json: not" in done.stderr
     assert not gateway.requests
+
+
+def test_a_stored_run_that_is_not_there_is_named(run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path) -> None:
+    done = run("eval", str(squad), "--compare", str(tmp_path / "before.json"))
+    assert done.exit_code == 2
+    assert "before.json: cannot be read (No such file or directory)" in "".join(done.stderr.splitlines())
+    assert not gateway.requests
+
+
+@pytest.mark.parametrize("option", ["--save", "--plot"])
+def test_where_nothing_can_be_written_is_said_before_anything_is_asked(
+    run: Run, gateway: FakeGateway, squad: Path, tmp_path: Path, option: str
+) -> None:
+    done = run("eval", str(squad), option, str(tmp_path / "none" / "x.svg"))
+    assert done.exit_code == 2
+    assert "A file cannot be written" in done.stderr
+    assert "there is no folder" in done.stderr.replace("\n", " ")
+    assert not gateway.requests
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    write_whole(path, "before")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "a" * 100_000 + "\ud800")
+    assert path.read_text() == "before"
+    assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
+    (tmp_path / "link.json").symlink_to(path)
+    write_whole(tmp_path / "link.json", "after")
+    assert path.read_text() == "after"
+    assert (tmp_path / "link.json").is_symlink()
+
+
+def test_another_server_is_suspected(run: Run, gateway: FakeGateway, squad: Path) -> None:
+    gateway.on("GET", "/v1/spaces", Reply(404, "text/html", (b"<html>nothing here</html>",)))
+    done = run("eval", str(squad))
+    assert done.exit_code == 5
+    assert "may not be Citewire's gateway" in done.stderr
 
 
 def test_bounds_decide_how_it_exits(run: Run, library: EvalLibrary, beir: Path) -> None:

@@ -24,6 +24,7 @@ from citewire_cli.evaluation.results import Row, Run, answers_row, read_run, sea
 from citewire_cli.evaluation.searching import SearchMode, search_all
 from citewire_cli.evaluation.spaces import Space, live_space, store_calibration
 from citewire_cli.evaluation.weighing import Weighed, weigh
+from citewire_cli.evaluation.written import check_writable
 from citewire_cli.jsonio import JsonObject
 from citewire_cli.settings import ClientSettings
 
@@ -104,7 +105,12 @@ async def run_command(paths: Sequence[Path], settings: ClientSettings, options: 
         before = None if options.compare is None else read_run(options.compare)
         datasets = [sampled(one, options.questions, options.seed) for one in read_datasets(paths, options.split)]
         _check_collection(datasets, options.collection)
-    except (DatasetError, ValueError, OSError) as error:
+        for path in (options.save, options.plot):
+            if path is not None:
+                check_writable(path)
+    except OSError as error:
+        raise CliError("A file cannot be written", f"{error.filename}: {error.strerror}", ExitCode.USAGE) from None
+    except (DatasetError, ValueError) as error:
         raise CliError("The evaluation cannot start", str(error), ExitCode.USAGE) from None
     async with Api(settings, read_seconds=READ_SECONDS) as api:
         gateway = Gateway(api, concurrency=options.concurrency)
@@ -118,8 +124,14 @@ async def run_command(paths: Sequence[Path], settings: ClientSettings, options: 
         stored = ""
         if options.calibrate:
             run = Run(run.rows, run.about, calibrate(run, measured.weighed, options.keep))
-            stored = await store_calibration(gateway, space, run.calibration or {}, dry_run=options.dry_run)
-    _show(run, before, space, stored, options)
+        _write(run, space, options)
+        if options.calibrate:
+            try:
+                stored = await store_calibration(gateway, space, run.calibration or {}, dry_run=options.dry_run)
+            except CliError:
+                _show(run, before, "", options)  # what was measured isn't lost with it
+                raise
+    _show(run, before, stored, options)
     return _verdict(run, options)
 
 
@@ -167,7 +179,7 @@ async def _search(
         measured.weighed.append(await weigh(gateway, dataset, filled, bars.show))
 
 
-def _show(run: Run, before: Run | None, space: Space | None, stored: str, options: EvalOptions) -> None:
+def _write(run: Run, space: Space | None, options: EvalOptions) -> None:
     try:
         if options.save is not None:
             write_run(run, options.save)
@@ -175,6 +187,9 @@ def _show(run: Run, before: Run | None, space: Space | None, stored: str, option
             write_plot(run, {} if space is None else space.calibration, options.plot)
     except OSError as error:
         raise CliError("A file cannot be written", f"{error.filename}: {error.strerror}") from None
+
+
+def _show(run: Run, before: Run | None, stored: str, options: EvalOptions) -> None:
     differences = None if before is None else compare_runs(run, before)
     if options.as_json:
         compared = {} if differences is None else {"comparison": [one.as_json() for one in differences]}

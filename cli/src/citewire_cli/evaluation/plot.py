@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from citewire_cli.evaluation.results import Row, Run
+from citewire_cli.evaluation.written import write_whole
 from citewire_cli.jsonio import JsonObject, get_float
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM, _RIGHT = 720, 230, 48, 44, 40, 16
@@ -44,7 +45,7 @@ def write_plot(run: Run, stored: JsonObject, path: Path) -> None:
             '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>citewire eval</title></head>\n'
             f'<body style="margin:24px;background:#fff">\n{picture}</body></html>\n'
         )
-    path.write_text(picture, encoding="utf-8")
+    write_whole(path, picture)
 
 
 def panels(run: Run, stored: JsonObject) -> list[Panel]:

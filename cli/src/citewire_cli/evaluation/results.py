@@ -12,6 +12,7 @@ from citewire_cli.evaluation.gateway import Failure
 from citewire_cli.evaluation.measures import RETRIEVAL, PerQuery, judge, latency_ms, mean
 from citewire_cli.evaluation.not_found import NotFound, judge_not_found
 from citewire_cli.evaluation.searching import SearchRun
+from citewire_cli.evaluation.written import write_whole
 from citewire_cli.jsonio import JsonObject, as_object, get_float, get_int, get_object, get_objects, get_str
 
 SCHEMA = "citewire.eval/1"
@@ -148,19 +149,20 @@ def answers_row(dataset: Dataset, run: AnswerRun, documents: int) -> Row:
 
 
 def write_run(run: Run, path: Path) -> None:
-    """Stores a run."""
-    path.write_text(json.dumps(run.as_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    """Stores a run, whole or not at all."""
+    write_whole(path, json.dumps(run.as_json(), ensure_ascii=False, indent=1) + "\n")
 
 
 def read_run(path: Path) -> Run:
     """Reads a stored run.
 
     Raises:
-        ValueError: It is none, or of a schema that this version doesn't know; the message says which.
-        OSError: It cannot be read.
+        ValueError: It cannot be read, is none, or of a schema that this version doesn't know; the message says which.
     """
     try:
         body = as_object(json.loads(path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
         raise ValueError(f"{path}: not JSON ({error})") from None
     schema = get_str(body or {}, "schema")

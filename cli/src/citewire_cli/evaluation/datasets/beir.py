@@ -6,6 +6,7 @@ Judgements are by document. A qrels file may have two further columns, `start` a
 part of the document's text (Unicode code points), and results can be judged by chunk.
 """
 
+import math
 from pathlib import Path
 
 from citewire_cli.evaluation.datasets.files import find, read_lines, read_rows
@@ -29,17 +30,28 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
     """
     corpus = find(folder, "corpus.jsonl")
     rows = read_rows(corpus) if corpus is not None else ()
-    documents = [Document(row.filled("_id"), row.text("title", ""), row.text("text")) for row in rows]
+    documents: list[Document] = []
+    known: set[str] = set()
+    for row in rows:
+        documents.append(Document(row.filled("_id"), row.text("title", ""), row.text("text")))
+        if documents[-1].eval_id in known:
+            raise DatasetError(f"{row.place}: there is a document {documents[-1].eval_id!r} already")
+        known.add(documents[-1].eval_id)
     texts = {document.eval_id: document.text for document in documents} if corpus is not None else None
     path = find(folder / "qrels", f"{split}.tsv")
     if path is None:
         found = sorted({file.name.partition(".tsv")[0] for file in (folder / "qrels").glob("*.tsv*")})
         others = f"it has {', '.join(found)}; --split chooses" if found else "there are no judgements at all"
         raise DatasetError(f"{folder / 'qrels' / split}.tsv is missing; {others}")
-    judged, spans = _read_qrels(path, texts)
+    judged, spans, lines = _read_qrels(path, texts)
     questions: list[Question] = []
-    for row in read_rows(_queries(folder)):
+    seen: set[str] = set()
+    queries = _queries(folder)
+    for row in read_rows(queries):
         query = row.filled("_id")
+        if query in seen:
+            raise DatasetError(f"{row.place}: there is a query {query!r} already")
+        seen.add(query)
         if query not in judged:
             continue
         answers = tuple(one for one in row.texts("answers") if one.strip()) if "answers" in row else ()
@@ -48,7 +60,8 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
             Question(query, row.filled("text"), answers, gold, judged.pop(query), tuple(spans.get(query, ())))
         )
     if judged:
-        raise DatasetError(f"{path}: judges queries that queries.jsonl lacks, such as {sorted(judged)[:3]}")
+        first = min(judged, key=lines.__getitem__)
+        raise DatasetError(f"{path}, line {lines[first]}: judges the query {first!r}, which {queries.name} lacks")
     return build(name, "beir", documents if corpus is not None else None, questions)
 
 
@@ -59,9 +72,13 @@ def _queries(folder: Path) -> Path:
     return path
 
 
-def _read_qrels(path: Path, texts: dict[str, str] | None) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]]]:
+def _read_qrels(
+    path: Path, texts: dict[str, str] | None
+) -> tuple[dict[str, dict[str, int]], dict[str, list[Span]], dict[str, int]]:
+    """Grades and judged parts by query, and the line where each query stands first."""
     judged: dict[str, dict[str, int]] = {}
     spans: dict[str, list[Span]] = {}
+    lines: dict[str, int] = {}
     columns: list[str] | None = None
     for number, line in read_lines(path):
         if not line.strip():
@@ -69,24 +86,36 @@ def _read_qrels(path: Path, texts: dict[str, str] | None) -> tuple[dict[str, dic
         cells = line.split("\t")
         place = f"{path}, line {number}"
         if columns is None:
-            columns = cells
-            missing = [name for name in _ID_COLUMNS if name not in columns]
-            if missing:
-                raise DatasetError(f"{place}: needs columns {', '.join(_ID_COLUMNS)}; {', '.join(missing)} is missing")
-            continue
+            columns = _columns(cells, place)
+            if columns is cells:
+                continue
         if len(cells) != len(columns):
             raise DatasetError(f"{place}: has {len(cells)} columns, the first line has {len(columns)}")
         row = dict(zip(columns, cells, strict=True))
         query, document, grade = row["query-id"], row["corpus-id"], _whole(row, "score", place)
         if texts is not None and document not in texts:
             raise DatasetError(f"{place}: judges the document {document!r}, which the corpus lacks")
+        lines.setdefault(query, number)
         known = judged.setdefault(query, {})
         known[document] = max(grade, known.get(document, grade))
         if texts is not None and "start" in row and "end" in row and grade > 0:
             spans.setdefault(query, []).append(_span(row, document, texts[document], grade, place))
     if not judged:
         raise DatasetError(f"{path}: holds no judgement")
-    return judged, spans
+    return judged, spans, lines
+
+
+def _columns(cells: list[str], place: str) -> list[str]:
+    """The columns that a first line names; those of a file without such a line, if it holds a judgement."""
+    missing = [name for name in _ID_COLUMNS if name not in cells]
+    if not missing:
+        return cells
+    if len(missing) == len(cells) == len(_ID_COLUMNS) and cells[-1].strip().lstrip("-").isdecimal():
+        return list(_ID_COLUMNS)
+    raise DatasetError(
+        f"{place}: needs columns {', '.join(_ID_COLUMNS)}, between tabs, named in the first line; "
+        f"{', '.join(missing)} is missing"
+    )
 
 
 def _span(row: dict[str, str], document: str, text: str, grade: int, place: str) -> Span:
@@ -98,6 +127,9 @@ def _span(row: dict[str, str], document: str, text: str, grade: int, place: str)
 
 def _whole(row: dict[str, str], column: str, place: str) -> int:
     try:
-        return int(row[column])
+        value = float(row[column])
     except ValueError:
-        raise DatasetError(f"{place}: the column {column} must be a whole number, not {row[column][:40]!r}") from None
+        value = math.nan
+    if not value.is_integer():
+        raise DatasetError(f"{place}: the column {column} must be a whole number, not {row[column][:40]!r}")
+    return int(value)

@@ -1,7 +1,6 @@
 """Reading lines and JSON, gzipped or not; every fault names its file, its place and its field."""
 
 import gzip
-import io
 import json
 import zlib
 from collections.abc import Generator, Iterator
@@ -101,9 +100,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     with opened(path) as lines:
         try:
             for number, line in enumerate(lines, start=1):
-                yield number, line.rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise DatasetError(f"{path}: not UTF-8 ({error.reason})") from error
+                yield number, _text(line, number, path)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DatasetError(f"{path}: not a whole gzip file ({error})") from error
 
@@ -127,18 +124,25 @@ def read_json(path: Path) -> Row:
     try:
         value: object = json.loads(text)
     except json.JSONDecodeError as error:
-        raise DatasetError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from error
+        place = f"{path}, line {error.lineno}, column {error.colno}"
+        raise DatasetError(f"{place}: not JSON ({error.msg})") from error
     return Row(value, f"{path}: ")
 
 
+def _text(line: bytes, number: int, path: Path) -> str:
+    """A line as text; a byte order mark is passed over."""
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path}, line {number}: not UTF-8 (byte {error.start + 1}: {error.reason})") from None
+
+
 @contextmanager
-def opened(path: Path) -> Generator[IO[str]]:
-    """The file as text, unpacked if its name ends in `.gz`; a byte order mark is passed over."""
+def opened(path: Path) -> Generator[IO[bytes]]:
+    """The file's bytes, unpacked if its name ends in `.gz`."""
     try:
         with path.open("rb") as raw:
-            data = cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
-            with io.TextIOWrapper(data, encoding="utf-8-sig", newline="\n") as lines:
-                yield lines
+            yield cast("IO[bytes]", gzip.GzipFile(fileobj=raw)) if path.suffix == ".gz" else raw
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror or error})") from error
 
