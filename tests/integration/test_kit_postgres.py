@@ -11,7 +11,7 @@ import pytest
 
 from citewire_kit import deadline
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
-from citewire_kit.postgres import Connection, Pool, open_pool, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, open_pool, tenant_batch, tenant_transaction, transaction
 from citewire_kit.tenant import Tenant
 from embedded_postgres import start_embedded_postgres
 
@@ -186,3 +186,47 @@ async def test_a_snapshot_sees_nothing_of_what_is_committed_meanwhile(pool: Pool
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
             await connection.execute("CREATE TABLE refused ()")
     assert await one(pool, "SELECT count(*) FROM pg_class WHERE relname = 'written'") == (1,)
+
+
+async def test_a_batch_is_one_reading_transaction_of_its_tenant(pool: Pool) -> None:
+    for tenant in (ACME, OTHER) * 5:  # beyond psycopg's threshold for prepared statements
+        async with tenant_batch(pool, tenant) as batch:
+            who = await batch.connection.execute(WHO)
+            how = await batch.connection.execute(
+                "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only'),"
+                " current_setting('plan_cache_mode'), current_setting('statement_timeout')"
+            )
+            await batch.finish()
+            assert await who.fetchone() == (tenant.org_id, tenant.user_id)
+            assert await how.fetchone() == ("repeatable read", "on", "force_custom_plan", "30s")
+        assert await one(pool, WHO) in [("", ""), (None, None)]
+
+
+async def test_a_batch_that_fails_or_is_left_gives_its_connection_back(pool: Pool) -> None:
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        await _divide_in_a_batch(pool)
+    with pytest.raises(ValueError, match="changed my mind"):
+        await _leave_a_batch(pool)
+    with deadline.budget(0.2), pytest.raises(DeadlineExceeded):
+        await _sleep_in_a_batch(pool)
+    assert await one(pool, WHO, ACME) == ("acme", "ann")
+    assert await one(pool, WHO) in [("", ""), (None, None)]
+
+
+async def _divide_in_a_batch(pool: Pool) -> None:
+    async with tenant_batch(pool, ACME) as batch:
+        await batch.connection.execute("SELECT 1 / 0")
+        await batch.connection.execute(WHO)
+        await batch.finish()
+
+
+async def _leave_a_batch(pool: Pool) -> None:
+    async with tenant_batch(pool, ACME) as batch:
+        await batch.connection.execute(WHO)
+        raise ValueError("changed my mind")
+
+
+async def _sleep_in_a_batch(pool: Pool) -> None:
+    async with tenant_batch(pool, ACME) as batch:
+        await batch.connection.execute("SELECT pg_sleep(5)")
+        await batch.finish()

@@ -110,6 +110,26 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
     assert (len(ids), exact) == (10, False)
 
 
+@pytest.mark.parametrize("by_document", [False, True])
+async def test_where_nothing_is_near_the_graph_is_doubted(rows: CorpusRows, pool: Pool, by_document: bool) -> None:
+    """2,500 chunks about one thing, and questions about another: all are about as far away."""
+    random = np.random.default_rng(21)
+    subject, other = clustered(random, 2)
+    other -= (other @ subject) * subject
+    with rows.bulk():
+        crowd = subject + 0.05 * random.normal(size=(2500, DIMENSIONS)).astype(np.float32)
+        library = fill(rows, "acme", crowd / np.linalg.norm(crowd, axis=1, keepdims=True), each=5)
+    fallbacks, graphs = counted("fallback"), counted("graph")
+    # A scan costs no more than a longer walk here.
+    _, exact = await search(pool, "acme", query(other, by_document=by_document))
+    assert (exact, counted("fallback"), counted("graph")) == (True, fallbacks + 1, graphs)
+    # Where it would, the walk is longer.
+    hasty = replace(ALWAYS_INDEX, ef_search_first=1, ef_search=200)
+    ids, exact = await search(pool, "acme", query(other), hasty)
+    assert (exact, counted("fallback"), counted("graph")) == (False, fallbacks + 1, graphs + 1)
+    assert len(set(ids) & set(library.nearest(other, 10))) >= 9
+
+
 async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> None:
     random = np.random.default_rng(10)
     with rows.bulk():

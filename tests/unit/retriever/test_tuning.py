@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from citewire_retriever.store.sizes import SizeCache
-from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, choose
+from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, Walks, choose, walks
 
 TUNING = SearchTuning()
 
@@ -35,6 +35,21 @@ def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> 
 def test_a_scope_that_is_a_small_part_of_its_graph_is_scanned_even_if_it_is_large() -> None:
     assert way(10_000, 10_000_000) is None
     assert way(10_000, 15_000) is not None
+
+
+def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
+    def scans(chunks: int, rows: int) -> bool | None:
+        found = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
+        return None if found is None else found.scans
+
+    assert (scans(1600, 1600), scans(1601, 1601)) == (None, True)
+    assert (scans(4000, 4000), scans(4001, 4001)) == (True, False)
+    assert scans(6000, 12_000) is True  # the longer walk would pass as many rows of others
+
+
+def test_the_walks_give_more_than_is_wanted() -> None:
+    assert walks(wanted=10, by_document=False) == Walks(40, 160)
+    assert walks(wanted=10, by_document=True) == Walks(80, 200)
 
 
 def test_fewer_documents_than_wanted_are_scanned() -> None:
