@@ -112,12 +112,13 @@ class Row:
         return None if value is None else float(value)
 
     def chunk(self) -> Chunk:
+        """Returns the chunk."""
+        return self._transformer.load_row(self._number, chunk)
+
+    def lazy_chunk(self) -> Chunk:
         """Returns the chunk; but for its ids and hash, it is read when something of it is first asked for."""
         digest = bytes.fromhex((self.value(_CONTENT_HASH) or b"")[2:].decode())
-        return _StoredChunk(int(self.value(_CHUNK_ID) or 0), int(self.value(_DOCUMENT_ID) or 0), digest, self._read)
-
-    def _read(self) -> Chunk:
-        return self._transformer.load_row(self._number, chunk)
+        return _StoredChunk(int(self.value(_CHUNK_ID) or 0), int(self.value(_DOCUMENT_ID) or 0), digest, self.chunk)
 
 
 def read(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[Row]:

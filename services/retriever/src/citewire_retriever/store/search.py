@@ -92,7 +92,7 @@ class PostgresSearch(SearchStore):
             return Found(
                 served=tuple(calibrations),
                 unknown_ids=await _ids(unknown),
-                ranked=tuple(_hit(row, recent=False) for row in ranked) if space in calibrations else (),
+                ranked=tuple(_hit(row, lazy=query.mode == "hybrid") for row in ranked) if space in calibrations else (),
                 recent=() if latest is None else tuple(_hit(row, recent=True) for row in rows.read(latest)),
                 exact=exact,
                 by_words=tuple(map(_word_hit, matching)),
@@ -386,8 +386,10 @@ async def _fetch(
 
 def _word_hit(row: rows.Row) -> Hit:
     distance = row.number(rows.CHUNK_COLUMNS + 1)
-    return Hit(row.chunk(), rows.similarity(distance), lexical_score=row.number(rows.CHUNK_COLUMNS))
+    return Hit(row.lazy_chunk(), rows.similarity(distance), lexical_score=row.number(rows.CHUNK_COLUMNS))
 
 
-def _hit(row: rows.Row, *, recent: bool) -> Hit:
-    return Hit(row.chunk(), rows.similarity(row.number(rows.CHUNK_COLUMNS)), recent=recent)
+def _hit(row: rows.Row, *, lazy: bool = False, recent: bool = False) -> Hit:
+    return Hit(
+        row.lazy_chunk() if lazy else row.chunk(), rows.similarity(row.number(rows.CHUNK_COLUMNS)), recent=recent
+    )
