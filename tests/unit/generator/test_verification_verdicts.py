@@ -147,6 +147,7 @@ def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, pa
             "The law was applied to nearly all of Scotland. Wales was spared.",
             "Wales",
         ),
+        ("In 1810, Norman art was rare.", "In 1910, Norman art was rare. In 1810 all was well.", "1810"),
         ("In Arabia, Norman art survives.", "In Britain, Norman art survives. Arabia has none.", "Arabia"),
     ],
 )

@@ -67,7 +67,7 @@ class Replacing(Coverage):
         left, right = self._anchors(first - 1), self._anchors(last + 1)
         if word.kind is WordKind.NUMBER and self._is_in_date(first, own):
             return False
-        in_line = word.kind is WordKind.NAME and self._other_in_line(first, last, own, word)
+        in_line = word.kind is not WordKind.PLAIN and self._other_in_line(first, last, own, word)
         if in_line or (left and right):
             return in_line or self._other_between(left, right, own, word)
         left = left if self._in_one_clause(first - 1, first) else []
@@ -94,7 +94,7 @@ class Replacing(Coverage):
         return False
 
     def _other_in_line(self, first: int, last: int, own: set[int], word: Word) -> bool:
-        """Whether another name follows, or goes before, the very words that stand beside a name in the sentence."""
+        """Whether another name or number stands by the very words that stand beside one in the sentence."""
         claim = self.claim
         start, stop = claim.items[first], claim.items[last]
         for step, at, content in ((-1, start - 1, first - 1), (1, stop + 1, last + 1)):
