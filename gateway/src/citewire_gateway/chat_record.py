@@ -157,7 +157,7 @@ class ChatRecord:
             ordinal=self.ordinal,
             discard=state != "done" and not self._control.committed,
             answer=_storable(self.answer),
-            details=self._details(usage),
+            details=self._details(usage, ended=state == "done" or self._completed is not None),
             provider=self.provider,
             model=self.model,
             embedding_model=self.embedding_model,
@@ -172,7 +172,7 @@ class ChatRecord:
         prompt += sum(citation.hit.chunk.token_count for citation in self._citations)
         return TokenUsage(prompt, -(-len(self.answer) // _CHARS_PER_TOKEN), estimated=True)
 
-    def _details(self, usage: TokenUsage) -> dict[str, Any]:
+    def _details(self, usage: TokenUsage, *, ended: bool) -> dict[str, Any]:
         outcome = self.outcome()
         counts = usage_json(
             Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=self.cost_usd)
@@ -193,7 +193,8 @@ class ChatRecord:
             "steps": [step_json(step) for step in self.steps],
             "provider": outcome.provider,
             "model": outcome.model,
-            "finish_reason": outcome.finish_reason,
+            # One that was cut off has none: its state says what became of it.
+            **({"finish_reason": outcome.finish_reason} if ended else {}),
             "not_found": outcome.not_found,
         }
 

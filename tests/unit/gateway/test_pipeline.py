@@ -83,6 +83,7 @@ async def test_what_was_shown_stays_when_the_rest_fails(world: World) -> None:
     closing = world.records.closings[0]
     assert (closing.state, closing.answer, closing.discard) == ("failed", "one", False)
     assert closing.usage.estimated
+    assert "finish_reason" not in closing.details  # it didn't stop, it was cut off
     assert world.log[-2:] == ["generator closed", "close failed"]
 
 
