@@ -1,8 +1,10 @@
 """What late interaction over the embedding model's token vectors is worth as a reranker: nDCG@10 with and without it.
 
 SciFact's claims and XQuAD's English questions: all texts are ranked by the embedding model, the best 40 are scored
-again by MaxSim, and by blends of both scores. Then the time of one call of the reranker with 40 texts. Run it with
-`python -m benchmarks.rerank [--queries 300]`; the data is expected beside the repository.
+again by MaxSim and by the reranker's closeness, which also looks at passages, each alone and added to the cosines. Then
+the time of one call of the reranker with 40 texts. Run it with `python -m benchmarks.rerank [--queries 300]`; the data
+is expected beside the repository. What reranking is worth after a hybrid search, on the chunks that the services cut,
+is measured by `citewire eval SET --mode hybrid --mode hybrid+rerank`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from numpy.typing import NDArray
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision, Purpose
 from citewire_embedder.providers.catalogue import BUILT_IN, find_model
-from citewire_embedder.providers.late_interaction import LateInteraction, max_sim
+from citewire_embedder.providers.late_interaction import LateInteraction, closeness, max_sim
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import read_directory
 from citewire_embedder.providers.openvino_session import available_cpus
@@ -32,8 +34,8 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SETS = {"SciFact": "retrieval-scifact", "XQuAD en": "retrieval-xquad/en"}
 CANDIDATES = 40
 BATCH = 16
-WEIGHTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
-"""Weights of MaxSim beside the cosine of the whole texts."""
+WEIGHTS = (0.5, 1.0, 2.0)
+"""Weights beside the cosine of the whole texts."""
 CALLS = 20
 
 
@@ -41,18 +43,21 @@ CALLS = 20
 class Collection:
     """Texts, queries, and the grades of texts for each query."""
 
+    titles: Mapping[str, str]
     texts: Mapping[str, str]
+    """Below their titles."""
     queries: Mapping[str, str]
     grades: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Of each query: the places of its best texts, their cosines, and their MaxSim."""
+    """Of each query: the places of its best texts, their cosines, their MaxSim, and their closeness."""
 
     places: NDArray[np.int64]
     cosines: NDArray[np.float32]
-    scores: NDArray[np.float32]
+    max_sims: NDArray[np.float32]
+    closenesses: NDArray[np.float32]
 
 
 async def main() -> int:
@@ -83,8 +88,10 @@ async def main() -> int:
     await reranker.close()
     await model.close()
     print(describe_machine())
-    print(f"\nnDCG@10, the best {CANDIDATES} texts ordered by cosine + weight × MaxSim:\n")
-    headings = ["texts", *("cosine alone" if not weight else f"+ {weight:g} ×" for weight in WEIGHTS), "MaxSim alone"]
+    print(f"\nnDCG@10, the best {CANDIDATES} texts in the order of a score:\n")
+    headings = ["texts", "cosine"]
+    for score in ("MaxSim", "closeness"):
+        headings += [score, *(f"cosine + {weight:g} × {score}" for weight in WEIGHTS)]
     print(format_table(headings, quality))
     print(f"\nOne call with {CANDIDATES} texts, of {CALLS}:\n")
     print(format_table(["texts", "median ms", "longest ms", "CPU ms", "tokens"], speed))
@@ -100,8 +107,10 @@ def read_collection(folder: Path, most: int) -> Collection:
     asked = {row["_id"]: row["text"] for row in _rows(folder, "queries") if row["_id"] in grades}
     # Evenly over the file: neighbours are about the same text.
     chosen = list(asked)[:: max(1, len(asked) // most)][:most]
-    texts = {row["_id"]: f"{row.get('title', '')} {row['text']}".strip() for row in _rows(folder, "corpus")}
-    return Collection(texts, {query: asked[query] for query in chosen}, grades)
+    rows = _rows(folder, "corpus")
+    titles = {row["_id"]: row.get("title", "") for row in rows}
+    texts = {row["_id"]: f"{row.get('title', '')}\n{row['text']}".strip() for row in rows}
+    return Collection(titles, texts, {query: asked[query] for query in chosen}, grades)
 
 
 async def candidates_of(collection: Collection, model: LocalModel, reranker: LateInteraction) -> Candidates:
@@ -111,25 +120,30 @@ async def candidates_of(collection: Collection, model: LocalModel, reranker: Lat
     asked = await _embedded(model, queries, Purpose.QUERY)
     cosines = asked @ documents.T
     places = np.argsort(-cosines, axis=1, kind="stable")[:, :CANDIDATES]
-    scores = np.zeros(places.shape, np.float32)
+    max_sims, closenesses = np.zeros(places.shape, np.float32), np.zeros(places.shape, np.float32)
     wanted: dict[int, list[tuple[int, int]]] = {}
     for query, row in enumerate(places.tolist()):
         for rank, place in enumerate(row):
             wanted.setdefault(place, []).append((query, rank))
     vectors = [reranker.token_vectors([text])[0] for text in await model.tokenise(queries, Purpose.QUERY)]
     tokenised = await model.tokenise([texts[place] for place in wanted], Purpose.DOCUMENT)
-    for number, (text, at) in enumerate(zip(tokenised, wanted.values(), strict=True), 1):
+    titles = list(collection.titles.values())
+    above = await model.tokenise([titles[place] for place in wanted], Purpose.DOCUMENT)
+    for number, (text, title, at) in enumerate(zip(tokenised, above, wanted.values(), strict=True), 1):
         (document,) = reranker.token_vectors([text])
         for query, rank in at:
-            scores[query, rank] = max_sim(vectors[query], document)
+            max_sims[query, rank] = max_sim(vectors[query], document)
+            closenesses[query, rank] = closeness(vectors[query], document, len(title.ids) - 2)
         if number % 500 == 0:
             print(f"{number} of {len(wanted)} texts scored", file=sys.stderr, flush=True)
-    return Candidates(places, np.take_along_axis(cosines, places, axis=1), scores)
+    return Candidates(places, np.take_along_axis(cosines, places, axis=1), max_sims, closenesses)
 
 
 def quality_row(name: str, collection: Collection, found: Candidates) -> list[object]:
-    """The mean nDCG@10 of each blend."""
-    orders = [found.cosines + weight * found.scores for weight in WEIGHTS] + [found.scores]
+    """The mean nDCG@10 of each order."""
+    orders = [found.cosines]
+    for scores in (found.max_sims, found.closenesses):
+        orders += [scores, *(found.cosines + weight * scores for weight in WEIGHTS)]
     return [name, *(f"{_ndcg(collection, found.places, order):.4f}" for order in orders)]
 
 

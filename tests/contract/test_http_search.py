@@ -88,6 +88,16 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert found[0]["similarity"] == pytest.approx(0.85)
 
 
+async def test_a_search_waits_for_its_order_and_a_chat_does_without_it(gateway: Gateway) -> None:
+    gateway.fakes.retriever.hits = [hit(number, 0.9) for number in range(1, 6)]
+    await gateway.http.post("/v1/search", json={"query": "x", "rerank": True})
+    await gateway.http.post("/v1/rerank", json={"model": "", "query": "x", "documents": ["a", "b"]})
+    await gateway.http.post("/v1/chat", json={"question": "x", "options": {"rerank": True}})
+    searched, ranked, chatted = gateway.fakes.embedder.rerank_seconds
+    assert min(searched, ranked) > 10
+    assert 0 < chatted <= 3
+
+
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:
     found = hit(1, 0.81)
     found.duplicate_chunk_ids.extend([5, 6])

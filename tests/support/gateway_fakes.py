@@ -130,6 +130,8 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
         self.truncated = False
         self.error: CitewireError | None = None
         self.reranked: list[embedder_pb2.RerankRequest] = []
+        self.rerank_seconds: list[float] = []
+        """That each call had left."""
 
     async def Embed(self, request: embedder_pb2.EmbedRequest, context: Context) -> embedder_pb2.EmbedResponse:  # noqa: N802 # the name that gRPC gives it
         self.requests.append(request)
@@ -154,6 +156,7 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
 
     async def Rerank(self, request: embedder_pb2.RerankRequest, context: Context) -> embedder_pb2.RerankResponse:  # noqa: N802 # the name that gRPC gives it
         self.reranked.append(request)
+        self.rerank_seconds.append(context.time_remaining() or 0)
         order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
         results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
         return embedder_pb2.RerankResponse(results=results, model="rerank")

@@ -100,6 +100,8 @@ class FakeEmbedder(Embedder):
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
+        *,
+        dispensable: bool = False,
     ) -> Sequence[RerankScore]:
         self.log.append("rerank")
         if self.rerank_error is not None:

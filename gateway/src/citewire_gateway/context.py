@@ -124,7 +124,7 @@ class ContextFinder:
     async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved, keep: int) -> Retrieved:
         """The best of a second ranking; of the first, where that can't be had."""
         try:
-            hits = await rerank(self._embedder, question, found.hits, keep, ask.own)
+            hits = await rerank(self._embedder, question, found.hits, keep, ask.own, dispensable=True)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
             record.steps.append(rerank_failed_step(exc.reason))

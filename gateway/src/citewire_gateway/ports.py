@@ -90,11 +90,14 @@ class Embedder(ABC):
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
+        *,
+        dispensable: bool = False,
     ) -> Sequence[RerankScore]:
         """Scores texts by their relevance to the question, best first.
 
         `first_scores` are the texts' in a first ranking, if there was one; the embedder's own model weighs them too.
-        `headings` are what stands above each text, and is read before it.
+        `headings` are what stands above each text, and is read before it. What is `dispensable` gets less time: its
+        caller goes on without.
         """
 
 

@@ -120,13 +120,17 @@ async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Quer
     return Retrieved(found.hits, found.vector, vector.tokens + found.embedding_tokens)
 
 
-async def rerank(embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int, own: Chosen) -> tuple[Hit, ...]:
-    """Puts hits into the order of a rerank model, and keeps the best `top_n`."""
+async def rerank(
+    embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int, own: Chosen, *, dispensable: bool = False
+) -> tuple[Hit, ...]:
+    """Puts hits into the order of a rerank model, and keeps the best `top_n`; with less time if it's `dispensable`."""
     if not hits:
         return ()
     texts = [hit.chunk.text for hit in hits]
     headings = [_heading(hit) for hit in hits]
-    scores = await embedder.rerank(question, texts, top_n, own.rerank, _first_scores(hits), headings)
+    scores = await embedder.rerank(
+        question, texts, top_n, own.rerank, _first_scores(hits), headings, dispensable=dispensable
+    )
     return tuple(replace(hits[score.index], rerank_score=score.score) for score in scores)
 
 

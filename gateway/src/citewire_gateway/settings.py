@@ -84,7 +84,7 @@ class GatewaySettings(ProcessSettings):
     """Longest `Search`."""
 
     rerank_seconds: float = Field(default=3.0, gt=0)
-    """Longest `Rerank`."""
+    """Longest `Rerank` of a chat, which then goes on in the first order. A search that asks for one waits for it."""
 
     suggest_seconds: float = Field(default=10.0, gt=0)
     judge_seconds: float = Field(default=10.0, gt=0)

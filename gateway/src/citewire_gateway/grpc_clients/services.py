@@ -115,6 +115,8 @@ class GrpcEmbedder(Embedder):
         provider: ProviderRef | None = None,
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
+        *,
+        dispensable: bool = False,
     ) -> Sequence[RerankScore]:
         """See `Embedder.rerank`."""
         request = embedder_pb2.RerankRequest(
@@ -122,7 +124,8 @@ class GrpcEmbedder(Embedder):
         )
         if provider is not None:
             request.provider.CopyFrom(ref_message(provider))
-        response = await client.unary(self._stub.Rerank, request, timeout=self._timeouts.rerank)
+        timeout = self._timeouts.rerank if dispensable else self._timeouts.request
+        response = await client.unary(self._stub.Rerank, request, timeout=timeout)
         return [RerankScore(result.index, result.score) for result in response.results]
 
 
