@@ -40,8 +40,8 @@ _BY_TERM: Final = (
 _VERSION: Final = "1"
 _SPAN: Final = 1_000_000
 _SERVER: Final = {
-    "shared_buffers": "1GB",
-    "effective_cache_size": "4GB",
+    "shared_buffers": "3GB",
+    "effective_cache_size": "6GB",
     "maintenance_work_mem": "1GB",
     "max_wal_size": "8GB",
 }

@@ -48,8 +48,8 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
 
 
 def test_the_walks_give_more_than_is_wanted() -> None:
-    assert walks(wanted=10, by_document=False) == Walks(40, 160)
-    assert walks(wanted=10, by_document=True) == Walks(80, 200)
+    assert walks(wanted=10, by_document=False) == Walks(40, 80)
+    assert walks(wanted=10, by_document=True) == Walks(80, 120)
 
 
 def test_fewer_documents_than_wanted_are_scanned() -> None:

@@ -19,7 +19,7 @@ _CANDIDATES_PER_RESULT: Final = 4
 _SPARE: Final = 30
 """Chunks that the first walk gives besides those wanted: the doubt is about these."""
 
-_SPARE_AGAIN: Final = 150
+_SPARE_AGAIN: Final = 70
 """The same of the second walk."""
 
 FLAT: Final = 0.15
