@@ -12,6 +12,7 @@ from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import GrpcServer, run_until_signal
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_retriever.service.corpus import CorpusService, Limits
 from citewire_retriever.service.retrieval import RetrievalService
@@ -76,7 +77,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     server.set_serving(False)
     await server.start()
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
-    stack.push_async_callback(_stop, follower)
+    stack.push_async_callback(end, follower)
     return server
 
 
@@ -122,11 +123,6 @@ async def _follow(retrieval: RetrievalService, server: GrpcServer, seconds: floa
             server.set_serving(now)
             log.info("serving") if now else log.warning("not_serving", error=why)
         await asyncio.sleep(seconds)
-
-
-async def _stop(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait({task})
 
 
 def _tuning(settings: RetrieverSettings) -> SearchTuning:

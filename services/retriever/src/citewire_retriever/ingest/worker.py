@@ -13,6 +13,7 @@ from typing import Final
 from opentelemetry.trace import SpanKind
 
 from citewire_kit.errors import CitewireError, Code, Internal
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import REQUEST_ID_KEY, use_request_id, use_tenant
 from citewire_kit.tracing import extract, get_tracer
@@ -88,8 +89,7 @@ class Worker:
             tasks = [group.create_task(_forever(loop)) for loop in loops]
             await stop.wait()
             log.info("worker_stopping", jobs=len(self._works))
-            for task in tasks:
-                task.cancel()
+            await end(*tasks)
         with suppress(CitewireError):
             await self._store.release_all(self._name)
         log.info("worker_stopped")
@@ -160,8 +160,7 @@ class Worker:
                 if not work.task.cancelled():
                     outcome = work.task.result()
             except asyncio.CancelledError:
-                work.task.cancel()
-                await asyncio.wait({work.task})
+                await end(work.task)
                 if not work.task.cancelled():  # it ended in the same moment
                     outcome = work.task.result()
                 elif not work.lost:

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from citewire_kit.errors import CitewireError
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import RECALL, count_recall_sample
@@ -80,9 +81,7 @@ class RecallSampler:
         try:
             yield
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.wait(workers)
+            await end(*workers)
             while not self._queue.empty():
                 self._queue.get_nowait()
                 count_recall_sample("dropped")

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 import psycopg
 
+from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.store.base import Changed, ProgressFeed
@@ -56,8 +57,7 @@ class PostgresProgressFeed(ProgressFeed):
     async def __aexit__(self, *_: object) -> None:
         """Stops listening."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await end(self._task)
 
     @contextmanager
     def subscribe(self, tenant: Tenant, document_id: int) -> Generator[Changed]:  # noqa: D102 - see the base
