@@ -215,7 +215,7 @@ ANSWERS: Final = Dashboard(
                     "Searches by way",
                     (Query(rate("citewire_searches_total", "way"), "{{way}}"),),
                     unit="ops",
-                    says="fallback: a scan, because the graph had found too little.",
+                    says="fallback: a scan, because the graph was in doubt or had found too little.",
                     stack=True,
                 ),
                 Panel(
