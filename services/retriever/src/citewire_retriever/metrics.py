@@ -9,7 +9,7 @@ SampleOutcome = Literal["taken", "dropped", "changed", "failed"]
 
 SEARCHES: Final = Counter(
     "citewire_searches_total",
-    "Searches by the way they took: graph, exact scan, a scan as the graph was in doubt or gave too little, or words alone.",
+    "Searches by their way: graph, exact scan, a scan as the graph was in doubt or gave too little, or words alone.",
     ["way"],
 )
 for _way in ("graph", "scan", "fallback", "words"):
