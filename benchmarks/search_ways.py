@@ -185,6 +185,8 @@ async def _loop(search: Callable[[int], Awaitable[int]], seconds: float) -> Rate
                 times.append(time.perf_counter() - begun)
 
     await asyncio.gather(*(run() for _ in range(CLIENTS)))
+    if not times:
+        raise RuntimeError(f"no search that began in {seconds:g} s was answered: the machine or the server stood still")
     p50, p95 = np.percentile(times, [50, 95]) * 1000
     return Rate(len(times) / seconds, float(p50), float(p95))
 
