@@ -95,7 +95,7 @@ async def test_a_search_waits_for_its_order_and_a_chat_does_without_it(gateway: 
     await gateway.http.post("/v1/chat", json={"question": "x", "options": {"rerank": True}})
     searched, ranked, chatted = gateway.fakes.embedder.rerank_seconds
     assert min(searched, ranked) > 10
-    assert 0 < chatted <= 3
+    assert 0 < chatted < 3.5
 
 
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:

@@ -42,9 +42,18 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
         found = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
         return None if found is None else found.scans
 
-    assert (scans(1600, 1600), scans(1601, 1601)) == (None, True)
+    assert (scans(2600, 2600), scans(2700, 2700)) == (None, True), "the second look, which follows so often, counts"
     assert (scans(4000, 4000), scans(4001, 4001)) == (True, False)
     assert scans(6000, 12_000) is True  # the longer walk would pass as many rows of others
+
+
+def test_with_filters_the_graph_pays_off_later() -> None:
+    def scanned(chunks: int, *, narrowed: bool) -> bool:
+        sizes = Sizes(1000, chunks, 2 * chunks, narrowed=narrowed)
+        return choose(sizes, wanted=10, by_document=False, tuning=TUNING) is None
+
+    assert (scanned(5000, narrowed=False), scanned(5000, narrowed=True)) == (False, True)
+    assert not scanned(20_000, narrowed=True)
 
 
 def test_the_walks_give_more_than_is_wanted() -> None:

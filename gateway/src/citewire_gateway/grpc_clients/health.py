@@ -1,5 +1,7 @@
 """The standard health check of a service."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any, cast
 
 import grpc
@@ -7,6 +9,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from citewire_kit import client
 from citewire_kit.errors import DeadlineExceeded, Unavailable
+from citewire_kit.tasks import end
 
 _SECONDS = 0.9
 """Of one attempt. Two of them fit into the time that `Health` gives."""
@@ -24,8 +27,8 @@ class ServiceHealth:
     async def serving(self) -> bool:
         """Returns whether the service serves.
 
-        It is asked twice, and so asks another replica: one that stands still must not make every gateway unready while
-        the others serve. Which of them answers is no matter here.
+        If it doesn't answer it is asked twice more, at the same time, and so two replicas are: one that stands still
+        must not make every gateway unready while the others serve. Which of them answers is no matter here.
 
         Raises:
             CitewireError: It can't be reached.
@@ -33,7 +36,22 @@ class ServiceHealth:
         try:
             return await self._ask()
         except (Unavailable, DeadlineExceeded):
-            return await self._ask()
+            return await self._ask_two()
+
+    async def _ask_two(self) -> bool:
+        # One after the other wouldn't do: a connection that comes up in between makes the channel begin anew, perhaps
+        # with the replica that stands still.
+        asked = [asyncio.create_task(self._ask(), name=f"health-{number}") for number in range(2)]
+        try:
+            for answer in asyncio.as_completed(asked):
+                with suppress(Unavailable, DeadlineExceeded):
+                    return await answer
+            return asked[0].result()
+        finally:
+            await end(*asked)
+            for task in asked:
+                if not task.cancelled():
+                    task.exception()  # that it was seen
 
     async def _ask(self) -> bool:
         response = await client.unary(self._check, health_pb2.HealthCheckRequest(), timeout=_SECONDS)

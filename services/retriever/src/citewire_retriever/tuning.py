@@ -30,6 +30,12 @@ WATCHED: Final = 10
 """The first walk is also doubted if so many of the nearest weren't all among the first quarter of what it gave: then it
 was still finding nearer ones."""
 
+_DOUBTED: Final = 0.4
+"""Share of the first walks that are doubted: so often a second look has to be paid for, too."""
+
+_FILTERED: Final = 2.0
+"""What a candidate costs where filters are looked up for it, compared with one for which only its tenant counts."""
+
 CHUNKS_PER_DOCUMENT: Final = 5
 """Chunks to look at for each document wanted, when only a document's best chunk counts."""
 
@@ -58,6 +64,8 @@ class Sizes:
     """Their chunks."""
     partition_rows: int
     """Rows that share the graph, whoever's they are."""
+    narrowed: bool = False
+    """Whether filters leave out part of what is the tenant's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,17 +111,19 @@ def choose(sizes: Sizes, *, wanted: int, by_document: bool, tuning: SearchTuning
         return None
     rows = _rows(wanted, by_document=by_document)
     out_of = max(sizes.partition_rows, sizes.chunks) / sizes.chunks
-    if _scan_is_faster(sizes, max(tuning.ef_search_first, rows + _SPARE) * out_of, tuning):
-        return None
     candidates = (tuning.ef_search + _CANDIDATES_PER_RESULT * rows) * out_of
-    return IndexSearch(
-        ef_search=int(min(candidates, tuning.ef_search_max)), scans=_scan_is_faster(sizes, candidates, tuning)
-    )
+    first = _scanned_meanwhile(sizes, max(tuning.ef_search_first, rows + _SPARE) * out_of, tuning)
+    again = _scanned_meanwhile(sizes, candidates, tuning)
+    if sizes.chunks <= first + _DOUBTED * min(again, sizes.chunks):
+        return None
+    return IndexSearch(ef_search=int(min(candidates, tuning.ef_search_max)), scans=sizes.chunks <= again)
 
 
 def _rows(wanted: int, *, by_document: bool) -> int:
     return wanted * CHUNKS_PER_DOCUMENT if by_document else wanted
 
 
-def _scan_is_faster(sizes: Sizes, candidates: float, tuning: SearchTuning) -> bool:
-    return sizes.chunks <= tuning.exact_chunks + tuning.exact_chunks_per_candidate * candidates
+def _scanned_meanwhile(sizes: Sizes, candidates: float, tuning: SearchTuning) -> float:
+    """How many chunks are scanned in the time of a walk with so many candidates."""
+    per_candidate = tuning.exact_chunks_per_candidate * (_FILTERED if sizes.narrowed else 1.0)
+    return tuning.exact_chunks + per_candidate * candidates

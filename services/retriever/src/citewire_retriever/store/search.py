@@ -197,7 +197,7 @@ class PostgresSearch(SearchStore):
             self._sizes.put(search.tenant.org_id, search.table, sizes)
         if query.scope.narrowed:
             documents, chunks = await _scope_size(search.connection, search.tenant, query.scope)
-            sizes = Sizes(documents, chunks, sizes.partition_rows)
+            sizes = Sizes(documents, chunks, sizes.partition_rows, narrowed=True)
         way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
