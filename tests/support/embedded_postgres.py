@@ -41,6 +41,10 @@ os.execv(sys.argv[4], sys.argv[4:])
 _FAST_AND_FORGETFUL = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
 
 
+_MEMORY_IN_USE = "pre-existing shared memory block"
+"""Said while the last backends of a killed server are still ending; there is nothing to do but to try again."""
+
+
 class PostgresStartError(RuntimeError):
     """The server did not become ready; the message ends with its log."""
 
@@ -104,21 +108,30 @@ class EmbeddedPostgres:
         Raises:
             PostgresStartError: it ended, or was not ready after `timeout` seconds.
         """
-        options = {"listen_addresses": "", "unix_socket_directories": str(self.socket_dir), **self._settings}
-        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-        with self.log.open("ab") as log:
-            command = self._command("postgres", "-D", str(self.data), *arguments)
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + timeout
+        begins = self._launch()
         while True:
             with contextlib.suppress(psycopg.OperationalError), psycopg.connect(self.dsn(), connect_timeout=5):
                 return
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                code = self._process.poll()
+            code = self._process.poll() if self._process else None
+            late = time.monotonic() > deadline
+            said = self.log.read_bytes()[begins:].decode(errors="replace") if late or code is not None else ""
+            if code is not None and not late and _MEMORY_IN_USE in said:
+                begins = self._launch()
+            elif late or code is not None:
                 self.kill()
-                msg = f"postgres is not ready (exit status {code}):\n{self.log.read_text(errors='replace')[-4000:]}"
-                raise PostgresStartError(msg)
+                raise PostgresStartError(f"postgres is not ready (exit status {code}):\n{said[-4000:]}")
             time.sleep(0.02)  # polling a socket that nothing announces
+
+    def _launch(self) -> int:
+        """Starts the process; returns where in the log its own lines begin."""
+        options = {"listen_addresses": "", "unix_socket_directories": str(self.socket_dir), **self._settings}
+        arguments = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+        begins = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            command = self._command("postgres", "-D", str(self.data), *arguments)
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        return begins
 
     def stop(self, *, timeout: float = 30) -> None:
         """Fast shutdown: open sessions are ended, everything is on disk afterwards."""
