@@ -10,7 +10,6 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import cast
@@ -21,6 +20,7 @@ from xdist.workermanage import WorkerController
 from benchmarks.tables import format_table
 from citewire_kit import metrics as kit_metrics
 from citewire_ledger import metrics as ledger_metrics
+from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
 from paced_stack import PacedStack, paced_stack
@@ -41,23 +41,6 @@ _LEFT_OUT = "left out: "
 _NO_REFERENCE_DATA = f"{_LEFT_OUT}the reference data (../shared/data, beside the repository) is not here"
 _LEFT_OUT_KEY = pytest.StashKey[dict[str, int]]()
 _TABLES = pytest.StashKey[list[str]]()
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """A database of one test on the session's server."""
-
-    name: str
-    server: EmbeddedPostgres
-
-    @property
-    def owner_dsn(self) -> str:
-        """Connection string of the owner, who migrates; row-level security does not bind it."""
-        return self.dsn("postgres")
-
-    def dsn(self, role: str) -> str:
-        """Connection string of an application role, such as `citewire_corpus`."""
-        return self.server.dsn(role, self.name)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -13,30 +13,10 @@ from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant
-from retriever_process import Caller, running_retriever
-
-if TYPE_CHECKING:
-    from conftest import Database
+from retriever_process import Caller
 
 MINE = Tenant("acme", "ada", "pro")
 THEIRS = Tenant("other", "eve", "pro")
-
-
-@pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database) as running:
-        yield Caller(running, MINE)
-
-
-@pytest.fixture
-def them(me: Caller) -> Caller:
-    return Caller(me.running, THEIRS)
-
-
-@pytest.fixture
-def owner(database: Database) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
-        yield connection
 
 
 def struct(**values: object) -> Struct:

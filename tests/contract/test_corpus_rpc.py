@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
-
 import psycopg
 import pytest
 from citewire.retriever.v1 import corpus_pb2 as pb
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from citewire_kit.errors import CitewireError, Code
-from corpus_calls import LIMITS, MINE, THEIRS, assert_nothing_stored, metadata, rows
-from retriever_process import Caller, running_retriever
-
-if TYPE_CHECKING:
-    from conftest import Database
+from corpus_calls import LIMITS, assert_nothing_stored, metadata, rows
+from retriever_process import Caller
 
 
 @pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database, **LIMITS) as running:
-        yield Caller(running, MINE)
-
-
-@pytest.fixture
-def them(me: Caller) -> Caller:
-    return Caller(me.running, THEIRS)
-
-
-@pytest.fixture
-def owner(database: Database) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
-        yield connection
+def retriever_settings() -> dict[str, int]:
+    return LIMITS
 
 
 async def test_the_text_of_a_version_is_what_spans_count_from(me: Caller, owner: psycopg.Connection) -> None:

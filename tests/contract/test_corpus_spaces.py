@@ -26,7 +26,7 @@ from retriever_process import Caller, running_retriever
 from second_model import MODEL, SIZE, Further, embedder_of_two, serving_second_model
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 BOSS = Tenant("acme", "ann", "pro", ("owner",))
 STAFF = Tenant("acme", "ann", "pro", ("member",))

@@ -13,7 +13,7 @@ from citewire_kit.tenant import Tenant
 from retriever_process import Caller, running_retriever
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MINE = Tenant("acme", "ada", "pro")
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator
 
 import psycopg
 import pytest
@@ -15,28 +14,13 @@ from opentelemetry import trace
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import use_request_id, use_tenant
-from corpus_calls import LIMITS, MIB, MINE, THEIRS, UPLOAD_LIMIT, assert_nothing_stored, metadata, rows
-from retriever_process import Caller, running_retriever
-
-if TYPE_CHECKING:
-    from conftest import Database
+from corpus_calls import LIMITS, MIB, MINE, UPLOAD_LIMIT, assert_nothing_stored, metadata, rows
+from retriever_process import Caller
 
 
 @pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database, **LIMITS) as running:
-        yield Caller(running, MINE)
-
-
-@pytest.fixture
-def them(me: Caller) -> Caller:
-    return Caller(me.running, THEIRS)
-
-
-@pytest.fixture
-def owner(database: Database) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
-        yield connection
+def retriever_settings() -> dict[str, int]:
+    return LIMITS
 
 
 async def test_an_upload_is_stored_with_its_bytes_and_a_job(me: Caller, owner: psycopg.Connection) -> None:

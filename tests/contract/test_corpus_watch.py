@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -16,21 +15,14 @@ from citewire_kit.tenant import Tenant, use_tenant
 from retriever_process import Caller, running_retriever
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MINE = Tenant("acme", "ada", "pro")
 
 
 @pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database, watch_poll_seconds=30) as running:
-        yield Caller(running, MINE)
-
-
-@pytest.fixture
-def owner(database: Database) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
-        yield connection
+def retriever_settings() -> dict[str, int]:
+    return {"watch_poll_seconds": 30}
 
 
 async def test_a_watch_tells_each_state_and_ends(me: Caller, owner: psycopg.Connection) -> None:

@@ -21,7 +21,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 Json = dict[str, Any]
 QUESTION = {"question": "How much did revenue grow?"}

@@ -20,7 +20,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, rows, running_gateway, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "How much did revenue grow?"}
 TABLES = (

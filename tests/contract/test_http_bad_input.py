@@ -13,7 +13,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, rows, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MIB = 1024 * 1024
 JSON = {"Content-Type": "application/json"}

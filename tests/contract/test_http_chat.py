@@ -15,7 +15,7 @@ from gateway_fakes import NOT_FOUND, completed, delta, hit, running_fakes, start
 from gateway_process import Gateway, rows, running_gateway, text_of
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "How much did revenue grow?"}
 NO_MATCH = "I could not find content in the selected documents that closely matches your question."

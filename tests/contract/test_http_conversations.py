@@ -12,7 +12,7 @@ from gateway_fakes import completed, delta, running_fakes, started
 from gateway_process import Gateway, rows, running_gateway, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 ANSWER = 'Revenue grew by "12" %.'
 

@@ -20,7 +20,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, frames_of, running_gateway, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MIB = 1024 * 1024
 LIMIT = 8 * MIB

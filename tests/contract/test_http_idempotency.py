@@ -14,7 +14,7 @@ from gateway_fakes import completed, delta, running_fakes, started
 from gateway_process import Gateway, rows, running_gateway, text_of, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 KEY = {"Idempotency-Key": "key-1"}
 QUESTION = {"question": "How much did revenue grow?"}

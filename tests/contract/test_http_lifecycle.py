@@ -16,7 +16,7 @@ from gateway_fakes import Fakes, completed, delta, running_fakes, started
 from gateway_process import Gateway, Json, frames_of, rows, running_gateway, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION: Json = {"question": "How much did revenue grow?"}
 DIALECTS = [("/v1/chat", "native"), ("/api/chat/", "simple")]
@@ -122,7 +122,7 @@ async def test_a_client_that_leaves_without_a_stream_stops_everything_too(gatewa
     async with asyncio.timeout(1):
         await gateway.fakes.generator.ended_event.wait()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
-    assert metric("citewire_streams_in_flight", dialect="json") == 0
+    await until(lambda: metric("citewire_streams_in_flight", dialect="json") == 0, 1)
 
 
 @pytest.mark.parametrize(("path", "dialect"), DIALECTS)

@@ -14,7 +14,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "What?"}
 OWN: dict[str, Any] = {

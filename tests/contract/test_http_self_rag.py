@@ -15,7 +15,7 @@ from gateway_fakes import delta, hit, running_fakes, started
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 PATH = "/api/rag-chat/stream"
 QUESTION: dict[str, Any] = {"messages": [{"role": "user", "content": "What did I save about vectors?"}]}

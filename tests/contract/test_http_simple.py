@@ -13,7 +13,7 @@ from gateway_fakes import delta, hit, running_fakes, started
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "What is the main topic?"}
 SOURCES = [

@@ -13,7 +13,7 @@ from gateway_fakes import completed, delta, hit, running_fakes, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "How much did it grow?", "profile": "sources"}
 LONG = "Revenue grew. " * 30

@@ -16,7 +16,7 @@ from gateway_fakes import running_fakes
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 
 @pytest.fixture

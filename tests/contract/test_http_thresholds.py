@@ -14,7 +14,7 @@ from gateway_fakes import completed, delta, running_fakes, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION: dict[str, Any] = {"question": "How much did revenue grow?", "document_ids": [7], "stream": False}
 

@@ -18,7 +18,7 @@ from gateway_fakes import delta, hit, running_fakes, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 AI_SDK = "7.0.173"
 ROOT = Path(__file__).resolve().parent.parent.parent

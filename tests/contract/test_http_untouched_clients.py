@@ -14,7 +14,7 @@ from gateway_fakes import completed, delta, hit, running_fakes, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MESSAGES: list[Any] = [{"role": "user", "content": "How much did it grow?"}]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument, Vectors
 from retriever_process import Caller, running_retriever
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MINE = Tenant("acme", "ada", "pro")
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -37,12 +37,6 @@ def chunks(count: int) -> Vectors:
 def corpus(database: Database) -> Iterator[CorpusRows]:
     with CorpusRows(database.owner_dsn, dimensions=4) as rows:
         yield rows
-
-
-@pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database) as running:
-        yield Caller(running, MINE)
 
 
 async def read(

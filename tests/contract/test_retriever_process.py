@@ -18,7 +18,7 @@ from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceStub
 from citewire_kit.tenant import Tenant, to_metadata
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 COMMAND = [sys.executable, "-m", "citewire_retriever"]
 

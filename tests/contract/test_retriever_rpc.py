@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -27,7 +27,7 @@ from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from retriever_process import Caller, running_retriever
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MINE = Tenant("acme", "ada", "pro")
 THEIRS = Tenant("other", "eve", "pro")
@@ -45,12 +45,6 @@ def near(*degrees: float) -> Vectors:
 def corpus(database: Database) -> Iterator[CorpusRows]:
     with CorpusRows(database.owner_dsn, dimensions=4) as rows:
         yield rows
-
-
-@pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database) as running:
-        yield Caller(running, MINE)
 
 
 async def search(caller: Caller, wanted: pb.Scope | None = None, **fields: object) -> pb.SearchResponse:

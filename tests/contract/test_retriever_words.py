@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import count_question, weigh_chunk
 from corpus_rows import MODEL, REVISION, CorpusRows, NewDocument
-from retriever_process import Caller, running_retriever
+from retriever_process import Caller
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 MINE = Tenant("acme", "ada", "pro")
 SPACE = common_pb2.EmbeddingSpace(model=MODEL, revision=REVISION, dimensions=4)
@@ -36,12 +36,6 @@ TEXTS = (
 def corpus(database: Database) -> Iterator[CorpusRows]:
     with CorpusRows(database.owner_dsn, dimensions=4) as rows:
         yield rows
-
-
-@pytest.fixture
-async def me(database: Database) -> AsyncIterator[Caller]:
-    async with running_retriever(database) as running:
-        yield Caller(running, MINE)
 
 
 def put(corpus: CorpusRows, *texts: str, angles: Sequence[float] = (), **fields: Any) -> int:  # noqa: ANN401 # any field

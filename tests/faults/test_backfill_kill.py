@@ -19,7 +19,7 @@ from ingest_world import WINDOW, World, eventually, running_embedder_server
 from proofs import Proof
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 WORKERS = 2
 _ENVIRONMENT = {

@@ -27,7 +27,7 @@ from proofs import PrintTable, Proof
 from raw_upstream import Exchange, RawUpstream
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 LIMIT_SECONDS = 1.0
 PACE_SECONDS = 0.01

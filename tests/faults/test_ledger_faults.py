@@ -30,7 +30,7 @@ from proofs import PrintTable, Proof
 from raw_upstream import DONE, Exchange, RawUpstream, usage_event
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 PROMPT, COMPLETION = 90, 30
 COST = PROMPT * 2000 + COMPLETION * 10_000

@@ -36,7 +36,8 @@ from ingest_world import (
 from second_model import MODEL, Further, embedder_of_two, serving_second_model
 
 if TYPE_CHECKING:
-    from conftest import Database, Proof
+    from databases import Database
+    from proofs import Proof
 
 EVERYTHING = Scope(own=False, document_ids=None, collection="", types=(), filter=None)
 

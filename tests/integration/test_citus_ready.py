@@ -15,7 +15,7 @@ import pytest
 from citewire_kit.postgres import load_queries
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 REFERENCE_TABLES = {
     "corpus.spaces": "which embedding spaces there are; a few rows, the same for all",

@@ -15,7 +15,7 @@ from psycopg import sql
 from citewire_kit.migrate import MigrationError, migrate, read_migrations
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 
 def applied(database: Database) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 OWNER = "owner_without_powers"
 APPLICATION = ("citewire_corpus", "citewire_worker", "citewire_chat", "citewire_ledger")

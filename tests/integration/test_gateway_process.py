@@ -23,7 +23,7 @@ from gateway_fakes import Fakes, completed, delta, running_fakes, started
 from gateway_process import frames_of, rows, until
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 QUESTION = {"question": "How much did revenue grow?"}
 

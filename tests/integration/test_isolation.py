@@ -24,7 +24,7 @@ from corpus_rows import CorpusRows, NewDocument, Vectors
 from search_library import DIMENSIONS, clustered, fill, partition_mate, query
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 OWN, FOREIGN, EACH = 50, 20_000, 5
 TENANT = Tenant("acme", "user", "pro")

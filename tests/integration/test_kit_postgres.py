@@ -16,7 +16,7 @@ from citewire_kit.tenant import Tenant
 from embedded_postgres import start_embedded_postgres
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 ACME = Tenant("acme", "ann", "pro")
 OTHER = Tenant("other", "bob", "pro")

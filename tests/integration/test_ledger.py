@@ -23,7 +23,7 @@ from citewire_ledger.model import NANO
 from citewire_ledger.store import LedgerStore
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 ACME = Tenant("acme", "ann", "pro", (), "key-1")
 OTHER = Tenant("other", "bob", "pro")

@@ -22,7 +22,7 @@ from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 BY_SCAN, BY_TERMS = SearchTuning(lexical_scan_chunks=10**9), SearchTuning(lexical_scan_chunks=0)
 TENANT = Tenant("acme", "user", "pro")

@@ -13,7 +13,7 @@ import pytest
 from citewire_kit.migrate import MigrationError, migrate, read_migrations
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 TABLE = "CREATE TABLE corpus.things (id bigint PRIMARY KEY, name text NOT NULL);\n"
 SLOW = "SELECT pg_sleep(0.3);\nINSERT INTO corpus.things SELECT n, 'thing ' || n FROM generate_series(1, 100) AS n;\n"

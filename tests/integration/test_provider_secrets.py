@@ -21,7 +21,7 @@ from gateway_fakes import running_fakes
 from keyed_upstream import keyed_upstream
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 KEY = "sk-canary-7b1e93d0c4a84f52b6f1"
 PATH = "canary-path-42d7c9e8a1b3"

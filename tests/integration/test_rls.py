@@ -14,7 +14,7 @@ from psycopg import sql
 from corpus_rows import CorpusRows, NewDocument
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 APPLICATION_ROLES = ("citewire_corpus", "citewire_worker")
 CONTENT = (

@@ -22,7 +22,7 @@ from corpus_rows import CorpusRows, NewDocument
 from ingest_world import ACME, World
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 WORDS = ("measles", "garden", "water", "spring", "city", "children", "книга", "日本語")
 COLLECTIONS = ("", "One", "Two")

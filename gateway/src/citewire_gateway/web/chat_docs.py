@@ -40,9 +40,8 @@ def simple_stream_docs() -> Docs:
 
 def simple_query_docs() -> Docs:
     """`POST /api/chat/query`."""
-    content = {"application/json": {"schema": {"$ref": f"{REF}SimpleAnswer"}, "example": examples.SIMPLE_ANSWER}}
     return operation_docs(
-        {"description": "The answer.", "content": content},
+        {"description": "The answer.", **json_content(examples.SIMPLE_ANSWER, "SimpleAnswer")},
         body=SimpleRequest,
         missing=True,
         unavailable=True,

