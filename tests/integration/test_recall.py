@@ -30,7 +30,7 @@ from retriever_process import Caller, running_retriever
 from search_library import DIMENSIONS, SPACE, clustered, fill, query
 
 if TYPE_CHECKING:
-    from conftest import Database
+    from databases import Database
 
 TENANT = Tenant("acme", "user", "pro")
 # So little effort that the graph misses some.
@@ -72,7 +72,6 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
     # The first walk gives what is wanted and nothing besides, and is never doubted.
     monkeypatch.setattr(tuning, "_SPARE", 0)
     monkeypatch.setattr(search, "WATCHED", 0)
-    monkeypatch.setattr(search, "FLAT", 0.0)
     random = np.random.default_rng(3)
     with rows.bulk(coarse=True):
         fill(rows, "acme", clustered(random, 4000), each=4)
@@ -114,7 +113,7 @@ async def test_what_the_graph_cannot_answer_is_no_sample(rows: CorpusRows, pool:
 
 
 async def test_a_sample_ends_at_its_time_limit(database: Database, rows: CorpusRows) -> None:
-    fill(rows, "acme", clustered(np.random.default_rng(6), 50), each=5)
+    fill(rows, "acme", clustered(np.random.default_rng(6), 200), each=5)
     pool = await open_pool(database.dsn("citewire_corpus"), min_size=0, max_size=1, name="test")
     recall = PostgresRecall(pool, CARELESS, seconds=0.2)
     sample = Sample(

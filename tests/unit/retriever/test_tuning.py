@@ -42,8 +42,8 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
         found = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
         return None if found is None else found.scans
 
-    assert (scans(2600, 2600), scans(2700, 2700)) == (None, True), "the second look, which follows so often, counts"
-    assert (scans(4000, 4000), scans(4001, 4001)) == (True, False)
+    assert (scans(1125, 1125), scans(1126, 1126)) == (None, True), "the second look, which follows so often, counts"
+    assert (scans(3000, 3000), scans(3001, 3001)) == (True, False)
     assert scans(6000, 12_000) is True  # the longer walk would pass as many rows of others
 
 
@@ -57,8 +57,8 @@ def test_with_filters_the_graph_pays_off_later() -> None:
 
 
 def test_the_walks_give_more_than_is_wanted() -> None:
-    assert walks(wanted=10, by_document=False) == Walks(40, 80)
-    assert walks(wanted=10, by_document=True) == Walks(80, 120)
+    assert walks(wanted=10, by_document=False) == Walks(60, 80)
+    assert walks(wanted=10, by_document=True) == Walks(100, 120)
 
 
 def test_fewer_documents_than_wanted_are_scanned() -> None:

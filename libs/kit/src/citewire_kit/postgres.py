@@ -6,6 +6,7 @@ import select
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from functools import cache
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
@@ -34,12 +35,6 @@ ANSWER_SECONDS: Final = 0.3
 """Kept of a call's time for saying that the database is away: its caller shall hear that, and not its own deadline."""
 
 RETRY_SECONDS: Final = 1.0
-
-_BATCH_SETTINGS: Final = (
-    b"SELECT set_config('citewire.org_id', %(org_id)s, true), set_config('citewire.user_id', %(user_id)s, true),"
-    b" set_config('statement_timeout', %(timeout)s, true), set_config('plan_cache_mode', 'force_custom_plan', true)"
-)
-"""As in `_begin`, with parameters, so that the server parses it once for each connection."""
 
 
 async def open_pool(
@@ -108,9 +103,19 @@ async def tenant_transaction(
             be repeated (reason `DATABASE_UNAVAILABLE`).
         DeadlineExceeded: A statement was cancelled at its time limit, or no time is left.
     """
-    settings = {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
-    async with _transaction(pool, settings, statement_seconds, snapshot=snapshot) as connection:
+    async with _transaction(pool, tenant, statement_seconds, snapshot=snapshot) as connection:
         yield connection
+
+
+def plans(*, once: bool) -> str:
+    """Returns the `plan_cache_mode` of a transaction.
+
+    Args:
+        once: Plan a statement once for each connection, whatever its values are: for statements that have one good
+            plan, as planning can take longer than they do. Otherwise plans are made for the values at hand: one plan
+            for all takes the vector index for tenants whose few rows are found faster, and completely, without it.
+    """
+    return "force_generic_plan" if once else "force_custom_plan"
 
 
 class Batch:
@@ -132,7 +137,7 @@ class Batch:
 
 @asynccontextmanager
 async def tenant_batch(
-    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS
+    pool: Pool, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS, plan_once: bool = False
 ) -> AsyncGenerator[Batch, None]:
     """Opens a reading transaction that takes one round trip: its beginning goes out with its statements and its end.
 
@@ -143,6 +148,7 @@ async def tenant_batch(
         pool: Where the connection comes from.
         tenant: Whose rows are seen.
         statement_seconds: Longest that one statement may run.
+        plan_once: See `plans`.
 
     Raises:
         Unavailable, DeadlineExceeded: As `tenant_transaction`.
@@ -150,9 +156,9 @@ async def tenant_batch(
     async with autocommit_connection(pool) as connection, AsyncExitStack() as stack:
         await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
-        timeout = _milliseconds(_within(statement_seconds))
-        values = {"org_id": tenant.org_id, "user_id": tenant.user_id, "timeout": timeout}
-        await connection.execute(_BATCH_SETTINGS, values)
+        settings = _settings(tenant, _within(statement_seconds), plan_once=plan_once)
+        # With parameters, so that the server parses it once for each connection.
+        await connection.execute(_set_all(tuple(settings)), settings)
         yield Batch(connection, stack)
 
 
@@ -175,7 +181,7 @@ async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
 @asynccontextmanager
 async def transaction(pool: Pool, *, statement_seconds: float = STATEMENT_SECONDS) -> AsyncGenerator[Connection, None]:
     """Opens a transaction without a tenant, for tables without tenants' content. Raises as `tenant_transaction`."""
-    async with _transaction(pool, {}, statement_seconds) as connection:
+    async with _transaction(pool, None, statement_seconds) as connection:
         yield connection
 
 
@@ -202,34 +208,35 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
 
 @asynccontextmanager
 async def _transaction(
-    pool: Pool, settings: Mapping[str, str], statement_seconds: float, *, snapshot: bool = False
+    pool: Pool, tenant: Tenant | None, statement_seconds: float, *, snapshot: bool = False
 ) -> AsyncGenerator[Connection, None]:
     async with autocommit_connection(pool) as connection:
-        await connection.execute(_begin(settings, _within(statement_seconds), snapshot=snapshot), prepare=False)
+        settings = _settings(tenant, _within(statement_seconds))
+        await connection.execute(_begin(settings, snapshot=snapshot), prepare=False)
         yield connection
 
 
-def _begin(settings: Mapping[str, str], statement_seconds: float, *, snapshot: bool) -> sql.Composed:
-    """BEGIN and all settings of the transaction, in one round trip.
+def _settings(tenant: Tenant | None, statement_seconds: float, *, plan_once: bool = False) -> dict[str, str]:
+    whose = {} if tenant is None else {"citewire.org_id": tenant.org_id, "citewire.user_id": tenant.user_id}
+    timeout = f"{max(1, int(statement_seconds * 1000))}ms"
+    return {"statement_timeout": timeout, "plan_cache_mode": plans(once=plan_once), **whose}
 
-    Plans are made for the values at hand: a generic one takes the vector index for tenants whose few rows are found
-    faster, and completely, without it.
-    """
-    everything = {
-        "statement_timeout": _milliseconds(statement_seconds),
-        "plan_cache_mode": "force_custom_plan",
-        **settings,
-    }
-    calls = [
-        sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), sql.Literal(value))
-        for key, value in everything.items()
-    ]
+
+def _begin(settings: Mapping[str, str], *, snapshot: bool) -> sql.Composed:
+    """BEGIN and all settings of the transaction, in one round trip."""
     begin = sql.SQL("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" if snapshot else "BEGIN")
-    return sql.SQL("{}; SELECT {}").format(begin, sql.SQL(", ").join(calls))
+    return sql.SQL("{}; {}").format(begin, _calls({key: sql.Literal(value) for key, value in settings.items()}))
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{max(1, int(seconds * 1000))}ms"
+@cache
+def _set_all(names: tuple[str, ...]) -> bytes:
+    """Sets these for the transaction; each value is the parameter of its name."""
+    return _calls({name: sql.Placeholder(name) for name in names}).as_bytes()
+
+
+def _calls(values: Mapping[str, sql.Composable]) -> sql.Composed:
+    calls = [sql.SQL("set_config({}, {}, true)").format(sql.Literal(key), value) for key, value in values.items()]
+    return sql.SQL("SELECT {}").format(sql.SQL(", ").join(calls))
 
 
 def _within(seconds: float) -> float:

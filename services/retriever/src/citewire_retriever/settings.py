@@ -49,7 +49,7 @@ class RetrieverSettings(ProcessSettings):
     health_seconds: float = Field(default=1.0, gt=0)
     """How often the database is asked whether it is there, in seconds; health follows it."""
 
-    ef_search_first: int = Field(default=40, ge=1, le=1000)
+    ef_search_first: int = Field(default=60, ge=1, le=1000)
     """Candidates that the graph keeps in the first, short walk, which is enough for questions about what a tenant
     holds."""
 

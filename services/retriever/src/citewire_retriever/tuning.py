@@ -16,21 +16,21 @@ from typing import Final
 _CANDIDATES_PER_RESULT: Final = 4
 """Candidates for each result wanted, besides `ef_search`, if every row of the graph is in scope."""
 
-_SPARE: Final = 30
+_SPARE: Final = 50
 """Chunks that the first walk gives besides those wanted: the doubt is about these."""
 
 _SPARE_AGAIN: Final = 70
 """The same of the second walk."""
 
-FLAT: Final = 0.15
-"""The first walk is doubted if its last distance exceeds its first by less than this share of it. Of 600 questions, all
-11 whose first walk missed three of ten or more were below 0.12, and 37 % of the others below 0.15."""
-
 WATCHED: Final = 10
-"""The first walk is also doubted if so many of the nearest weren't all among the first quarter of what it gave: then it
-was still finding nearer ones."""
+"""How many of the nearest the doubt looks at."""
 
-_DOUBTED: Final = 0.4
+MARGIN: Final = 0.06
+"""The first walk is doubted if the last of the watched ones is nearer than the last of all that it gave by less than
+this share of its distance (ADR 13); and if they weren't all among the first quarter of what it gave: then it was still
+finding nearer ones."""
+
+_DOUBTED: Final = 0.2
 """Share of the first walks that are doubted: so often a second look has to be paid for, too."""
 
 _FILTERED: Final = 2.0
@@ -44,7 +44,7 @@ CHUNKS_PER_DOCUMENT: Final = 5
 class SearchTuning:
     """The settings behind the choice; `RetrieverSettings` says what they mean."""
 
-    ef_search_first: int = 40
+    ef_search_first: int = 60
     ef_search: int = 160
     ef_search_max: int = 400
     max_scan_tuples: int = 20_000
@@ -125,5 +125,6 @@ def _rows(wanted: int, *, by_document: bool) -> int:
 
 def _scanned_meanwhile(sizes: Sizes, candidates: float, tuning: SearchTuning) -> float:
     """How many chunks are scanned in the time of a walk with so many candidates."""
-    per_candidate = tuning.exact_chunks_per_candidate * (_FILTERED if sizes.narrowed else 1.0)
-    return tuning.exact_chunks + per_candidate * candidates
+    cost = tuning.exact_chunks_per_candidate * candidates
+    # With filters, a plan serves only one search, and takes as long to make as a small scope to scan.
+    return tuning.exact_chunks + _FILTERED * cost if sizes.narrowed else cost

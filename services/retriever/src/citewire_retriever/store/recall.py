@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 from psycopg import sql
 
-from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.postgres import Pool, plans, tenant_transaction
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.sampling import Sample
@@ -61,6 +61,7 @@ class PostgresRecall:
             "ef_search": str(self._tuning.ef_search_first),
             "max_scan_tuples": str(self._tuning.max_scan_tuples),
             "enable_sort": "off",
+            "plans": plans(once=False),
         }
         async with tenant_transaction(self._pool, sample.tenant, statement_seconds=self._seconds) as connection:
             await connection.execute(_SEARCH["prepare_search"], settings)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from citewire_kit.errors import Unavailable
-from citewire_kit.postgres import Connection, Pool, tenant_batch, tenant_transaction, transaction
+from citewire_kit.postgres import Connection, Pool, plans, tenant_batch, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
@@ -23,7 +23,7 @@ from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sampling import RecallSampler, Sample
 from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.vectors import HalfVector
-from citewire_retriever.tuning import FLAT, WATCHED, IndexSearch, SearchTuning, Sizes, choose, walks
+from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, choose, walks
 
 log = get_logger(__name__)
 
@@ -49,8 +49,7 @@ class PostgresSearch(SearchStore):
 
     async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
         if query.space is None:
-            async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
-                return await self._search_words(connection, tenant, query)
+            return await self._search_words(tenant, query)
         found = await self._search(tenant, query, query.space, by_scan=query.exact)
         # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
         # of its own, so that all that it finds is of one snapshot.
@@ -58,7 +57,7 @@ class PostgresSearch(SearchStore):
 
     async def _search(self, tenant: Tenant, query: SearchQuery, space: Space, *, by_scan: bool) -> Found | None:
         """Searches in one round trip, but for sizes that aren't known; None if the graph gives too little."""
-        async with tenant_batch(self._pool, tenant) as batch:
+        async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             if space not in self._tables:
                 found = await _fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
                 served = tuple(self._learn(found))
@@ -201,17 +200,18 @@ class PostgresSearch(SearchStore):
         way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
-    async def _search_words(self, connection: Connection, tenant: Tenant, query: SearchQuery) -> Found:
-        by_terms = not query.exact and await self._many_words(connection, tenant, query.scope)
-        statement, values = lexical_statement(
-            tenant, query, table=None, vector=None, depth=query.top_k, by_terms=by_terms
-        )
-        async with connection.pipeline():
-            unknown = await _ask_unknown(connection, tenant, query.scope)
-            found = await connection.execute(statement, values)
-        hits = tuple(map(_word_hit, rows.read(found)))
-        count_search("words")
-        return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
+    async def _search_words(self, tenant: Tenant, query: SearchQuery) -> Found:
+        async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
+            by_terms = not query.exact and await self._many_words(batch.connection, tenant, query.scope)
+            statement, values = lexical_statement(
+                tenant, query, table=None, vector=None, depth=query.top_k, by_terms=by_terms
+            )
+            unknown = await _ask_unknown(batch.connection, tenant, query.scope)
+            found = await batch.connection.execute(statement, values)
+            await batch.finish()
+            hits = tuple(map(_word_hit, rows.read(found)))
+            count_search("words")
+            return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
 
     async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
         """Whether a scope holds more chunks than are scanned for words."""
@@ -259,6 +259,7 @@ class _Search:
                 "ef_search": str(self.tuning.ef_search_first),
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
+                "plans": plans(once=way is not None and not self.query.scope.narrowed),
             },
         )
 
@@ -334,7 +335,7 @@ def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str
     return {
         "first": given.first,
         "again": None if way.scans and by_document else wanted if way.scans else given.again,
-        "flat": FLAT,
+        "margin": MARGIN,
         "watched": WATCHED,
         "ef_search": str(way.ef_search),
     }

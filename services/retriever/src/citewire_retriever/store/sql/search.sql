@@ -45,8 +45,8 @@ ORDER BY n.distance, c.chunk_id
 
 -- name: walk
 -- The short walk through the graph, and how far it can be trusted: `there` says that it can't, because it came to an end,
--- because what it found is all about as far away (so there is nothing near, and much that is as far), or because it was
--- still finding nearer chunks. Then `again` looks again; else its limit is 0, and it isn't begun. It is limited before it
+-- because the best of what it found are hardly nearer than the last (so there is much that is as near, and some of that
+-- may not have been met), or because it was still finding nearer chunks. Then `again` looks again; else its limit is 0, and it isn't begun. It is limited before it
 -- begins, so a walk again has the candidates that are set here.
 WITH walked AS MATERIALIZED (
     SELECT near.chunk_id, near.document_id, near.distance, row_number() OVER () AS place
@@ -62,13 +62,17 @@ WITH walked AS MATERIALIZED (
 ),
 doubt AS MATERIALIZED (
     SELECT CASE
-        WHEN count(*) < %(first)s
-          OR max(distance) - min(distance) < %(flat)s * max(distance)
-          OR (SELECT max(place) FROM (SELECT place FROM walked ORDER BY distance LIMIT %(watched)s) best) * 4 > %(first)s
+        WHEN seen.given < %(first)s
+          OR seen.last - best.last < %(margin)s * seen.last
+          OR best.place * 4 > %(first)s
         THEN set_config('hnsw.ef_search', %(ef_search)s, true) IS NOT NULL
         ELSE false
     END AS there
-    FROM walked
+    FROM (SELECT count(*) AS given, max(distance) AS last FROM walked) seen
+    CROSS JOIN (
+        SELECT max(distance) AS last, max(place) AS place
+        FROM (SELECT distance, place FROM walked ORDER BY distance LIMIT %(watched)s) nearest
+    ) best
 ),
 again AS MATERIALIZED (
     SELECT v.chunk_id, v.document_id, v.embedding <=> %(vector)s::halfvec AS distance
@@ -152,12 +156,14 @@ ORDER BY s.space_id = o.live_space_id DESC
 -- name: prepare_search
 -- The spaces that serve, as above, and on the way the settings for the rest of the transaction: walk the graph on until
 -- enough rows pass the filters, in relaxed order; compile nothing. Sorting is disabled for the graph alone: the planner
--- can't know that the scope is large enough for it.
+-- can't know that the scope is large enough for it. Its plan doesn't depend on whose chunks are wanted, so it is made once
+-- for a connection; a scan's does.
 WITH settings AS MATERIALIZED (
     SELECT set_config('hnsw.iterative_scan', 'relaxed_order', true),
            set_config('hnsw.ef_search', %(ef_search)s, true),
            set_config('hnsw.max_scan_tuples', %(max_scan_tuples)s, true),
            set_config('enable_sort', %(enable_sort)s, true),
+           set_config('plan_cache_mode', %(plans)s, true),
            set_config('jit', 'off', true)
 )
 SELECT s.space_id, s.model, s.revision, s.dimensions,
