@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,9 @@ import pytest
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import comparison
-from citewire_retriever.model import Hit, Scope, SearchQuery
+from citewire_retriever.model import Candidate, Chunk, Scope, SearchQuery
 from citewire_retriever.service.retrieval import RetrievalService
+from citewire_retriever.store.base import Found
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument, Vectors
@@ -163,9 +165,15 @@ def _replace_foreign(rows: CorpusRows, mate: str, crowd: Vectors, number: int) -
         rows.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (mate, made))
 
 
-def texts_of(hits: tuple[Hit, ...]) -> list[str]:
-    assert {hit.chunk.text.partition(" ")[0] for hit in hits} <= {"beacon"}
-    return [hit.chunk.text for hit in hits]
+def texts_of(hits: Sequence[Candidate], chunks: Mapping[int, Chunk] = MappingProxyType({})) -> list[str]:
+    """Texts of what was found, of keys those that were read for them."""
+    whole = [hit.chunk if isinstance(hit.chunk, Chunk) else chunks[hit.chunk.chunk_id] for hit in hits]
+    assert {chunk.text.partition(" ")[0] for chunk in whole} <= {"beacon"}
+    return [chunk.text for chunk in whole]
+
+
+def every(found: Found) -> list[int]:
+    return [hit.chunk.chunk_id for hit in (*found.ranked, *found.by_words)]
 
 
 async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
@@ -182,9 +190,9 @@ async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
             while time.monotonic() < until or again < 5:
                 again += 1
                 _same_but_for_two(texts_of((await store.search(TENANT, dense)).ranked), nearest)
-                both = await store.search(TENANT, hybrid)
-                _same_but_for_two(texts_of(both.ranked), nearest)
-                assert texts_of(both.by_words) == by_words
+                both = await store.search(TENANT, hybrid, every)
+                _same_but_for_two(texts_of(both.ranked, both.chunks), nearest)
+                assert texts_of(both.by_words, both.chunks) == by_words
                 assert texts_of((await service.search(TENANT, lexical)).hits) == by_words
                 answer = await service.search(TENANT, hybrid)
                 exact = await service.search(TENANT, replace(hybrid, exact=True))

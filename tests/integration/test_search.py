@@ -112,12 +112,12 @@ async def test_foreign_rows_never_make_results_fewer(rows: CorpusRows, pool: Poo
 
 @pytest.mark.parametrize("by_document", [False, True])
 async def test_where_nothing_is_near_the_graph_is_doubted(rows: CorpusRows, pool: Pool, by_document: bool) -> None:
-    """2,800 chunks about one thing, and questions about another: all are about as far away."""
+    """2,300 chunks about one thing, and questions about another: all are about as far away."""
     random = np.random.default_rng(21)
     subject, other = clustered(random, 2)
     other -= (other @ subject) * subject
     with rows.bulk():
-        crowd = subject + 0.05 * random.normal(size=(2800, DIMENSIONS)).astype(np.float32)
+        crowd = subject + 0.05 * random.normal(size=(2300, DIMENSIONS)).astype(np.float32)
         library = fill(rows, "acme", crowd / np.linalg.norm(crowd, axis=1, keepdims=True), each=5)
     fallbacks, graphs = counted("fallback"), counted("graph")
     # A scan costs no more than a longer walk here.

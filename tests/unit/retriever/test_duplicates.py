@@ -17,17 +17,17 @@ TEXT = (
 )
 
 
-def hit(chunk_id: int, text: str, *, row: int | None = None) -> Hit:
+def hit(chunk_id: int, text: str, *, row: int | None = None) -> Hit[Chunk]:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     digest = hashlib.sha256(text.encode()).digest()
     place = (None, row, None, None, 0, len(text))
     chunk = Chunk(
-        chunk_id, chunk_id, 1, 0, text, 1, digest, "", *place, "", "", "", "file", moment, live=True, metadata={}
+        chunk_id, chunk_id, digest, 1, 0, text, 1, "", *place, "", "", "", "file", moment, live=True, metadata={}
     )
     return Hit(chunk, 0.5)
 
 
-def kept(*hits: Hit, most: int = 10) -> dict[int, tuple[int, ...]]:
+def kept(*hits: Hit[Chunk], most: int = 10) -> dict[int, tuple[int, ...]]:
     return {each.chunk.chunk_id: each.duplicate_ids for each in collapse(hits, most)}
 
 

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import pytest
 
-from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.model import Candidate, ChunkKey, Hit
 from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, fuse_by_rank, trust
 
 
 def hit(
     chunk_id: int, similarity: float | None = 0.5, *, lexical_score: float | None = None, document_id: int = 0
-) -> Hit:
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
-    place = (None, None, None, None, 0, 1)
-    chunk = Chunk(
-        chunk_id, document_id, 1, 0, "t", 1, b"", "", *place, "", "", "", "file", moment, live=True, metadata={}
-    )
-    return Hit(chunk, similarity, lexical_score=lexical_score)
+) -> Candidate:
+    return Hit(ChunkKey(chunk_id, document_id, b""), similarity, lexical_score=lexical_score)
 
 
-def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list[Hit], list[Hit]]:
+def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list[Candidate], list[Candidate]]:
     dense = [hit(key, cosine) for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])]
     lexical = [
         hit(key, cosines.get(key), lexical_score=score)
@@ -32,7 +26,9 @@ def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list
     return dense, lexical
 
 
-def order(dense: list[Hit], lexical: list[Hit], *, ideal: float = 10.0, dense_weight: float | None = None) -> list[int]:
+def order(
+    dense: list[Candidate], lexical: list[Candidate], *, ideal: float = 10.0, dense_weight: float | None = None
+) -> list[int]:
     fused = fuse(dense, lexical, by_document=False, ideal=ideal, dense_weight=dense_weight)
     return [each.chunk.chunk_id for each in fused]
 

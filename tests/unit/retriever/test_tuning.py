@@ -42,9 +42,10 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
         found = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
         return None if found is None else found.scans
 
-    assert (scans(1125, 1125), scans(1126, 1126)) == (None, True), "the second look, which follows so often, counts"
-    assert (scans(3000, 3000), scans(3001, 3001)) == (True, False)
-    assert scans(6000, 12_000) is True  # the longer walk would pass as many rows of others
+    assert (scans(1000, 1000), scans(1001, 1001)) == (None, True)
+    assert (scans(1800, 3600), scans(1810, 3620)) == (None, True), "the second look, which follows so often, counts"
+    assert (scans(2400, 2400), scans(2401, 2401)) == (True, False)
+    assert scans(4500, 9000) is True  # the longer walk would pass as many rows of others
 
 
 def test_with_filters_the_graph_pays_off_later() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, Literal, TypeAlias
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from citewire_retriever.filters import Filter
 
@@ -174,16 +174,22 @@ _EVERYTHING = Scope()
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """A chunk with all that a citation needs to open the exact place."""
+class ChunkKey:
+    """What tells a chunk from others, and whether its text is another's."""
 
     chunk_id: int
     document_id: int
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk(ChunkKey):
+    """A chunk with all that a citation needs to open the exact place."""
+
     version: int
     chunk_index: int
     text: str
     token_count: int
-    content_hash: bytes
     section: str
     page_number: int | None
     row_number: int | None
@@ -203,11 +209,14 @@ class Chunk:
     """The document's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """One result: a chunk and how near it is."""
+Key_co = TypeVar("Key_co", bound=ChunkKey, covariant=True)
 
-    chunk: Chunk
+
+@dataclass(frozen=True, slots=True)
+class Hit(Generic[Key_co]):
+    """One result: a chunk, or while results are still being chosen its key, and how near it is."""
+
+    chunk: Key_co
     similarity: float | None
     """Cosine similarity, 1 − distance clamped to 0–1; None if the chunk has no vector."""
     recent: bool = False
@@ -219,13 +228,21 @@ class Hit:
     duplicate_ids: tuple[int, ...] = ()
     """Chunks that were left out because their text is nearly this one's."""
 
-    def fused(self, score: float) -> "Hit":
+    def fused(self, score: float) -> "Hit[Key_co]":
         """The same with its score; for hundreds of them `replace` is slow."""
         return Hit(self.chunk, self.similarity, self.recent, self.lexical_score, score, self.duplicate_ids)
 
-    def found_by_words(self, score: float | None) -> "Hit":
+    def found_by_words(self, score: float | None) -> "Hit[Key_co]":
         """The same with the words' score."""
         return Hit(self.chunk, self.similarity, self.recent, score, self.fused_score, self.duplicate_ids)
+
+    def of(self, chunk: Chunk) -> "Hit[Chunk]":
+        """The same with the whole chunk."""
+        return Hit(chunk, self.similarity, self.recent, self.lexical_score, self.fused_score, self.duplicate_ids)
+
+
+Candidate: TypeAlias = Hit[ChunkKey]
+"""What may become a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +278,7 @@ class SearchQuery:
 class SearchOutcome:
     """What a search found, best first; those that are there for their recency come last."""
 
-    hits: tuple[Hit, ...]
+    hits: tuple[Hit[Chunk], ...]
     exact: bool
     """Whether no index was used for the ranking."""
     space: Space | None

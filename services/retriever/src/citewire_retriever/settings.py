@@ -66,7 +66,7 @@ class RetrieverSettings(ProcessSettings):
     exact_chunks: int = Field(default=1000, ge=0)
     """Scopes of at most this many chunks are always scanned exactly: the graph isn't faster there."""
 
-    exact_chunks_per_candidate: float = Field(default=15.0, ge=0)
+    exact_chunks_per_candidate: float = Field(default=12.0, ge=0)
     """Chunks that an exact scan reads in the time that the graph takes for one more candidate; measured, 384
     dimensions."""
 

@@ -33,7 +33,7 @@ finding nearer ones."""
 _DOUBTED: Final = 0.2
 """Share of the first walks that are doubted: so often a second look has to be paid for, too."""
 
-_FILTERED: Final = 2.0
+_FILTERED: Final = 2.5
 """What a candidate costs where filters are looked up for it, compared with one for which only its tenant counts."""
 
 CHUNKS_PER_DOCUMENT: Final = 5
@@ -49,7 +49,7 @@ class SearchTuning:
     ef_search_max: int = 400
     max_scan_tuples: int = 20_000
     exact_chunks: int = 1000
-    exact_chunks_per_candidate: float = 15.0
+    exact_chunks_per_candidate: float = 12.0
     lexical_scan_chunks: int = 4000
     statistics_seconds: float = 30.0
 

@@ -286,7 +286,7 @@ def from_calibration(calibration: Calibration, *, report: bool = False) -> calib
     )
 
 
-def _result(hit: Hit, chunk: pb.Chunk) -> pb.SearchResult:
+def _result(hit: Hit[Chunk], chunk: pb.Chunk) -> pb.SearchResult:
     scores = (hit.fused_score, hit.similarity, hit.lexical_score)
     return pb.SearchResult(
         chunk=chunk,

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from citewire_retriever.model import Hit
+from citewire_retriever.model import Chunk, Hit
 
 Vector = NDArray[np.float32]
 """A chunk's vector: float32, shape (dimensions,), of any length but 0."""
 
 
 def diversify(
-    hits: Sequence[Hit], relevance: Sequence[float], vectors: Mapping[int, Vector], diversity: float, most: int
-) -> list[Hit]:
+    hits: Sequence[Hit[Chunk]], relevance: Sequence[float], vectors: Mapping[int, Vector], diversity: float, most: int
+) -> list[Hit[Chunk]]:
     """Chooses one after the other the hit with the best (1 − diversity) × relevance − diversity × likeness.
 
     Likeness is the highest cosine to one chosen before; without a vector, 0. Relevance is stretched to 0–1 over all
@@ -37,7 +37,7 @@ def diversify(
     units = _units(hits, vectors)
     likeness = np.zeros(len(hits))
     left = np.ones(len(hits), bool)
-    chosen: list[Hit] = []
+    chosen: list[Hit[Chunk]] = []
     for _ in range(min(most, len(hits))):
         value = np.where(left, (1 - diversity) * scores - diversity * likeness, -np.inf)
         place = int(value.argmax())  # the first of the best: at a tie, the better one
@@ -47,7 +47,7 @@ def diversify(
     return chosen
 
 
-def _units(hits: Sequence[Hit], vectors: Mapping[int, Vector]) -> NDArray[np.float64]:
+def _units(hits: Sequence[Hit[Chunk]], vectors: Mapping[int, Vector]) -> NDArray[np.float64]:
     """Vectors of length 1 as rows; zeros where there is none."""
     width = max((len(vector) for vector in vectors.values()), default=1)
     rows = np.zeros((len(hits), width))

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
-from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.model import Candidate, Chunk, Hit
 
 MAX_NAMED: Final = 20
 """Ids of left-out chunks that a result names at most."""
@@ -23,18 +24,19 @@ _SHORT: Final = 200
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def collapse(hits: Iterable[Hit], most: int) -> list[Hit]:
+def collapse(hits: Iterable[Hit[Chunk]], most: int, rest: Iterable[Candidate] = ()) -> list[Hit[Chunk]]:
     """Leaves out hits whose text is nearly that of one before, which then names them.
 
     Args:
         hits: Best first.
         most: How many are kept at most; what comes after the last of them is still named if its text is that of one to
             the letter.
+        rest: What comes after all of the hits.
 
     Returns:
         The kept ones, in their order.
     """
-    kept: list[Hit] = []
+    kept: list[Hit[Chunk]] = []
     texts: list[_Text] = []
     named: list[list[int]] = []
     left = iter(hits)
@@ -48,7 +50,7 @@ def collapse(hits: Iterable[Hit], most: int) -> list[Hit]:
         texts.append(text)
         named.append([])
     places = {hit.chunk.content_hash: place for place, hit in enumerate(kept)}
-    for hit in left:
+    for hit in chain(left, rest):
         place = places.get(hit.chunk.content_hash)
         if place is not None:
             named[place].append(hit.chunk.chunk_id)

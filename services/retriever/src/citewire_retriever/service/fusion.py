@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
 
-from citewire_retriever.model import Hit
+import numpy as np
+from numpy.typing import NDArray
+
+from citewire_retriever.model import Candidate
 
 FUSION_DEPTH: Final = 100
 """Results of each leg that take part, at least; as many as are wanted, if that is more."""
@@ -49,7 +52,7 @@ class Legs:
         in_words: Whether the words did.
     """
 
-    hits: tuple[Hit, ...]
+    hits: tuple[Candidate, ...]
     cosines: tuple[float, ...]
     shares: tuple[float, ...]
     in_dense: tuple[bool, ...]
@@ -57,14 +60,14 @@ class Legs:
 
 
 def fuse(
-    dense: Sequence[Hit],
-    lexical: Sequence[Hit],
+    dense: Sequence[Candidate],
+    lexical: Sequence[Candidate],
     *,
     by_document: bool,
     ideal: float,
     depth: int = FUSION_DEPTH,
     dense_weight: float | None = None,
-) -> list[Hit]:
+) -> list[Candidate]:
     """Orders what either leg found by weight × trust × cosine / 2 + (1 − weight) × share of the words.
 
     Args:
@@ -90,7 +93,7 @@ def fuse(
     return [legs.hits[place].fused(scores[place]) for place in order]
 
 
-def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool) -> list[Hit]:
+def fuse_by_rank(dense: Sequence[Candidate], lexical: Sequence[Candidate], *, by_document: bool) -> list[Candidate]:
     """Orders what either leg found by the sum of 1 / (5 + rank); at a tie, the better by words comes first.
 
     For callers that are promised this order: it is the worse one wherever a leg knows little (ADR 12).
@@ -103,7 +106,7 @@ def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: b
     Returns:
         Hits with `fused_score`, best first, and the other leg's score where it found the same.
     """
-    hits: dict[int, Hit] = {}
+    hits: dict[int, Candidate] = {}
     scores: dict[int, float] = {}
     by_words: dict[int, int] = {}
     for leg in (dense, lexical):
@@ -120,14 +123,19 @@ def fuse_by_rank(dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: b
 
 
 def compare(
-    dense: Sequence[Hit], lexical: Sequence[Hit], *, by_document: bool, ideal: float, depth: int = FUSION_DEPTH
+    dense: Sequence[Candidate],
+    lexical: Sequence[Candidate],
+    *,
+    by_document: bool,
+    ideal: float,
+    depth: int = FUSION_DEPTH,
 ) -> Legs:
     """Puts both legs on scales of 0–1, beside each other.
 
     What a leg didn't find, though it found as many as it was asked for, can have as much as its last result; if it
     found fewer, there is nothing more to find.
     """
-    found: dict[int, Hit] = {}
+    found: dict[int, Candidate] = {}
     words: dict[int, float] = {}
     in_dense: set[int] = set()
     for hit in dense:
@@ -170,31 +178,24 @@ def agreement(legs: Legs) -> float:
     mean of the two. Each leg's own results are looked at apart: over all of them, what only one leg found would pull
     the scores apart, however well the legs agree.
     """
-    return fmean(
-        max(0.0, _correlation([pair for pair, chosen in zip(_pairs(legs), those, strict=True) if chosen]))
-        for those in (legs.in_dense, legs.in_words)
-    )
+    scores = np.array((legs.cosines, legs.shares))
+    return fmean(max(0.0, _correlation(scores[:, those])) for those in np.array((legs.in_dense, legs.in_words), bool))
 
 
-def _pairs(legs: Legs) -> list[tuple[float, float]]:
-    return list(zip(legs.cosines, legs.shares, strict=True))
-
-
-def _correlation(pairs: Sequence[tuple[float, float]]) -> float:
-    """Pearson's; 0 where there is nothing to see: fewer than three, or all alike in one score."""
-    if len(pairs) < 3:  # two points always lie on a line
+def _correlation(scores: NDArray[np.float64]) -> float:
+    """Pearson's of two rows; 0 where there is nothing to see: fewer than three, or all alike in one score."""
+    if scores.shape[1] < 3:  # two points always lie on a line
         return 0.0
-    mean_x, mean_y = fmean(x for x, _ in pairs), fmean(y for _, y in pairs)
-    spread_x = sum((x - mean_x) ** 2 for x, _ in pairs)
-    spread_y = sum((y - mean_y) ** 2 for _, y in pairs)
+    apart = scores - scores.mean(axis=1, keepdims=True)
+    (spread_x, together), (_, spread_y) = apart @ apart.T
     if spread_x < _ALIKE or spread_y < _ALIKE:
         return 0.0
-    return sum((x - mean_x) * (y - mean_y) for x, y in pairs) / (spread_x * spread_y) ** 0.5
+    return float(together / (spread_x * spread_y) ** 0.5)
 
 
-def _cosine(hit: Hit) -> float:
+def _cosine(hit: Candidate) -> float:
     return hit.similarity or 0.0
 
 
-def _key(hit: Hit, *, by_document: bool) -> int:
+def _key(hit: Candidate, *, by_document: bool) -> int:
     return hit.chunk.document_id if by_document else hit.chunk.chunk_id

@@ -1,9 +1,14 @@
-"""From what the legs of a search found to its results: fused, above the lowest similarity, without near-duplicates."""
+"""From what the legs of a search found to its results: fused, above the lowest similarity, without near-duplicates.
 
-from dataclasses import dataclass
+What the legs of a hybrid search found are keys of chunks, of which only the best are read whole: `Order` says which
+come first, `choose` which of those that were read are the results.
+"""
+
+from collections.abc import Sequence
 from typing import Final
 
-from citewire_retriever.model import Calibration, Hit, SearchQuery
+from citewire_retriever.calibrations import effective
+from citewire_retriever.model import Calibration, Candidate, Chunk, Hit, SearchQuery
 from citewire_retriever.service.duplicates import collapse
 from citewire_retriever.service.fusion import FUSION_DEPTH, fuse, fuse_by_rank
 from citewire_retriever.store.base import Found
@@ -15,66 +20,77 @@ _DIVERSE_FROM: Final = 50
 """Results that are chosen from, at least, if they shall differ; four times as many as are wanted, if that is more."""
 _DIVERSE_SHARE: Final = 4
 
-
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Results, best first.
-
-    Attributes:
-        hits: As many as are wanted, or from which to choose if they shall differ; fewer if there are no more.
-        more: Whether near-duplicates took the place of results that a deeper search would find.
-    """
-
-    hits: list[Hit]
-    more: bool
+SPARE: Final = 5
+"""Chunks that are read besides those that are wanted: near-duplicates are rare."""
 
 
 def first_depth(query: SearchQuery) -> int:
     """How many results each leg is asked for at first: no more than without near-duplicates, which are rare."""
-    return max(_wanted(query), FUSION_DEPTH if query.mode == "hybrid" else 1)
+    return max(wanted(query), FUSION_DEPTH if query.mode == "hybrid" else 1)
 
 
-def rank(found: Found, query: SearchQuery, depth: int, calibration: Calibration | None) -> Ranked:
-    """Ranks what was found.
+class Order:
+    """The order of what one search found."""
 
-    Args:
-        found: What the legs found, `depth` results each at most.
-        query: The search.
-        depth: See there.
-        calibration: What is known of the scores in the query's space.
-    """
-    if query.mode == "lexical":
-        best = list(found.by_words)
-    elif query.mode == "hybrid" and query.fuse_by_rank:
-        best = fuse_by_rank(found.ranked, found.by_words, by_document=query.by_document)
-    elif query.mode == "hybrid":
-        best = fuse(
+    def __init__(self, query: SearchQuery, depth: int) -> None:
+        """Takes the search, and how many results each leg is asked for at most."""
+        self._query = query
+        self._depth = depth
+        self.candidates: list[Candidate] = []
+        """What was found and reaches the lowest similarity, best first."""
+
+    def __call__(self, found: Found) -> Sequence[int]:
+        """Orders what was found, and returns which chunks shall be read whole."""
+        calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
+        lowest = None if self._query.mode == "lexical" else _lowest(self._query, calibration)
+        self.candidates = [hit for hit in self._fuse(found, calibration) if _reaches(hit, lowest)]
+        return [hit.chunk.chunk_id for hit in self.candidates[: wanted(self._query) + SPARE]]
+
+    def _fuse(self, found: Found, calibration: Calibration | None) -> Sequence[Candidate]:
+        query = self._query
+        if query.mode == "lexical":
+            return found.by_words
+        if query.mode == "dense":
+            return found.ranked
+        if query.fuse_by_rank:
+            return fuse_by_rank(found.ranked, found.by_words, by_document=query.by_document)
+        return fuse(
             found.ranked,
             found.by_words,
             by_document=query.by_document,
             ideal=found.ideal,
-            depth=depth,
+            depth=self._depth,
             dense_weight=_weight(query, calibration),
         )
-    else:
-        best = list(found.ranked)
-    lowest = None if query.mode == "lexical" else _lowest(query, calibration)
-    reaching = [hit for hit in best if _reaches(hit, lowest)]
-    wanted = _wanted(query)
+
+
+def choose(read: Sequence[Hit[Chunk]], rest: Sequence[Candidate], query: SearchQuery) -> list[Hit[Chunk]]:
+    """Chooses the results: at most as many as `wanted`, without near-duplicates unless they are to be kept.
+
+    Args:
+        read: The first in order.
+        rest: Those after them; what is one's to the letter is named by it.
+        query: The search.
+    """
     # A document is one even if another one says the same somewhere.
     if query.keep_duplicates or query.by_document:
-        return Ranked(reaching[:wanted], more=False)
-    kept = collapse(reaching, wanted)
-    left_out = len(reaching) > len(kept) and len(kept) < wanted
-    return Ranked(kept, more=left_out and max(len(found.ranked), len(found.by_words)) >= depth)
+        return list(read[: wanted(query)])
+    return collapse(read, wanted(query), rest)
 
 
-def score(hit: Hit) -> float:
+def has_more(found: Found, candidates: int, hits: int, query: SearchQuery, depth: int) -> bool:
+    """Whether near-duplicates took the place of results that a deeper search would find."""
+    left_out = hits < min(wanted(query), candidates)
+    return left_out and max(len(found.ranked), len(found.by_words)) >= depth
+
+
+def score(hit: Candidate) -> float:
     """What orders results of one search."""
     return next((each for each in (hit.fused_score, hit.similarity, hit.lexical_score) if each is not None), 0.0)
 
 
-def _wanted(query: SearchQuery) -> int:
+def wanted(query: SearchQuery) -> int:
+    """Returns how many results there shall be, or from how many to choose if they shall differ."""
     return max(_DIVERSE_FROM, _DIVERSE_SHARE * query.top_k) if query.diversity else query.top_k
 
 
@@ -92,5 +108,5 @@ def _lowest(query: SearchQuery, calibration: Calibration | None) -> float | None
     return query.min_score
 
 
-def _reaches(hit: Hit, min_score: float | None) -> bool:
+def _reaches(hit: Candidate, min_score: float | None) -> bool:
     return min_score is None or (hit.similarity is not None and hit.similarity >= min_score)

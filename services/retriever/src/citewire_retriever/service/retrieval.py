@@ -1,6 +1,6 @@
 """The reading side: plans, searches, long context, chunks by id."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import Final
@@ -10,7 +10,9 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever.calibrations import effective
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
 from citewire_retriever.model import (
+    Candidate,
     Chunk,
+    Hit,
     Plan,
     Scope,
     ScopeCounts,
@@ -20,7 +22,7 @@ from citewire_retriever.model import (
 )
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
-from citewire_retriever.service.ranking import DEEPEST, first_depth, rank, score
+from citewire_retriever.service.ranking import DEEPEST, SPARE, Order, choose, first_depth, has_more, score, wanted
 from citewire_retriever.store.base import SearchStore
 
 log = get_logger(__name__)
@@ -97,22 +99,22 @@ class RetrievalService:
         """
         depth = first_depth(query)
         while True:
-            found = await self._store.search(tenant, replace(query, top_k=depth))
+            order = Order(query, depth)
+            found = await self._store.search(tenant, replace(query, top_k=depth), order)
             if found.unknown_ids:
                 raise documents_not_found(found.unknown_ids)
             if query.mode != "lexical" and found.served and query.space not in found.served:
                 raise space_mismatch(found.served[0])
-            calibration = None if query.space is None else effective(query.space, found.calibration)
-            ranked = rank(found, query, depth, calibration)
-            if not ranked.more or depth >= DEEPEST:
+            hits = await self._choose(tenant, query, order.candidates, found.chunks)
+            if depth >= DEEPEST or not has_more(found, len(order.candidates), len(hits), query, depth):
                 break
             depth = min(depth * 4, DEEPEST)
-        hits = ranked.hits
         if query.diversity and query.space is not None and hits:
             vectors = await self._store.vectors(tenant, query.space, [hit.chunk.chunk_id for hit in hits])
             hits = diversify(hits, [score(hit) for hit in hits], vectors, query.diversity, query.top_k)
         known = {hit.chunk.document_id for hit in hits}
         recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
+        calibration = None if query.space is None else effective(query.space, found.calibration)
         return SearchOutcome(hits=(*hits, *recent), exact=found.exact, space=query.space, calibration=calibration)
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[Chunk]:
@@ -126,6 +128,31 @@ class RetrievalService:
         if missing:
             raise chunks_not_found(missing)
         return [found[chunk_id] for chunk_id in chunk_ids]
+
+    async def _choose(
+        self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, Chunk]
+    ) -> list[Hit[Chunk]]:
+        """Chooses the results; where near-duplicates took the place of some, more are read.
+
+        What is deleted before that is none any more.
+        """
+        read: list[Hit[Chunk]] = []
+        rest = candidates
+        take = wanted(query) + SPARE
+        while True:
+            part, rest = rest[:take], rest[take:]
+            keys = [hit.chunk.chunk_id for hit in part if not isinstance(hit.chunk, Chunk)]
+            if any(key not in chunks for key in keys):
+                chunks = await self._store.chunks(tenant, keys)
+            for hit in part:
+                chunk = hit.chunk if isinstance(hit.chunk, Chunk) else chunks.get(hit.chunk.chunk_id)
+                if chunk is not None:
+                    read.append(hit.of(chunk))
+            hits = choose(read, rest, query)
+            lacking = wanted(query) - len(hits)
+            if lacking <= 0 or not rest:
+                return hits
+            take = lacking + SPARE
 
     async def ping(self) -> None:
         """Raises a `CitewireError` if nothing can be served."""

@@ -1,10 +1,10 @@
 """What the domain asks of its stores. Every method works for one tenant, and sees nothing of any other."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import (
     Calibration,
+    Candidate,
     Changes,
     Chunk,
     Collection,
@@ -147,18 +148,29 @@ class Found:
     """The spaces that serve the organisation, the live one first; empty while nothing was ingested."""
     unknown_ids: tuple[int, ...]
     """Ids of the scope's selection that aren't documents of the caller's; at most 100."""
-    ranked: tuple[Hit, ...]
-    """At most `top_k`, best first. Empty if the query's space isn't served."""
-    recent: tuple[Hit, ...]
+    ranked: tuple[Candidate, ...]
+    """At most `top_k`, best first; of a hybrid search only keys. Empty if the query's space isn't served."""
+    recent: tuple[Hit[Chunk], ...]
     """The most recent documents' first chunks."""
     exact: bool
     """Whether no index was used for the ranking."""
-    by_words: tuple[Hit, ...] = ()
-    """At most `top_k` of a lexical or hybrid search, best first."""
+    by_words: tuple[Candidate, ...] = ()
+    """At most `top_k` of a lexical or hybrid search, best first; keys or chunks, as above."""
     ideal: float = 0.0
     """Of a hybrid search: lexical score of a text that has all of the question's words many times."""
     calibration: Calibration | None = None
     """What the organisation stored for the query's space, without the report."""
+    chunks: Mapping[int, Chunk] = field(default_factory=dict[int, Chunk])
+    """Those that were chosen, by id, of a search that found keys."""
+
+
+Choose: TypeAlias = Callable[[Found], Sequence[int]]
+"""Says which chunks shall be read whole of what was found as keys. It is called once, with all that was found."""
+
+
+def nothing(_: Found) -> Sequence[int]:
+    """Chooses nothing."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +190,14 @@ class SearchStore(ABC):
     """Search over published chunks."""
 
     @abstractmethod
-    async def search(self, tenant: Tenant, query: SearchQuery) -> Found:
-        """Searches by vector, words or both, `top_k` each; the query's vector has been checked."""
+    async def search(self, tenant: Tenant, query: SearchQuery, choose: Choose = nothing) -> Found:
+        """Searches by vector, words or both, `top_k` each; the query's vector has been checked.
+
+        Args:
+            tenant: Who searches.
+            query: The search.
+            choose: Which chunks are read whole, from the same snapshot.
+        """
 
     @abstractmethod
     async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> Counted:

@@ -1,15 +1,23 @@
 """The queries in `sql/`, and what they return as domain data: the order of columns here is the order there."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, LiteralString
-
-import psycopg
-from psycopg import adapt
-from psycopg.abc import Transformer
+from typing import Any, Final, Generic, LiteralString
 
 from citewire_kit.postgres import load_queries
-from citewire_retriever.model import Calibration, Chunk, Document, IngestError, JsonObject, Progress, Stage, Status
+from citewire_retriever.model import (
+    Calibration,
+    Chunk,
+    ChunkKey,
+    Document,
+    IngestError,
+    JsonObject,
+    Key_co,
+    Progress,
+    Stage,
+    Status,
+)
 
 
 def queries(name: str) -> Mapping[str, LiteralString]:
@@ -86,71 +94,31 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
     )
 
 
-CHUNK_COLUMNS = 22
-"""How many columns `chunk_columns` has; what a query adds comes after them."""
+@dataclass(frozen=True, slots=True)
+class Shape(Generic[Key_co]):
+    """What a search reads of each chunk; `columns` come first in a row.
 
-_CHUNK_ID, _DOCUMENT_ID, _CONTENT_HASH = 0, 1, 6
+    Attributes:
+        columns: In SQL.
+        sources: The joins that they need, to rows n with a chunk_id.
+        count: How many they are; what a query adds comes after them.
+        read: What they are.
+    """
 
-
-class Row:
-    """A row that begins with `chunk_columns`, read column by column: few of a hybrid search's rows become results."""
-
-    __slots__ = ("_number", "_result", "_transformer")
-
-    def __init__(self, result: psycopg.pq.abc.PGresult, transformer: Transformer, number: int) -> None:
-        self._result = result
-        self._transformer = transformer
-        self._number = number
-
-    def value(self, column: int) -> bytes | None:
-        """Returns a column as the server wrote it, as text."""
-        return self._result.get_value(self._number, column)
-
-    def number(self, column: int) -> float | None:
-        """Returns a column that is a number."""
-        value = self.value(column)
-        return None if value is None else float(value)
-
-    def chunk(self) -> Chunk:
-        """Returns the chunk."""
-        return self._transformer.load_row(self._number, chunk)
-
-    def lazy_chunk(self) -> Chunk:
-        """Returns the chunk; but for its ids and hash, it is read when something of it is first asked for."""
-        digest = bytes.fromhex((self.value(_CONTENT_HASH) or b"")[2:].decode())
-        return _StoredChunk(int(self.value(_CHUNK_ID) or 0), int(self.value(_DOCUMENT_ID) or 0), digest, self.chunk)
+    columns: LiteralString
+    sources: LiteralString
+    count: int
+    read: Callable[[Sequence[Any]], Key_co]
 
 
-def read(cursor: psycopg.AsyncCursor[tuple[Any, ...]]) -> list[Row]:
-    """Returns the rows of a cursor whose result is there, as text."""
-    result = cursor.pgresult
-    if result is None or not result.ntuples:
-        return []
-    transformer: Transformer = adapt.Transformer.from_context(cursor)
-    transformer.set_pgresult(result)
-    return [Row(result, transformer, number) for number in range(result.ntuples)]
+def key(row: Sequence[Any]) -> ChunkKey:
+    """Reads the columns of `key_columns`, which come first in a row."""
+    return ChunkKey(row[0], row[1], row[2])
 
 
-class _StoredChunk(Chunk):
-    """A chunk that is read when it is needed."""
-
-    __slots__ = ("_read",)
-
-    def __init__(self, chunk_id: int, document_id: int, content_hash: bytes, read: Callable[[], Chunk]) -> None:
-        put = object.__setattr__  # as frozen dataclasses do
-        put(self, "chunk_id", chunk_id)
-        put(self, "document_id", document_id)
-        put(self, "content_hash", content_hash)
-        put(self, "_read", read)
-
-    def __getattr__(self, name: str) -> object:
-        # Only called for what isn't there yet.
-        if name not in Chunk.__slots__:
-            raise AttributeError(name)
-        chunk = self._read()
-        for each in Chunk.__slots__:
-            object.__setattr__(self, each, getattr(chunk, each))
-        return getattr(chunk, name)
+_SEARCH: Final = queries("search")
+WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 22, chunk)
+KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, key)
 
 
 def similarity(distance: float | None) -> float | None:

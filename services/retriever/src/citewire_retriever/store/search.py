@@ -1,7 +1,7 @@
 """Search in Postgres with pgvector: by vectors, by words, by both in one round trip."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, LiteralString, cast
 
@@ -15,9 +15,20 @@ from citewire_kit.postgres import Connection, Pool, plans, tenant_batch, tenant_
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
-from citewire_retriever.model import Calibration, Chunk, Hit, Item, Scope, ScopeCounts, SearchQuery, Space
+from citewire_retriever.model import (
+    Calibration,
+    Chunk,
+    ChunkKey,
+    Hit,
+    Item,
+    Key_co,
+    Scope,
+    ScopeCounts,
+    SearchQuery,
+    Space,
+)
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import Counted, Found, SearchStore
+from citewire_retriever.store.base import Choose, Counted, Found, SearchStore, nothing
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sampling import RecallSampler, Sample
@@ -29,6 +40,7 @@ log = get_logger(__name__)
 
 _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
+_GET_CHUNKS: Final = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS).as_bytes()
 _COUNT_LIMIT: Final = 5000
 """Documents of a narrowed scope that are counted; more is many."""
 
@@ -47,16 +59,23 @@ class PostgresSearch(SearchStore):
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
 
-    async def search(self, tenant: Tenant, query: SearchQuery) -> Found:  # noqa: D102 - see the base
+    async def search(  # noqa: D102 - see the base
+        self, tenant: Tenant, query: SearchQuery, choose: Choose = nothing
+    ) -> Found:
         if query.space is None:
-            return await self._search_words(tenant, query)
-        found = await self._search(tenant, query, query.space, by_scan=query.exact)
+            return await self._search_words(tenant, query, choose)
+        found = await self._search(tenant, query, query.space, choose, by_scan=query.exact)
         # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
         # of its own, so that all that it finds is of one snapshot.
-        return found or cast("Found", await self._search(tenant, query, query.space, by_scan=True))
+        return found or cast("Found", await self._search(tenant, query, query.space, choose, by_scan=True))
 
-    async def _search(self, tenant: Tenant, query: SearchQuery, space: Space, *, by_scan: bool) -> Found | None:
-        """Searches in one round trip, but for sizes that aren't known; None if the graph gives too little."""
+    async def _search(
+        self, tenant: Tenant, query: SearchQuery, space: Space, choose: Choose, *, by_scan: bool
+    ) -> Found | None:
+        """Searches in one round trip, but for sizes that aren't known, and for the chosen ones of a hybrid search.
+
+        None if the graph gives too little.
+        """
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             if space not in self._tables:
                 found = await _fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
@@ -72,14 +91,15 @@ class PostgresSearch(SearchStore):
             unknown = await _ask_unknown(batch.connection, tenant, query.scope)
             ranking = await search.rank(way)
             latest = await search.ask_recent()
-            await batch.finish()
+            if search.shape is rows.WHOLE:
+                await batch.finish()
             calibrations = self._learn(await serving.fetchall())
-            ranked = rows.read(ranking)
+            ranked = await ranking.fetchall()
             exact = way is None
             if way is not None:
                 if len(ranked) < query.top_k:
                     return None
-                found_again = ranked[0].number(rows.CHUNK_COLUMNS + 1)
+                found_again: int | None = ranked[0][search.shape.count + 1]
                 if gave_up(way, found_again, wanted=query.top_k, by_document=query.by_document):
                     return None
                 exact = way.scans and found_again is not None
@@ -87,17 +107,25 @@ class PostgresSearch(SearchStore):
             count_search("fallback" if fell_back else "scan" if exact else "graph")
             if way is not None and not exact and self._sampler is not None:
                 self._sampler.offer(Sample(tenant, query, search.table, way))
-            matching = [] if words is None else rows.read(words)
-            return Found(
+            matching = [] if words is None else await words.fetchall()
+            found = Found(
                 served=tuple(calibrations),
                 unknown_ids=await _ids(unknown),
-                ranked=tuple(_hit(row, lazy=query.mode == "hybrid") for row in ranked) if space in calibrations else (),
-                recent=() if latest is None else tuple(_hit(row, recent=True) for row in rows.read(latest)),
+                ranked=tuple(_hit(row, search.shape) for row in ranked) if space in calibrations else (),
+                recent=()
+                if latest is None
+                else tuple(_hit(row, rows.WHOLE, recent=True) for row in await latest.fetchall()),
                 exact=exact,
-                by_words=tuple(map(_word_hit, matching)),
-                ideal=matching[0].number(rows.CHUNK_COLUMNS + 2) or 0.0 if matching else 0.0,
+                by_words=tuple(_word_hit(row, search.shape) for row in matching),
+                ideal=matching[0][search.shape.count + 2] or 0.0 if matching else 0.0,
                 calibration=calibrations.get(space),
             )
+            ids = choose(found)
+            if search.shape is rows.WHOLE:
+                return found
+            chosen = await batch.connection.execute(_GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(ids)})
+            await batch.finish()
+            return replace(found, chunks={row[0]: rows.chunk(row) for row in await chosen.fetchall()})
 
     async def count(  # noqa: D102 - see the base
         self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False
@@ -157,10 +185,10 @@ class PostgresSearch(SearchStore):
         return read
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102 - see the base
-        statement = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
-        async with tenant_transaction(self._pool, tenant) as connection:
-            found = await _fetch(connection, statement, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
-        return {row[0]: rows.chunk(row) for row in found}
+        async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
+            found = await batch.connection.execute(_GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
+            await batch.finish()
+            return {row[0]: rows.chunk(row) for row in await found.fetchall()}
 
     async def vectors(  # noqa: D102 - see the base
         self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]
@@ -200,18 +228,20 @@ class PostgresSearch(SearchStore):
         way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
-    async def _search_words(self, tenant: Tenant, query: SearchQuery) -> Found:
+    async def _search_words(self, tenant: Tenant, query: SearchQuery, choose: Choose) -> Found:
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             by_terms = not query.exact and await self._many_words(batch.connection, tenant, query.scope)
             statement, values = lexical_statement(
-                tenant, query, table=None, vector=None, depth=query.top_k, by_terms=by_terms
+                tenant, query, table=None, vector=None, depth=query.top_k, shape=rows.WHOLE, by_terms=by_terms
             )
             unknown = await _ask_unknown(batch.connection, tenant, query.scope)
             found = await batch.connection.execute(statement, values)
             await batch.finish()
-            hits = tuple(map(_word_hit, rows.read(found)))
+            hits = tuple(_word_hit(row, rows.WHOLE) for row in await found.fetchall())
             count_search("words")
-            return Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
+            words = Found(served=(), unknown_ids=await _ids(unknown), ranked=(), recent=(), exact=True, by_words=hits)
+            choose(words)
+            return words
 
     async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
         """Whether a scope holds more chunks than are scanned for words."""
@@ -245,8 +275,13 @@ class _Search:
     table: str
     tuning: SearchTuning
 
+    @property
+    def shape(self) -> rows.Shape[ChunkKey]:
+        """What is read of each chunk: of a hybrid search's many, few become results."""
+        return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
+
     async def organisation_size(self) -> Sizes:
-        statement = _unscoped("organisation_size", self.table)
+        statement = _unscoped("organisation_size", self.table, self.shape)
         row = (await _fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
         return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
 
@@ -294,6 +329,7 @@ class _Search:
             table=self.table,
             vector=self._vector(),
             depth=self.query.top_k,
+            shape=self.shape,
             by_terms=by_terms,
         )
         return await self.connection.execute(statement, values)
@@ -306,10 +342,10 @@ class _Search:
         if self.query.scope.narrowed:
             parameters = Parameters()
             scope = scope_condition(self.query.scope, self.tenant.user_id, parameters)
-            statement: sql.Composed | bytes = _scoped(name, self.table, after, order, scope)
+            statement: sql.Composed | bytes = _scoped(name, self.table, self.shape, after, order, scope)
             values.update(parameters.values)
         else:
-            statement = _unscoped(name, self.table, after, order)
+            statement = _unscoped(name, self.table, self.shape, after, order)
         return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
 
 
@@ -341,19 +377,23 @@ def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str
     }
 
 
-def _scoped(name: str, table: str, after: str, order: str, scope: sql.Composable) -> sql.Composed:
+def _scoped(
+    name: str, table: str, shape: rows.Shape[ChunkKey], after: str, order: str, scope: sql.Composable
+) -> sql.Composed:
     return sql.SQL("\n".join(_SQL[part] for part in (after, name) if part)).format(
         vectors=sql.Identifier("corpus", table),
         chunk_columns=_CHUNK_COLUMNS,
+        columns=sql.SQL(shape.columns),
+        sources=sql.SQL(shape.sources),
         scope=scope,
         order=sql.SQL(_SQL[order]) if order else sql.SQL(""),
     )
 
 
 @lru_cache(maxsize=256)
-def _unscoped(name: str, table: str, after: str = "", order: str = "") -> bytes:
+def _unscoped(name: str, table: str, shape: rows.Shape[ChunkKey], after: str = "", order: str = "") -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
-    return _scoped(name, table, after, order, sql.SQL("true")).as_bytes()
+    return _scoped(name, table, shape, after, order, sql.SQL("true")).as_bytes()
 
 
 async def _ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
@@ -385,12 +425,10 @@ async def _fetch(
     return await (await connection.execute(statement, values)).fetchall()
 
 
-def _word_hit(row: rows.Row) -> Hit:
-    distance = row.number(rows.CHUNK_COLUMNS + 1)
-    return Hit(row.lazy_chunk(), rows.similarity(distance), lexical_score=row.number(rows.CHUNK_COLUMNS))
+def _word_hit(row: Sequence[Any], shape: rows.Shape[Key_co]) -> Hit[Key_co]:
+    score, distance = row[shape.count : shape.count + 2]
+    return Hit(shape.read(row), rows.similarity(distance), lexical_score=score)
 
 
-def _hit(row: rows.Row, *, lazy: bool = False, recent: bool = False) -> Hit:
-    return Hit(
-        row.lazy_chunk() if lazy else row.chunk(), rows.similarity(row.number(rows.CHUNK_COLUMNS)), recent=recent
-    )
+def _hit(row: Sequence[Any], shape: rows.Shape[Key_co], *, recent: bool = False) -> Hit[Key_co]:
+    return Hit(shape.read(row), rows.similarity(row[shape.count]), recent=recent)

@@ -112,26 +112,24 @@ first AS (
 )
 
 -- name: scored
-SELECT {chunk_columns}, f.score, NULL::float8
-FROM first f
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = f.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
-ORDER BY f.score DESC, c.chunk_id
+SELECT {columns}, n.score, NULL::float8
+FROM first n
+{sources}
+ORDER BY n.score DESC, c.chunk_id
 
 -- name: scored_and_compared
 -- With the distance from the question's vector, if the chunk has one; and what a text that has all of the question's
 -- words many times would score, words counted that the corpus doesn't have.
-SELECT {chunk_columns}, f.score, v.embedding <=> %(vector)s::halfvec, (
+SELECT {columns}, n.score, v.embedding <=> %(vector)s::halfvec, (
     SELECT sum(asked.times * ln(1 + (whole.chunks - coalesce(own.chunks, 0) + 0.5) / (coalesce(own.chunks, 0) + 0.5)))
     FROM unnest(%(terms)s::integer[], %(times)s::integer[]) AS asked (term, times)
     LEFT JOIN counts own USING (term)
     CROSS JOIN (SELECT chunks FROM counts WHERE term = 0) whole
 )
-FROM first f
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = f.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+FROM first n
+{sources}
 LEFT JOIN {vectors} v ON v.org_id = %(org_id)s AND v.chunk_id = c.chunk_id
-ORDER BY f.score DESC, c.chunk_id
+ORDER BY n.score DESC, c.chunk_id
 
 -- name: all_counted
 true

@@ -1,10 +1,21 @@
--- Search. {vectors} is the space's table, {scope} the conditions on documents d, {chunk_columns} the query of that name.
+-- Search. {vectors} is the space's table, {scope} the conditions on documents d, {chunk_columns} the query of that name;
+-- {columns} and {sources} are those of whole chunks, or of their keys alone.
 -- Vectors join the document's live version: what isn't published, or is superseded, is never seen.
 
 -- name: chunk_columns
 c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.page_number,
 c.row_number, c.start_line, c.end_line, c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
 c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim
+
+-- name: chunk_sources
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
+JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+
+-- name: key_columns
+c.chunk_id, c.document_id, c.content_hash
+
+-- name: key_sources
+JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 
 -- name: nearest_chunks
 WITH nearest AS MATERIALIZED (
@@ -16,10 +27,9 @@ WITH nearest AS MATERIALIZED (
     ORDER BY {order}
     LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance
+SELECT {columns}, n.distance
 FROM nearest n
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+{sources}
 ORDER BY n.distance, c.chunk_id
 
 -- name: nearest_documents
@@ -37,10 +47,9 @@ best AS (
 first AS (
     SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance
+SELECT {columns}, n.distance
 FROM first n
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+{sources}
 ORDER BY n.distance, c.chunk_id
 
 -- name: walk
@@ -99,10 +108,9 @@ looked AS (
 , nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM found ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance, (SELECT found_again FROM looked)
+SELECT {columns}, n.distance, (SELECT found_again FROM looked)
 FROM nearest n
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+{sources}
 ORDER BY n.distance, c.chunk_id
 
 -- name: walked_documents
@@ -112,10 +120,9 @@ ORDER BY n.distance, c.chunk_id
 nearest AS MATERIALIZED (
     SELECT chunk_id, distance FROM best ORDER BY distance, chunk_id LIMIT %(top_k)s
 )
-SELECT {chunk_columns}, n.distance, (SELECT found_again FROM looked)
+SELECT {columns}, n.distance, (SELECT found_again FROM looked)
 FROM nearest n
-JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
-JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
+{sources}
 ORDER BY n.distance, c.chunk_id
 
 -- name: by_index
