@@ -21,9 +21,10 @@ import asyncio
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psycopg
@@ -42,7 +43,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import Vectors
-from recorded_search import Sent, recorded_search
+from recorded_search import recorded_search
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=30, help="questions for each tenant that is looked at")
     parser.add_argument("--judged", type=int, default=150, help="judged questions in each way of hybrid search")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds in which gRPC and psycopg take their turns")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds in which gRPC and psycopg take their turns")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run; all by default")
     options = parser.parse_args()
     print(describe_machine(), flush=True)
@@ -145,11 +146,9 @@ async def measure_classes(data: ScaleData, queries: int) -> str:
                 await store.compare(seen, org, Scope(), questions(data, queries), plain=True)
             rows.append([name, *seen.row(), *seen.plain_cells()])
         # The larger a tenant, the more it asks.
-        large = {org: size for org, size in data.sizes.items() if size > 5000}
         seen = Seen()
-        for org, size in large.items():
-            share = max(2, round(4 * queries * size / sum(large.values())))
-            await store.compare(seen, org, Scope(), questions(data, share), plain=True)
+        for org, asked in _by_size(data, 4 * queries).items():
+            await store.compare(seen, org, Scope(), asked, plain=True)
         rows.append(["all > 5,000, each asking by its size", *seen.row(), *seen.plain_cells()])
     return "Whole tenants, whole transactions\n\n" + format_table(["tenant", *HEADINGS, *PLAIN_HEADINGS], rows)
 
@@ -171,38 +170,48 @@ async def measure_filters(data: ScaleData, queries: int) -> str:
 
 
 async def measure_statements(data: ScaleData, queries: int) -> str:
-    """The statement that ranks, alone: without the transaction around it and the reading of results."""
+    """The statement that ranks, alone: without the transaction around it, but with the reading of its rows."""
+    _make_plain(data)
     rows: list[list[object]] = []
-    for org in ("org1", "org3", "org6"):
-        asked = questions(data, queries)
-        async with recorded_search(data.dsn("citewire_corpus")) as search:
-            times = {
-                exact: await _alone(data, org, await search.sent(tenant(org), dense(asked[0], exact=exact)), asked)
-                for exact in (False, True)
-            }
-        own, exact = (float(statistics.median(times[which])) for which in (False, True))
-        rows.append([f"{data.sizes[org]:,}", own, exact, f"1/{exact / own:.1f}"])
-    return "The ranking statement alone, at the server\n\n" + format_table(
-        ["chunks of the tenant", "p50 ms", "exact p50 ms", "of exact p50"], rows
+    async with await psycopg.AsyncConnection.connect(data.dsn("postgres"), autocommit=True) as owner:
+        await _prepare_plain(owner)
+        for org in ("org1", "org3", "org6"):
+            alone = await _alone(data, org, questions(data, queries), owner)
+            rows.append([f"{data.sizes[org]:,}", *_compared(alone)])
+        every: dict[str, list[float]] = {"own": [], "exact": [], "plain": []}
+        for org, asked in _by_size(data, 4 * queries).items():
+            for way, times in (await _alone(data, org, asked, owner)).items():
+                every[way] += times
+    rows.append(["all > 5,000, each asking by its size", *_compared(every)])
+    return "The ranking statement alone, from a client\n\n" + format_table(
+        ["chunks of the tenant", "p50 ms", "exact p50 ms", "of exact p50", "plain p50 ms", "of plain p50"], rows
     )
 
 
-async def _alone(data: ScaleData, org: str, sent: Sequence[Sent], asked: Vectors) -> list[float]:
-    """Milliseconds that the server works on the ranking, planning included, in the settings of a search."""
-    ranking = next(one for one in sent if one.ranks)
-    tuning = next(one for one in sent if one.tunes)
-    times: list[float] = []
-    connection = await psycopg.AsyncConnection.connect(data.dsn("citewire_corpus"))
-    async with connection:
-        await connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
-        await connection.execute("SELECT set_config('plan_cache_mode', 'force_custom_plan', true)")
-        for vector in asked:
-            await connection.execute(tuning.text().encode(), tuning.values)
-            values = {**ranking.values, "vector": HalfVector(vector)}
-            explained = b"EXPLAIN (ANALYZE, TIMING OFF, BUFFERS OFF, FORMAT JSON) " + ranking.text().encode()
-            row = await (await connection.execute(explained, values)).fetchone()
-            assert row is not None
-            times.append(row[0][0]["Planning Time"] + row[0][0]["Execution Time"])
+def _compared(times: Mapping[str, Sequence[float]]) -> list[object]:
+    own, exact, plain = (float(statistics.median(times[way])) for way in ("own", "exact", "plain"))
+    return [own, exact, f"1/{exact / own:.1f}", plain, f"1/{plain / own:.1f}"]
+
+
+async def _alone(
+    data: ScaleData, org: str, asked: Vectors, owner: psycopg.AsyncConnection[tuple[Any, ...]]
+) -> dict[str, list[float]]:
+    """Milliseconds of the ranking by way, in the settings of a search; each question was asked once before."""
+    times: dict[str, list[float]] = {}
+    async with recorded_search(data.dsn("citewire_corpus")) as search:
+        for way, exact in (("own", False), ("exact", True)):
+            sent = await search.sent(tenant(org), dense(asked[0], exact=exact))
+            ranking, tuning = next(one for one in sent if one.ranks), next(one for one in sent if one.tunes)
+            async with search.pool.connection() as connection, connection.transaction():
+                await connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", {"org": org})
+                for vector in (*asked, *asked):
+                    await connection.execute(tuning.text().encode(), tuning.values)
+                    values = {**ranking.values, "vector": HalfVector(vector)}
+                    begun = time.perf_counter()
+                    await (await connection.execute(ranking.text().encode(), values, prepare=True)).fetchall()
+                    times.setdefault(way, []).append((time.perf_counter() - begun) * 1000)
+            times[way] = times[way][len(asked) :]
+    times["plain"] = await _plain(owner, org, asked)
     return times
 
 
@@ -229,6 +238,13 @@ def measure_rates(data: ScaleData, rounds: int) -> str:
         table.append([names[way], middle[0], f"{share:.0%}", *middle[1:]])
     heading = f"Rate, {CLIENTS} clients at once, all tenants in turn"
     return f"{heading}\n\n" + format_table(["way", "searches/s", "of psycopg", "p50 ms", "p95 ms"], table)
+
+
+def _by_size(data: ScaleData, queries: int) -> dict[str, Vectors]:
+    """Questions of each tenant above 5,000 chunks: the larger, the more."""
+    large = {org: size for org, size in data.sizes.items() if size > 5000}
+    total = sum(large.values())
+    return {org: questions(data, max(2, round(queries * size / total))) for org, size in large.items()}
 
 
 def questions(data: ScaleData, count: int) -> Vectors:
@@ -260,8 +276,7 @@ class _Store:
         self._pool = await open_pool(self._data.dsn("citewire_corpus"), max_size=1, name="bench")
         self._search = PostgresSearch(self._pool, SearchTuning())
         self._owner = await psycopg.AsyncConnection.connect(self._data.dsn("postgres"), autocommit=True)
-        await self._owner.execute("SET plan_cache_mode = force_custom_plan")
-        await self._owner.execute("SET jit = off")
+        await _prepare_plain(self._owner)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -269,10 +284,13 @@ class _Store:
         await self._pool.close()
 
     async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors, *, plain: bool = False) -> None:
-        """Searches in the retriever's own way, then exactly, then in the plain way: each for all questions."""
+        """Searches in the retriever's own way, then exactly, then in the plain way: each for all questions.
+
+        Each question is asked once before, so that what it needs is in memory, in every way.
+        """
         found: list[set[int]] = []
         for exact, times in ((False, seen.own), (True, seen.exact)):
-            for vector in self._others:  # what is remembered, and caches
+            for vector in (*self._others, *asked):  # what is remembered, plans, caches
                 await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
             for place, vector in enumerate(asked):
                 begun = time.perf_counter()
@@ -284,13 +302,23 @@ class _Store:
                 else:
                     seen.graph += not result.exact
                     found.append(ids)
-        if not plain:
-            return
-        for place, vector in enumerate((*asked[:2], *asked)):
-            begun = time.perf_counter()
-            await (await self._owner.execute(_PLAIN, (org, literal(vector)))).fetchall()
-            if place >= 2:
-                seen.plain.append((time.perf_counter() - begun) * 1000)
+        if plain:
+            seen.plain += await _plain(self._owner, org, asked)
+
+
+async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:
+    await connection.execute("SET plan_cache_mode = force_custom_plan")
+    await connection.execute("SET jit = off")
+
+
+async def _plain(connection: psycopg.AsyncConnection[tuple[Any, ...]], org: str, asked: Vectors) -> list[float]:
+    """Milliseconds in the plain way; each question was asked once before."""
+    times: list[float] = []
+    for vector in (*asked, *asked):
+        begun = time.perf_counter()
+        await (await connection.execute(_PLAIN, (org, literal(vector)))).fetchall()
+        times.append((time.perf_counter() - begun) * 1000)
+    return times[len(asked) :]
 
 
 def _make_plain(data: ScaleData) -> None:
