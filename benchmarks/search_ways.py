@@ -28,9 +28,9 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
 
 from benchmarks.search_data import SPACE, literal, sample
-from citewire_kit import client
+from citewire_kit import client, server
 from citewire_kit.channel import open_channel
-from citewire_kit.postgres import open_pool, tenant_batch
+from citewire_kit.postgres import open_pool, plans, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.vectors import HalfVector
@@ -130,7 +130,7 @@ def main() -> None:
     order: dict[str, Any] = json.loads(sys.argv[1])
     way = {"gRPC": _over_grpc, "psycopg": _by_psycopg}[order["way"]]
     vectors: Vectors = np.load(order["vectors"]) if order["vectors"] else sample(777, QUERIES)
-    rate = asyncio.run(way(order["orgs"], order["seconds"], order["dsn"], order["port"], vectors[:QUERIES]))
+    rate = server.run(way(order["orgs"], order["seconds"], order["dsn"], order["port"], vectors[:QUERIES]))
     print(json.dumps({"per_second": rate.per_second, "p50_ms": rate.p50_ms, "p95_ms": rate.p95_ms}))
 
 
@@ -157,7 +157,7 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int,
 
     async def search(number: int) -> int:
         org = orgs[number % len(orgs)]
-        async with tenant_batch(pool, tenant(org)) as batch:
+        async with tenant_batch(pool, tenant(org), plan_once=True) as batch:
             cursor = batch.connection.cursor()
             for sent, text in statements[org]:
                 values = {**sent.values, "vector": vectors[number % QUERIES]} if sent.ranks else sent.values
@@ -204,7 +204,7 @@ def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> 
                 values = {**sent.values, "vector": literal(vector)} if sent.ranks else sent.values
                 text = re.sub(r"--[^\n]*", "", cursor.mogrify(sent.text().encode(), values))
                 pipeline.append(" ".join(text.split()) + ";")
-            settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": "force_custom_plan"}
+            settings = {"citewire.org_id": org, "citewire.user_id": "user", "plan_cache_mode": plans(once=True)}
             calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
             begin = ["BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;", f"SELECT {calls};"]
             lines = ["\\startpipeline", *begin, *pipeline, "COMMIT;", "\\endpipeline"]

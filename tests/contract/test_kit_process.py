@@ -20,7 +20,7 @@ from citewire_kit.errors import Unavailable
 from shapes import ShapesStub, text
 
 PROGRAM = """
-import asyncio, sys
+import asyncio, gc, sys
 sys.path.insert(0, sys.argv[1])
 from citewire_kit import telemetry
 from citewire_kit.server import GrpcServer, run, run_until_signal
@@ -30,6 +30,8 @@ settings = make_settings(port=int(sys.argv[2]), drain_seconds=float(sys.argv[3])
 telemetry.setup("test", settings)
 
 async def stream(request):
+    if sys.argv[4] == "count":
+        yield text(str(gc.get_freeze_count()))
     for number in range(int(request.value)):
         yield text(str(number))
         await asyncio.sleep(0.05)
@@ -117,6 +119,17 @@ async def test_a_signal_lets_the_running_stream_finish_and_closes_in_reverse(num
         await channel.close()
         assert await rest(process) == ["closed first", "closed last", "ended"]
         assert process.returncode == 0
+
+
+async def test_what_the_start_has_built_is_not_collected_again() -> None:
+    async with program(mode="count") as process:
+        channel = open_channel(f"127.0.0.1:{await port_of(process)}")
+        answers = client.stream(ShapesStub(channel).server_stream, text("0"), timeout=20)
+        async with aclosing(answers):
+            assert int((await anext(answers)).value) > 10_000
+        await channel.close()
+        process.terminate()
+        assert await rest(process) == ["closed first", "closed last", "ended"]
 
 
 async def test_a_second_signal_cuts_the_drain_short() -> None:

@@ -183,6 +183,19 @@ async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: Corpus
         assert len(await words(me, "measles", group_by=pb.GROUP_BY_DOCUMENT, **mode)) == 6
 
 
+@pytest.mark.parametrize("copies", [20, 130])
+async def test_many_near_duplicates_hide_no_result(me: Caller, corpus: CorpusRows, copies: int) -> None:
+    """More of them than are read besides what is wanted; and more than each leg finds at first."""
+    long = "The measles outbreak of the spring began in the harbour and went on for eleven weeks in all. " * 3
+    first = put(corpus, *(f"{long}{'!' * (number % 3)}" for number in range(copies)), angles=[1] * copies)
+    others = [put(corpus, f"Gardens {number} and measles", angles=[40]) for number in range(4)]
+    found = await both(me, "measles", top_k=5)
+    assert {result.chunk.document_id for result in found} == {first, *others}
+    assert {result.chunk.document_id: bool(result.duplicate_chunk_ids) for result in found} == {
+        first: True, **dict.fromkeys(others, False)
+    }  # fmt: skip
+
+
 async def test_results_that_differ_come_first_if_they_are_wanted(me: Caller, corpus: CorpusRows) -> None:
     for angle in (1, 2, 3):
         put(corpus, f"measles {angle}", title=str(angle), angles=[angle])

@@ -198,3 +198,26 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
     for text in scans:
         assert "embedding_idx" not in text
         assert "Sort Key" in text
+
+
+async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: CorpusRows, database: Database) -> None:
+    random = np.random.default_rng(13)
+    with rows.bulk():
+        fill(rows, "acme", clustered(random, 3000), each=20)
+        fill(rows, "other", clustered(random, 3000), each=20)
+    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test")
+    store = PostgresSearch(pool, ALWAYS_INDEX)
+    for vector in clustered(random, 12):
+        for org in ("acme", "other"):
+            for wanted in (query(vector), query(vector, exact=True), query(vector, scope=third)):
+                await store.search(Tenant(org, "user", "pro"), wanted)
+    async with pool.connection() as connection:
+        cursor = await connection.execute(
+            "SELECT CASE WHEN statement LIKE '%%tags%%' THEN 'filtered' WHEN statement LIKE '%%walked%%' THEN 'walk'"
+            " ELSE 'scan' END, sum(generic_plans) > 0, sum(custom_plans) > 0 FROM pg_prepared_statements"
+            " WHERE statement LIKE '%%nearest AS MATERIALIZED%%' GROUP BY 1 ORDER BY 1"
+        )
+        planned = await cursor.fetchall()
+    await pool.close()
+    assert planned == [("filtered", False, True), ("scan", False, True), ("walk", True, False)]

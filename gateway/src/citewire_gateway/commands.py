@@ -22,7 +22,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
 from citewire_kit.migrate_command import add_migrate, run_migrate
 from citewire_kit.postgres import open_pool
-from citewire_kit.server import run
+from citewire_kit.server import run, settle
 from citewire_kit.settings import load_settings
 from citewire_kit.telemetry import configure_logging, setup, start_metrics_server
 from citewire_kit.tenant import is_token
@@ -60,7 +60,9 @@ async def serve(settings: GatewaySettings) -> None:
         await check_address(settings)
         drain = Drain()
         services = await build_services(settings, stack, drain)
-        await GatewayServer(build_app(services), settings, drain).serve()
+        app = build_app(services)
+        settle()
+        await GatewayServer(app, settings, drain).serve()
 
 
 async def _rotate() -> int:

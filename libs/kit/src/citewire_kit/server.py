@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -23,7 +24,7 @@ from citewire_kit.tasks import end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
 
-__all__ = ["INTERCEPTOR_ORDER", "GrpcServer", "run", "run_until_signal", "stop_signal"]
+__all__ = ["INTERCEPTOR_ORDER", "GrpcServer", "run", "run_until_signal", "settle", "stop_signal"]
 
 T = TypeVar("T")
 Servicer = TypeVar("Servicer")
@@ -188,9 +189,20 @@ async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServe
 async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack: AsyncExitStack) -> GrpcServer:
     server = await start(stack)
     await server.start()
+    settle()
     if not server.serving_decided:
         server.set_serving(True)
     return server
+
+
+def settle() -> None:
+    """Leaves what the start has built out of garbage collections to come: it lives as long as the process.
+
+    A full collection that goes through all of it stands every call and stream still: 55 ms in the retriever, about once
+    in 100 hybrid searches, and 100 ms in the gateway.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 async def _until(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
