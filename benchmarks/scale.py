@@ -36,14 +36,14 @@ from benchmarks.search import CLASSES
 from benchmarks.search_data import literal
 from benchmarks.search_ways import CLIENTS, Rate, dense, retriever, run_way, tenant
 from benchmarks.tables import describe_machine, format_table
-from citewire_kit.postgres import open_pool
+from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.server import run, settle
 from citewire_retriever.model import Scope
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import Vectors
-from recorded_search import recorded_search
+from recorded_search import Sent, recorded_search
 
 
 @dataclass(slots=True)
@@ -76,6 +76,7 @@ class Seen:
 HEADINGS = ["recall@10", "by graph", "p50 ms", "p95 ms", "exact p50 ms", "exact p95 ms", "of exact p50"]
 PLAIN_HEADINGS = ["plain p50 ms", "plain p95 ms", "of plain p50"]
 _PLAIN = "SELECT chunk_id FROM bench_plain WHERE org_id = %s ORDER BY embedding <=> %s::vector LIMIT 10"
+_TURNS = 3
 PARTS = ("building", "classes", "filters", "statements", "calls", "sampling", "hybrid", "rates")
 
 
@@ -198,21 +199,28 @@ async def _alone(
     data: ScaleData, org: str, asked: Vectors, owner: psycopg.AsyncConnection[tuple[Any, ...]]
 ) -> dict[str, list[float]]:
     """Milliseconds of the ranking by way, in the settings of a search; each question was asked once before."""
-    times: dict[str, list[float]] = {}
+    times: dict[str, list[float]] = {"own": [], "exact": [], "plain": []}
     async with recorded_search(data.dsn("citewire_corpus")) as search:
-        for way, exact in (("own", False), ("exact", True)):
-            sent = await search.sent(tenant(org), dense(asked[0], exact=exact))
-            ranking, tuning = next(one for one in sent if one.ranks), next(one for one in sent if one.tunes)
-            async with search.pool.connection() as connection, connection.transaction():
-                await connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", {"org": org})
-                for vector in (*asked, *asked):
-                    await connection.execute(tuning.text().encode(), tuning.values)
-                    values = {**ranking.values, "vector": HalfVector(vector)}
-                    begun = time.perf_counter()
-                    await (await connection.execute(ranking.text().encode(), values, prepare=True)).fetchall()
-                    times.setdefault(way, []).append((time.perf_counter() - begun) * 1000)
-            times[way] = times[way][len(asked) :]
-    times["plain"] = await _plain(owner, org, asked)
+        sent = {exact: await search.sent(tenant(org), dense(asked[0], exact=exact)) for exact in (False, True)}
+        for turn in range(_TURNS + 1):
+            for way, exact in (("own", False), ("exact", True)):
+                took = await _ranking(search.pool, org, sent[exact], asked)
+                times[way] += took if turn else []
+            times["plain"] += await _plain(owner, org, asked)
+    return times
+
+
+async def _ranking(pool: Pool, org: str, sent: Sequence[Sent], asked: Vectors) -> list[float]:
+    ranking, tuning = next(one for one in sent if one.ranks), next(one for one in sent if one.tunes)
+    times: list[float] = []
+    async with pool.connection() as connection, connection.transaction():
+        await connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", {"org": org})
+        for vector in asked:
+            await connection.execute(tuning.text().encode(), tuning.values)
+            values = {**ranking.values, "vector": HalfVector(vector)}
+            begun = time.perf_counter()
+            await (await connection.execute(ranking.text().encode(), values, prepare=True)).fetchall()
+            times.append((time.perf_counter() - begun) * 1000)
     return times
 
 
@@ -285,26 +293,28 @@ class _Store:
         await self._pool.close()
 
     async def compare(self, seen: Seen, org: str, scope: Scope, asked: Vectors, *, plain: bool = False) -> None:
-        """Searches in the retriever's own way, then exactly, then in the plain way: each for all questions.
+        """Searches in the retriever's own way, exactly, and in the plain way.
 
-        Each question is asked once before, so that what it needs is in memory, in every way.
+        Each question is asked once before in every way, so that what it needs is in memory. Then the ways take turns,
+        with all questions each, so that a slow moment of the machine meets them alike.
         """
-        found: list[set[int]] = []
-        for exact, times in ((False, seen.own), (True, seen.exact)):
-            for vector in (*self._others, *asked):  # what is remembered, plans, caches
-                await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
-            for place, vector in enumerate(asked):
-                begun = time.perf_counter()
-                result = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
-                times.append((time.perf_counter() - begun) * 1000)
-                ids = {hit.chunk.chunk_id for hit in result.ranked}
-                if exact:
-                    seen.recall.append(len(ids & found[place]) / max(1, len(ids)))
-                else:
+        found = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
+        found = found[len(self._others) :]
+        wanted = [await self._ids(org, scope, vector, exact=True) for vector in asked]
+        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(found, wanted, strict=True)]
+        for _ in range(_TURNS):
+            for exact, times in ((False, seen.own), (True, seen.exact)):
+                for vector in asked:
+                    begun = time.perf_counter()
+                    result = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
+                    times.append((time.perf_counter() - begun) * 1000)
                     seen.graph += not result.exact
-                    found.append(ids)
-        if plain:
-            seen.plain += await _plain(self._owner, org, asked)
+            if plain:
+                seen.plain += await _plain(self._owner, org, asked)
+
+    async def _ids(self, org: str, scope: Scope, vector: Vectors, *, exact: bool) -> set[int]:
+        found = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
+        return {hit.chunk.chunk_id for hit in found.ranked}
 
 
 async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:
