@@ -77,7 +77,7 @@ def test_legs_that_agree_are_both_trusted_and_a_leg_of_noise_is_not() -> None:
     guessing = compare(*legs(noise, words), by_document=False, ideal=10.0)
     assert trust(guessing) < 0.6
     reversed_ = compare(*legs({key: 1 - words[key] / 12 for key in words}, words), by_document=False, ideal=10.0)
-    assert trust(reversed_) < 0.05
+    assert trust(reversed_) < 0.06
 
 
 def test_a_dense_leg_that_knows_nothing_of_the_language_hardly_disturbs_the_words() -> None:

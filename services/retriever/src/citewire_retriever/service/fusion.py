@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from citewire_retriever.model import Candidate
 
-FUSION_DEPTH: Final = 100
+FUSION_DEPTH: Final = 80
 """Results of each leg that take part, at least; as many as are wanted, if that is more."""
 
 DENSE_WEIGHT: Final = 0.5
