@@ -1,4 +1,4 @@
-"""Search in Postgres with pgvector: by vectors, by words, by both in one round trip."""
+"""Search in Postgres with pgvector: by vectors, by words, by both; what is compared comes in one round trip."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
