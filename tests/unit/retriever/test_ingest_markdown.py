@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from citewire_retriever.ingest.document import BlockKind
@@ -97,6 +97,7 @@ _LINES = st.sampled_from(
 
 
 @given(st.lists(_LINES, max_size=25).map("\n".join))
+@example("[x]: http://y.example\n| a | b |\n|---|---|\n| a | b |")
 def test_no_word_is_lost_and_no_span_is_wrong(text: str) -> None:
     document = parse_markdown(text, LIMITS)
     check_document(document)

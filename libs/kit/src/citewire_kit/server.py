@@ -188,8 +188,8 @@ async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServe
 
 async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack: AsyncExitStack) -> GrpcServer:
     server = await start(stack)
-    await server.start()
     settle()
+    await server.start()
     if not server.serving_decided:
         server.set_serving(True)
     return server

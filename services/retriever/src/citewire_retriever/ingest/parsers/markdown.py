@@ -40,6 +40,8 @@ class _Reader:
         self.limits = limits
         self.lines = LineIndex(text)
         self.blocks: list[Block] = []
+        self.heads: list[tuple[int, int]] = []
+        """Heads of tables, whose words are in every row."""
         # Inline markup is only read for headings and cells: it would be most of the parser's work.
         self.markdown = MarkdownIt("commonmark").enable("table").disable("inline")
         self.inline = MarkdownIt("commonmark")
@@ -112,6 +114,8 @@ class _Reader:
         head_span, header = rows[0]
         if len(rows) == 1:
             self._add(lined_block(BlockKind.PARAGRAPH, *head_span, self.lines))
+        else:
+            self.heads.append((head_span[0], rows[1][0][0]))
         for span, cells in rows[1:]:
             line = self.lines.line_of(span[0])
             text = pairs(header, cells)
@@ -122,20 +126,15 @@ class _Reader:
         """Text that the parser swallows (link definitions) becomes paragraphs, so that no word is lost."""
         filled: list[Block] = []
         position = 0
-        for block in [*self.blocks, None]:
-            end = len(self.text) if block is None else block.start
-            between = paragraphs(self.text, position, end, self.lines)
-            filled += [gap for gap in between if any(char.isalnum() for char in self._words(gap))]
-            if block is not None:
-                filled.append(block)
-                position = max(position, block.end)
+        known = [(block.start, block.end, block) for block in self.blocks]
+        known += [(*head, None) for head in self.heads]
+        end = len(self.text)
+        for start, stop, block in [*sorted(known, key=lambda each: each[:2]), (end, end, None)]:
+            between = paragraphs(self.text, position, start, self.lines)
+            filled += [gap for gap in between if any(map(str.isalnum, self.text[gap.start : gap.end]))]
+            filled += [] if block is None else [block]
+            position = max(position, stop)
         self.blocks = filled
-
-    def _words(self, gap: Block) -> str:
-        """A gap's text unless the gap is the header of a table, whose words are in every row."""
-        follows = self.text[gap.end : gap.end + 2]
-        text = self.text[gap.start : gap.end]
-        return "" if "|" in text and "-" in text.rpartition("\n")[2] and follows.startswith("\n") else text
 
     def _first_title(self) -> str | None:
         heading = next((block for block in self.blocks if block.kind is BlockKind.HEADING), None)
