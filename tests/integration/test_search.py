@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from prometheus_client import REGISTRY
 
+from citewire_kit.errors import Unavailable
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.filters import comparison
@@ -221,3 +222,15 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
         planned = await cursor.fetchall()
     await pool.close()
     assert planned == [("filtered", False, True), ("scan", False, True), ("walk", True, False)]
+
+
+async def test_busy_connections_dont_look_like_a_database_that_is_away(database: Database) -> None:
+    dsn = database.dsn("citewire_corpus")
+    pool = await open_pool(dsn, max_size=1, name="test", checkout_seconds=0.2)
+    health = await open_pool(dsn, max_size=1, name="test-health")
+    async with pool.connection():
+        await PostgresSearch(pool, DEFAULT, health=health).ping()
+        with pytest.raises(Unavailable):
+            await PostgresSearch(pool, DEFAULT).ping()
+    await pool.close()
+    await health.close()

@@ -55,9 +55,11 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     dsn = settings.dsn.get_secret_value()
     pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever")
     stack.push_async_callback(pool.close)
+    health = await open_pool(dsn, max_size=1, name="citewire-retriever-health")
+    stack.push_async_callback(health.close)
     feed = await stack.enter_async_context(PostgresProgressFeed(dsn))
     sampler = await _start_sampling(stack, settings)
-    retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler))
+    retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler, health=health))
     corpus = CorpusService(
         PostgresDocuments(pool, store_seconds=settings.store_seconds),
         PostgresContent(pool, store_seconds=settings.store_seconds),

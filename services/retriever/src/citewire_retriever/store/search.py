@@ -50,9 +50,19 @@ _Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 class PostgresSearch(SearchStore):
     """See `SearchStore`."""
 
-    def __init__(self, pool: Pool, tuning: SearchTuning, sampler: RecallSampler | None = None) -> None:
-        """Takes the pool of the application's role, and who measures the recall of a share of the searches."""
+    def __init__(
+        self, pool: Pool, tuning: SearchTuning, sampler: RecallSampler | None = None, *, health: Pool | None = None
+    ) -> None:
+        """Takes the pool of the application's role.
+
+        Args:
+            pool: The pool.
+            tuning: Which ways searches go.
+            sampler: Measures the recall of a share of the searches.
+            health: A pool for `ping` alone, so that many slow searches don't look like a database that is away.
+        """
         self._pool = pool
+        self._health = health or pool
         self._tuning = tuning
         self._sampler = sampler
         self._sizes = SizeCache(tuning.statistics_seconds)
@@ -200,7 +210,7 @@ class PostgresSearch(SearchStore):
         return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
 
     async def ping(self) -> None:  # noqa: D102 - see the base
-        async with transaction(self._pool, statement_seconds=2.0) as connection:
+        async with transaction(self._health, statement_seconds=2.0) as connection:
             try:
                 await connection.execute(_SQL["ping"])
             except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as exc:
