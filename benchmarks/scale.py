@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--chunks", type=int, default=200_000)
     parser.add_argument("--queries", type=int, default=30, help="questions for each tenant that is looked at")
     parser.add_argument("--judged", type=int, default=150, help="judged questions in each way of hybrid search")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds in which gRPC and psycopg take their turns")
+    parser.add_argument("--rounds", type=int, default=15, help="rounds in which gRPC and psycopg take their turns")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="parts to run; all by default")
     options = parser.parse_args()
     print(describe_machine(), flush=True)
