@@ -20,7 +20,7 @@ from citewire_kit.tenant import Tenant
 from citewire_retriever import tuning
 from citewire_retriever.filters import comparison
 from citewire_retriever.model import Scope, SearchQuery
-from citewire_retriever.store import search
+from citewire_retriever.store import statements
 from citewire_retriever.store.recall import PostgresRecall
 from citewire_retriever.store.sampling import RecallSampler, Sample, Sampling
 from citewire_retriever.store.search import PostgresSearch
@@ -71,7 +71,7 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
 ) -> None:
     # The first walk gives what is wanted and nothing besides, and is never doubted.
     monkeypatch.setattr(tuning, "_SPARE", 0)
-    monkeypatch.setattr(search, "WATCHED", 0)
+    monkeypatch.setattr(statements, "WATCHED", 0)
     random = np.random.default_rng(3)
     with rows.bulk(coarse=True):
         fill(rows, "acme", clustered(random, 4000), each=4)

@@ -9,7 +9,7 @@ from citewire_kit.postgres import Pool, plans, tenant_transaction
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.sampling import Sample
-from citewire_retriever.store.search import gave_up, walk_values
+from citewire_retriever.store.statements import gave_up, walk_values
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import SearchTuning
 

@@ -1,0 +1,202 @@
+"""The statements of a search: what is sent, and what its rows mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, LiteralString
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from citewire_kit.postgres import Connection, plans
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import ChunkKey, Hit, Key_co, Scope, SearchQuery
+from citewire_retriever.store import rows
+from citewire_retriever.store.filter_sql import Parameters, scope_condition
+from citewire_retriever.store.lexical import lexical_statement
+from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walks
+
+_SQL: Final = rows.queries("search")
+_CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
+GET_CHUNKS: Final = sql.SQL(_SQL["get_chunks"]).format(chunk_columns=_CHUNK_COLUMNS).as_bytes()
+_COUNT_LIMIT: Final = 5000
+"""Documents of a narrowed scope that are counted; more is many."""
+
+_Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One search inside its transaction: its methods send its statements."""
+
+    connection: Connection
+    tenant: Tenant
+    query: SearchQuery
+    table: str
+    tuning: SearchTuning
+
+    @property
+    def shape(self) -> rows.Shape[ChunkKey]:
+        """What is read of each chunk: of a hybrid search's many, few become results."""
+        return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
+
+    async def organisation_size(self) -> Sizes:
+        """Asks how much the organisation has, and how much shares its graph."""
+        statement = _unscoped("organisation_size", self.table, self.shape)
+        row = (await fetch(self.connection, statement, {"org_id": self.tenant.org_id}))[0]
+        return Sizes(documents=row[0], chunks=int(row[1]), partition_rows=max(int(row[2]), int(row[1])))
+
+    async def prepare(self, way: IndexSearch | None) -> _Cursor:
+        """Asks for the spaces that serve, and makes the transaction's settings for the ranking."""
+        return await self.connection.execute(
+            _SQL["prepare_search"],
+            {
+                "org_id": self.tenant.org_id,
+                "ef_search": str(self.tuning.ef_search_first),
+                "max_scan_tuples": str(self.tuning.max_scan_tuples),
+                "enable_sort": "off" if way else "on",
+                "plans": plans(once=way is not None and not self.query.scope.narrowed),
+            },
+        )
+
+    async def rank(self, way: IndexSearch | None) -> _Cursor:
+        """Asks for the nearest; by the graph, the last column is `found_again`."""
+        query = self.query
+        if way is None:
+            name = "nearest_documents" if query.by_document else "nearest_chunks"
+            return await self._execute(name, order="by_scan", top_k=query.top_k, vector=self._vector())
+        return await self._execute(
+            "walked_documents" if query.by_document else "walked_chunks",
+            after="walk",
+            order="by_scan" if way.scans else "by_index",
+            **walk_values(way, wanted=query.top_k, by_document=query.by_document),
+            vector=self._vector(),
+            top_k=query.top_k,
+        )
+
+    async def ask_recent(self) -> _Cursor | None:
+        """Asks for the most recent documents, if they are wanted."""
+        if not self.query.recent:
+            return None
+        return await self._execute("recent_documents", recent=self.query.recent, vector=self._vector())
+
+    async def ask_words(self, *, by_terms: bool) -> _Cursor | None:
+        """Asks for the best by words, if the search is hybrid."""
+        if self.query.mode != "hybrid":
+            return None
+        statement, values = lexical_statement(
+            self.tenant,
+            self.query,
+            table=self.table,
+            vector=self._vector(),
+            depth=self.query.top_k,
+            shape=self.shape,
+            by_terms=by_terms,
+        )
+        return await self.connection.execute(statement, values)
+
+    def _vector(self) -> HalfVector:
+        return HalfVector(np.frombuffer(self.query.vector, dtype="<f4"))
+
+    async def _execute(self, name: str, *, after: str = "", order: str = "", **values: object) -> _Cursor:
+        """Sends a query of `search.sql` with its blanks filled, after another one that it continues."""
+        if self.query.scope.narrowed:
+            parameters = Parameters()
+            scope = scope_condition(self.query.scope, self.tenant.user_id, parameters)
+            statement: sql.Composed | bytes = _scoped(name, self.table, self.shape, after, order, scope)
+            values.update(parameters.values)
+        else:
+            statement = _unscoped(name, self.table, self.shape, after, order)
+        return await self.connection.execute(statement, {"org_id": self.tenant.org_id, **values})
+
+
+async def scope_size(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, int]:
+    """Documents and chunks of a narrowed scope, counted to a limit."""
+    parameters = Parameters()
+    statement = sql.SQL(_SQL["scope_size"]).format(scope=scope_condition(scope, tenant.user_id, parameters))
+    values = {"org_id": tenant.org_id, "limit": _COUNT_LIMIT, **parameters.values}
+    row = (await fetch(connection, statement, values))[0]
+    return row[0], int(row[1])
+
+
+def gave_up(way: IndexSearch, found_again: float | None, *, wanted: int, by_document: bool) -> bool:
+    """Whether the second walk, if there was one, came to its end before it had found enough to be believed."""
+    if found_again is None or way.scans:
+        return False
+    return found_again < walks(wanted=wanted, by_document=by_document).again
+
+
+def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str, object]:
+    """Returns the values of the query `walk`, but for the scope's, the organisation and the vector."""
+    given = walks(wanted=wanted, by_document=by_document)
+    return {
+        "first": given.first,
+        "again": None if way.scans and by_document else wanted if way.scans else given.again,
+        "margin": MARGIN,
+        "watched": WATCHED,
+        "ef_search": str(way.ef_search),
+    }
+
+
+def _scoped(
+    name: str, table: str, shape: rows.Shape[ChunkKey], after: str, order: str, scope: sql.Composable
+) -> sql.Composed:
+    return sql.SQL("\n".join(_SQL[part] for part in (after, name) if part)).format(
+        vectors=sql.Identifier("corpus", table),
+        chunk_columns=_CHUNK_COLUMNS,
+        columns=sql.SQL(shape.columns),
+        sources=sql.SQL(shape.sources),
+        scope=scope,
+        order=sql.SQL(_SQL[order]) if order else sql.SQL(""),
+    )
+
+
+@lru_cache(maxsize=256)
+def _unscoped(name: str, table: str, shape: rows.Shape[ChunkKey], after: str = "", order: str = "") -> bytes:
+    """A statement over a whole organisation: there are only a few, and putting them together takes time."""
+    return _scoped(name, table, shape, after, order, sql.SQL("true")).as_bytes()
+
+
+async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
+    """Sends the query for selected documents that the caller doesn't have, if there is a selection."""
+    if not scope.document_ids:
+        return None
+    return await connection.execute(
+        _SQL["unknown_documents"],
+        {
+            "org_id": tenant.org_id,
+            "user_id": tenant.user_id,
+            "own": scope.own,
+            "document_ids": list(scope.document_ids),
+        },
+    )
+
+
+async def unknown_ids(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, ...]:
+    """Returns the selected documents that the caller doesn't have."""
+    return await ids_of(await ask_unknown(connection, tenant, scope))
+
+
+async def ids_of(cursor: _Cursor | None) -> tuple[int, ...]:
+    """Returns the ids that were asked for; none if nothing was."""
+    return () if cursor is None else tuple(row[0] for row in await cursor.fetchall())
+
+
+async def fetch(
+    connection: Connection, statement: sql.Composed | LiteralString | bytes, values: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """Sends a statement, and waits for its rows."""
+    return await (await connection.execute(statement, values)).fetchall()
+
+
+def word_hit(row: Sequence[Any], shape: rows.Shape[Key_co]) -> Hit[Key_co]:
+    """Reads a row of the lexical leg."""
+    score, distance = row[shape.count : shape.count + 2]
+    return Hit(shape.read(row), rows.similarity(distance), lexical_score=score)
+
+
+def hit_of(row: Sequence[Any], shape: rows.Shape[Key_co], *, recent: bool = False) -> Hit[Key_co]:
+    """Reads a row of the dense leg, or of the most recent documents."""
+    return Hit(shape.read(row), rows.similarity(row[shape.count]), recent=recent)
