@@ -25,6 +25,10 @@ class Prometheus:
     def __init__(self, url: str) -> None:
         self._http = httpx.Client(base_url=url, trust_env=False, timeout=10)
 
+    def is_ready(self) -> bool:
+        """Whether it answers queries; it listens before that."""
+        return self._http.get("/-/ready").status_code == 200
+
     def query(self, expression: str) -> list[Any]:
         """An expression's result now; fails if Prometheus refuses it."""
         answer = self._http.get("/api/v1/query", params={"query": expression})
@@ -85,6 +89,8 @@ def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generat
 
         def ready() -> bool:
             assert process.poll() is None, (folder / "prometheus.log").read_text()
+            if not server.is_ready():
+                return False
             counted = int(server.query(scraped)[0]["value"][1])
             return counted == len(jobs) and bool(server.query("citewire:chat_slow_ratio:rate3d"))
 

@@ -20,7 +20,7 @@ _DIVERSE_FROM: Final = 50
 """Results that are chosen from, at least, if they shall differ; four times as many as are wanted, if that is more."""
 _DIVERSE_SHARE: Final = 4
 
-SPARE: Final = 5
+_SPARE: Final = 5
 """Chunks that are read besides those that are wanted: near-duplicates are rare."""
 
 
@@ -44,7 +44,7 @@ class Order:
         calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
         lowest = None if self._query.mode == "lexical" else _lowest(self._query, calibration)
         self.candidates = [hit for hit in self._fuse(found, calibration) if _reaches(hit, lowest)]
-        return [hit.chunk.chunk_id for hit in self.candidates[: wanted(self._query) + SPARE]]
+        return [hit.chunk.chunk_id for hit in self.candidates[: to_read(wanted(self._query))]]
 
     def _fuse(self, found: Found, calibration: Calibration | None) -> Sequence[Candidate]:
         query = self._query
@@ -92,6 +92,11 @@ def score(hit: Candidate) -> float:
 def wanted(query: SearchQuery) -> int:
     """Returns how many results there shall be, or from how many to choose if they shall differ."""
     return max(_DIVERSE_FROM, _DIVERSE_SHARE * query.top_k) if query.diversity else query.top_k
+
+
+def to_read(lacking: int) -> int:
+    """Returns how many chunks are read whole where so many results are lacking."""
+    return lacking + _SPARE
 
 
 def _weight(query: SearchQuery, calibration: Calibration | None) -> float | None:

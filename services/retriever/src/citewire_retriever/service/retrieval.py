@@ -22,7 +22,7 @@ from citewire_retriever.model import (
 )
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
-from citewire_retriever.service.ranking import DEEPEST, SPARE, Order, choose, first_depth, has_more, score, wanted
+from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, score, to_read, wanted
 from citewire_retriever.store.base import SearchStore
 
 log = get_logger(__name__)
@@ -138,7 +138,7 @@ class RetrievalService:
         """
         read: list[Hit[Chunk]] = []
         rest = candidates
-        take = wanted(query) + SPARE
+        take = to_read(wanted(query))
         while True:
             part, rest = rest[:take], rest[take:]
             keys = [hit.chunk.chunk_id for hit in part if not isinstance(hit.chunk, Chunk)]
@@ -152,7 +152,7 @@ class RetrievalService:
             lacking = wanted(query) - len(hits)
             if lacking <= 0 or not rest:
                 return hits
-            take = lacking + SPARE
+            take = to_read(lacking)
 
     async def ping(self) -> None:
         """Raises a `CitewireError` if nothing can be served."""

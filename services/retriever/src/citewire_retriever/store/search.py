@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from citewire_kit.errors import Unavailable
-from citewire_kit.postgres import Connection, Pool, tenant_batch, tenant_transaction, transaction
+from citewire_kit.postgres import Batch, Connection, Pool, tenant_batch, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
@@ -41,7 +41,8 @@ from citewire_retriever.store.statements import (
     unknown_ids,
     word_hit,
 )
-from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, choose
+from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes
+from citewire_retriever.tuning import choose as choose_way
 
 log = get_logger(__name__)
 
@@ -135,9 +136,7 @@ class PostgresSearch(SearchStore):
             ids = choose(found)
             if search.shape is rows.WHOLE:
                 return found
-            chosen = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(ids)})
-            await batch.finish()
-            return replace(found, chunks={row[0]: rows.chunk(row) for row in await chosen.fetchall()})
+            return replace(found, chunks=await _read_last(batch, tenant, ids))
 
     async def count(  # noqa: D102 - see the base
         self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False
@@ -198,9 +197,7 @@ class PostgresSearch(SearchStore):
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102 - see the base
         async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
-            found = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
-            await batch.finish()
-            return {row[0]: rows.chunk(row) for row in await found.fetchall()}
+            return await _read_last(batch, tenant, chunk_ids)
 
     async def vectors(  # noqa: D102 - see the base
         self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]
@@ -237,7 +234,7 @@ class PostgresSearch(SearchStore):
         if query.scope.narrowed:
             documents, chunks = await scope_size(search.connection, search.tenant, query.scope)
             sizes = Sizes(documents, chunks, sizes.partition_rows, narrowed=True)
-        way = choose(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
+        way = choose_way(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, choose: Choose) -> Found:
@@ -275,3 +272,10 @@ class PostgresSearch(SearchStore):
             self._tables[space] = f"vectors_{space_id}"
             spaces[space] = rows.calibration(calibration)
         return spaces
+
+
+async def _read_last(batch: Batch, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
+    """Reads chunks whole, by id, and ends the transaction with it."""
+    found = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
+    await batch.finish()
+    return {row[0]: rows.chunk(row) for row in await found.fetchall()}
