@@ -99,7 +99,7 @@ async def test_only_the_first_ten_count_and_equal_distances_are_as_good(rows: Co
     fill(rows, "acme", np.tile(vector, (300, 1)), each=100)
     recall = PostgresRecall(pool, CARELESS, seconds=10)
     for top_k in (3, 10, 50):
-        sample = Sample(TENANT, query(vector, top_k=top_k), f"vectors_{rows.space_id}", IndexSearch(64))
+        sample = Sample(TENANT, query(vector, top_k=top_k), f"vectors_{rows.space_id}", IndexSearch(64, 64))
         assert await recall.measure(sample) == 1.0
 
 
@@ -107,7 +107,7 @@ async def test_what_the_graph_cannot_answer_is_no_sample(rows: CorpusRows, pool:
     vector = clustered(np.random.default_rng(5), 1)[0]
     fill(rows, "acme", clustered(np.random.default_rng(5), 5), each=5)
     recall = PostgresRecall(pool, CARELESS, seconds=10)
-    sample = Sample(TENANT, query(vector), f"vectors_{rows.space_id}", IndexSearch(64))
+    sample = Sample(TENANT, query(vector), f"vectors_{rows.space_id}", IndexSearch(64, 64))
     assert await recall.measure(sample) is None
     assert await recall.measure(replace(sample, tenant=Tenant("other", "user", "pro"))) is None
 
@@ -120,7 +120,7 @@ async def test_a_sample_ends_at_its_time_limit(database: Database, rows: CorpusR
         TENANT,
         SearchQuery(Scope(), np.ones(DIMENSIONS, "<f4").tobytes(), top_k=10),
         f"vectors_{rows.space_id}",
-        IndexSearch(64),
+        IndexSearch(64, 64),
     )
     with psycopg.connect(database.owner_dsn) as other:
         other.execute("LOCK TABLE corpus.documents IN ACCESS EXCLUSIVE MODE")

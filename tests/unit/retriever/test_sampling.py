@@ -23,7 +23,7 @@ NARROWED = SearchQuery(Scope(filter=comparison("filter", "tags", "contains", "x"
 
 
 def sample(query: SearchQuery = WHOLE) -> Sample:
-    return Sample(TENANT, query, "vectors_1", IndexSearch(64))
+    return Sample(TENANT, query, "vectors_1", IndexSearch(64, 64))
 
 
 def value(name: str, **labels: str) -> float:

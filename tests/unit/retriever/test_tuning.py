@@ -32,6 +32,17 @@ def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> 
     assert way(500_000, 10_000_000) == TUNING.ef_search_max
 
 
+def test_the_first_walk_begins_with_as_many_candidates_as_it_needs() -> None:
+    def first(rows: int, *, wanted: int = 10) -> int:
+        found = choose(Sizes(10_000, 50_000, rows), wanted=wanted, by_document=False, tuning=TUNING)
+        assert found is not None
+        return found.ef_search_first
+
+    assert (first(50_000), first(100_000)) == (60, 120), "the first half of its candidates would be others'"
+    assert (first(50_000, wanted=30), first(50_000, wanted=80)) == (80, 200)
+    assert first(500_000) == TUNING.ef_search_max
+
+
 def test_a_scope_that_is_a_small_part_of_its_graph_is_scanned_even_if_it_is_large() -> None:
     assert way(10_000, 10_000_000) is None
     assert way(10_000, 15_000) is not None
@@ -69,7 +80,7 @@ def test_fewer_documents_than_wanted_are_scanned() -> None:
 
 def test_an_old_count_never_exceeds_the_graph() -> None:
     found = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
-    assert found == IndexSearch(200)
+    assert found == IndexSearch(60, 200)
 
 
 def test_sizes_are_forgotten_after_their_time() -> None:

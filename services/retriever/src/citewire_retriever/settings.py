@@ -51,14 +51,15 @@ class RetrieverSettings(ProcessSettings):
 
     ef_search_first: int = Field(default=60, ge=1, le=1000)
     """Candidates that the graph keeps in the first, short walk, which is enough for questions about what a tenant
-    holds."""
+    holds; more for many results, and where part of the graph's rows is out of scope."""
 
     ef_search: int = Field(default=160, ge=1, le=1000)
     """The same of the second walk, besides four for each result wanted; more where part of the graph's rows is out of
     scope. It follows where the first walk's distances say that the tenant holds nothing near."""
 
     ef_search_max: int = Field(default=400, ge=1, le=1000)
-    """Most candidates, for scopes that hold few of the graph's rows; beyond it the iterative scan goes on."""
+    """Most candidates of either walk, for scopes that hold few of the graph's rows; beyond it the iterative scan goes
+    on."""
 
     max_scan_tuples: int = Field(default=20_000, ge=1)
     """Rows that an iterative scan visits before it gives up; if it found too little, the exact scan follows."""

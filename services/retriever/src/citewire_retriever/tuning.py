@@ -22,6 +22,10 @@ _SPARE: Final = 50
 _SPARE_AGAIN: Final = 70
 """The same of the second walk."""
 
+_FIRST_PER_RESULT: Final = 2.5
+"""Candidates of the first walk for each result wanted, where that is more than `ef_search_first`: a walk that has to go
+on, as its candidates are used up, takes longer than one that begins with enough."""
+
 WATCHED: Final = 10
 """How many of the nearest the doubt looks at."""
 
@@ -31,7 +35,8 @@ this share of its distance (ADR 13); and if they weren't all among the first qua
 finding nearer ones."""
 
 _DOUBTED: Final = 0.2
-"""Share of the first walks that are doubted: so often a second look has to be paid for, too."""
+"""Share of the first walks for ten results that are doubted: so often a second look has to be paid for, too. The more
+results, the farther the last of them is from the tenth."""
 
 _FILTERED: Final = 5.0
 """What a candidate costs where filters are looked up for it, compared with one for which only its tenant counts: more
@@ -74,10 +79,12 @@ class IndexSearch:
     """Go through the graph.
 
     Attributes:
-        ef_search: Candidates of the second walk.
+        ef_search_first: Candidates of the first walk.
+        ef_search: Candidates of the second one.
         scans: Whether a scan takes the second walk's place.
     """
 
+    ef_search_first: int
     ef_search: int
     scans: bool = False
 
@@ -112,12 +119,17 @@ def choose(sizes: Sizes, *, wanted: int, by_document: bool, tuning: SearchTuning
         return None
     rows = _rows(wanted, by_document=by_document)
     out_of = max(sizes.partition_rows, sizes.chunks) / sizes.chunks
-    candidates = (tuning.ef_search + _CANDIDATES_PER_RESULT * rows) * out_of
-    first = _scanned_meanwhile(sizes, max(tuning.ef_search_first, rows + _SPARE) * out_of, tuning)
-    again = _scanned_meanwhile(sizes, candidates, tuning)
-    if sizes.chunks <= first + _DOUBTED * min(again, sizes.chunks):
+    first = max(tuning.ef_search_first, rows + _SPARE, _FIRST_PER_RESULT * rows) * out_of
+    again = (tuning.ef_search + _CANDIDATES_PER_RESULT * rows) * out_of
+    scanned_again = _scanned_meanwhile(sizes, again, tuning)
+    doubted = _DOUBTED * min(1, WATCHED / rows)
+    if sizes.chunks <= _scanned_meanwhile(sizes, first, tuning) + doubted * min(scanned_again, sizes.chunks):
         return None
-    return IndexSearch(ef_search=int(min(candidates, tuning.ef_search_max)), scans=sizes.chunks <= again)
+    return IndexSearch(
+        ef_search_first=int(min(first, tuning.ef_search_max)),
+        ef_search=int(min(again, tuning.ef_search_max)),
+        scans=sizes.chunks <= scanned_again,
+    )
 
 
 def _rows(wanted: int, *, by_document: bool) -> int:

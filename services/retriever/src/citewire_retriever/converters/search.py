@@ -23,7 +23,6 @@ from citewire_retriever.model import (
     Calibration,
     Chunk,
     ContextPath,
-    Hit,
     Plan,
     Scope,
     ScopeCounts,
@@ -203,11 +202,22 @@ def from_context(part: Sequence[Chunk] | ScopeCounts) -> Iterator[pb.GetContextR
 
 def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
     """Writes what a search found."""
-    chunks = _written([hit.chunk for hit in outcome.hits])
-    results = [_result(hit, chunk) for hit, chunk in zip(outcome.hits, chunks, strict=True)]
-    space = None if outcome.space is None else from_space(outcome.space)
-    calibration = None if outcome.calibration is None else from_calibration(outcome.calibration)
-    return pb.SearchResponse(results=results, exact=outcome.exact, space=space, calibration=calibration)
+    response = pb.SearchResponse(
+        exact=outcome.exact,
+        space=None if outcome.space is None else from_space(outcome.space),
+        calibration=None if outcome.calibration is None else from_calibration(outcome.calibration),
+    )
+    for hit, chunk in zip(outcome.hits, _written([hit.chunk for hit in outcome.hits]), strict=True):
+        # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
+        response.results.add(
+            chunk=chunk,
+            score=hit.score,
+            similarity=hit.similarity,
+            lexical_score=hit.lexical_score,
+            recent=hit.recent,
+            duplicate_chunk_ids=hit.duplicate_ids,
+        )
+    return response
 
 
 def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
@@ -283,18 +293,6 @@ def from_calibration(calibration: Calibration, *, report: bool = False) -> calib
         dense_weight=calibration.dense_weight,
         measured_at=None if calibration.measured_at is None else to_timestamp(calibration.measured_at),
         report=to_struct(calibration.report) if report else None,
-    )
-
-
-def _result(hit: Hit[Chunk], chunk: pb.Chunk) -> pb.SearchResult:
-    scores = (hit.fused_score, hit.similarity, hit.lexical_score)
-    return pb.SearchResult(
-        chunk=chunk,
-        score=next((score for score in scores if score is not None), 0.0),
-        similarity=hit.similarity,
-        lexical_score=hit.lexical_score,
-        recent=hit.recent,
-        duplicate_chunk_ids=hit.duplicate_ids,
     )
 
 

@@ -7,7 +7,6 @@ single word makes another row of one.
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -55,7 +54,7 @@ def collapse(hits: Iterable[Hit[Chunk]], most: int, rest: Iterable[Candidate] = 
         if place is not None:
             named[place].append(hit.chunk.chunk_id)
     return [
-        replace(hit, duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else hit for hit, ids in zip(kept, named, strict=True)
+        hit._replace(duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else hit for hit, ids in zip(kept, named, strict=True)
     ]
 
 

@@ -84,11 +84,6 @@ def has_more(found: Found, candidates: int, hits: int, query: SearchQuery, depth
     return left_out and max(len(found.ranked), len(found.by_words)) >= depth
 
 
-def score(hit: Candidate) -> float:
-    """What orders results of one search."""
-    return next((each for each in (hit.fused_score, hit.similarity, hit.lexical_score) if each is not None), 0.0)
-
-
 def wanted(query: SearchQuery) -> int:
     """Returns how many results there shall be, or from how many to choose if they shall differ."""
     return max(_DIVERSE_FROM, _DIVERSE_SHARE * query.top_k) if query.diversity else query.top_k

@@ -22,7 +22,7 @@ from citewire_retriever.model import (
 )
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
-from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, score, to_read, wanted
+from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, to_read, wanted
 from citewire_retriever.store.base import SearchStore
 
 log = get_logger(__name__)
@@ -111,7 +111,7 @@ class RetrievalService:
             depth = min(depth * 4, DEEPEST)
         if query.diversity and query.space is not None and hits:
             vectors = await self._store.vectors(tenant, query.space, [hit.chunk.chunk_id for hit in hits])
-            hits = diversify(hits, [score(hit) for hit in hits], vectors, query.diversity, query.top_k)
+            hits = diversify(hits, [hit.score for hit in hits], vectors, query.diversity, query.top_k)
         known = {hit.chunk.document_id for hit in hits}
         recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
         calibration = None if query.space is None else effective(query.space, found.calibration)

@@ -58,7 +58,7 @@ class PostgresRecall:
         }
         settings = {
             "org_id": sample.tenant.org_id,
-            "ef_search": str(self._tuning.ef_search_first),
+            "ef_search": str(sample.way.ef_search_first),
             "max_scan_tuples": str(self._tuning.max_scan_tuples),
             "enable_sort": "off",
             "plans": plans(once=False),

@@ -96,6 +96,7 @@ class PostgresSearch(SearchStore):
                 if space not in served:
                     return Found(served, await unknown_ids(batch.connection, tenant, query.scope), (), (), exact=True)
             search = Asking(batch.connection, tenant, query, self._tables[space], self._tuning)
+            shape = search.shape
             way, by_terms = await self._choose(search, by_scan=by_scan)
             # What is found counts only if it turns out that the space is served. The words come before the settings,
             # which are made for the ranking alone.
@@ -104,7 +105,7 @@ class PostgresSearch(SearchStore):
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
             ranking = await search.rank(way)
             latest = await search.ask_recent()
-            if search.shape is rows.WHOLE:
+            if shape is rows.WHOLE:
                 await batch.finish()
             calibrations = self._learn(await serving.fetchall())
             ranked = await ranking.fetchall()
@@ -112,7 +113,7 @@ class PostgresSearch(SearchStore):
             if way is not None:
                 if len(ranked) < query.top_k:
                     return None
-                found_again: int | None = ranked[0][search.shape.count + 1]
+                found_again: int | None = ranked[0][shape.count + 1]
                 if gave_up(way, found_again, wanted=query.top_k, by_document=query.by_document):
                     return None
                 exact = way.scans and found_again is not None
@@ -124,17 +125,17 @@ class PostgresSearch(SearchStore):
             found = Found(
                 served=tuple(calibrations),
                 unknown_ids=await ids_of(unknown),
-                ranked=tuple(hit_of(row, search.shape) for row in ranked) if space in calibrations else (),
+                ranked=tuple(hit_of(row, shape) for row in ranked) if space in calibrations else (),
                 recent=()
                 if latest is None
                 else tuple(hit_of(row, rows.WHOLE, recent=True) for row in await latest.fetchall()),
                 exact=exact,
-                by_words=tuple(word_hit(row, search.shape) for row in matching),
-                ideal=matching[0][search.shape.count + 2] or 0.0 if matching else 0.0,
+                by_words=tuple(word_hit(row, shape) for row in matching),
+                ideal=matching[0][shape.count + 2] or 0.0 if matching else 0.0,
                 calibration=calibrations.get(space),
             )
             ids = choose(found)
-            if search.shape is rows.WHOLE:
+            if shape is rows.WHOLE:
                 return found
             return replace(found, chunks=await _read_last(batch, tenant, ids))
 

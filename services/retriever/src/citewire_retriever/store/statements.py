@@ -54,7 +54,7 @@ class Asking:
             _SQL["prepare_search"],
             {
                 "org_id": self.tenant.org_id,
-                "ef_search": str(self.tuning.ef_search_first),
+                "ef_search": str(way.ef_search_first if way else self.tuning.ef_search_first),
                 "max_scan_tuples": str(self.tuning.max_scan_tuples),
                 "enable_sort": "off" if way else "on",
                 "plans": plans(once=way is not None and not self.query.scope.narrowed),
