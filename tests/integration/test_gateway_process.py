@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import psycopg
 import pytest
 from citewire.generator.v1 import generator_pb2
 
@@ -232,6 +233,24 @@ async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: F
                 await until(works, 30)
                 postgres.kill()
             postgres.start()  # the block ends with an orderly stop
+
+
+async def test_busy_connections_dont_look_like_a_database_that_is_away(
+    database: Database, fakes: Fakes, tmp_path: Path
+) -> None:
+    async with serving(database.dsn("citewire_chat"), fakes, tmp_path, CITEWIRE_GATEWAY_POOL_MAX="1") as gateway:
+        with psycopg.connect(database.owner_dsn) as owner:
+            owner.execute("LOCK TABLE chat.conversations")
+            waiting = asyncio.create_task(gateway.http.get("/v1/conversations"))
+
+            async def waits() -> bool:
+                return rows(database, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)]
+
+            await until(waits, 10)
+            ready = await gateway.http.get("/readyz")
+            assert (ready.status_code, ready.json()["database"]) == (200, "ok")
+            assert not waiting.done()
+        assert (await waiting).status_code == 200
 
 
 async def test_a_taken_port_is_said(database: Database, fakes: Fakes) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from functools import partial
 from importlib.metadata import version
 
 from fastapi import FastAPI
@@ -59,7 +60,7 @@ from citewire_gateway.web.uploads import UploadSlots
 from citewire_kit import metrics
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
-from citewire_kit.postgres import open_pool
+from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 
@@ -106,6 +107,8 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     """
     pool = await open_pool(settings.dsn, max_size=settings.pool_max, name="citewire-gateway")
     stack.push_async_callback(pool.close)
+    health = await open_pool(settings.dsn, max_size=1, name="citewire-gateway-health")
+    stack.push_async_callback(health.close)
     tls = settings.tls()
     embedding = open_channel(settings.embedder_target, tls=tls)
     retrieving = open_channel(settings.retriever_target, tls=tls)
@@ -158,7 +161,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         corpus=CorpusClient(retrieving, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds),
         health=Health(
             {
-                "database": chats.ping,
+                "database": partial(is_alive, health),
                 "embedder": ServiceHealth(embedding).serving,
                 "retriever": ServiceHealth(retrieving).serving,
                 "generator": ServiceHealth(streaming).serving,

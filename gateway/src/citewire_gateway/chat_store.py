@@ -158,11 +158,6 @@ class ChatStore(Records):
             row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
         return (int(row[0]), int(row[1])) if row else (0, 0)
 
-    async def ping(self) -> bool:
-        """Asks the database for a sign of life."""
-        async with transaction(self._pool) as connection:
-            return await (await connection.execute("SELECT 1")).fetchone() is not None
-
 
 async def _write_answer(connection: Connection, exchange: Exchange, closing: Closing) -> None:
     values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "exchange": exchange.exchange_id}

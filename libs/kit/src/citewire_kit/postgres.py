@@ -185,6 +185,16 @@ async def transaction(pool: Pool, *, statement_seconds: float = STATEMENT_SECOND
         yield connection
 
 
+async def is_alive(pool: Pool) -> bool:
+    """Asks the database for a sign of life.
+
+    Health does it with a pool of its own: where requests wait for a connection, the database isn't away. Raises as
+    `tenant_transaction`.
+    """
+    async with autocommit_connection(pool) as connection:
+        return await (await connection.execute("SELECT 1")).fetchone() is not None
+
+
 def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
     """Reads named queries from a `.sql` file of a package.
 
