@@ -65,6 +65,29 @@ def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[
     assert cited(answer) == expected
 
 
+@pytest.mark.parametrize(
+    ("answer", "complete"),
+    [
+        ("One is so. [ref:1]", ["One is so."]),
+        ("One is so [ref:1].", ["One is so"]),
+        ("One is so ([ref:1]).", ["One is so"]),
+        ("One is so [ref:1]. Two is", ["One is so"]),
+        ("東京は大きい。[ref:1]", ["東京は大きい。"]),
+        ("One is so [ref:1]", []),
+        ("As [ref:1] says, it is 3.", []),
+        ("One is so.", []),
+        ("[ref:1] One is so.", []),
+        ("| One | so [ref:1]", []),
+        ("", []),
+    ],
+)
+def test_of_an_answer_that_broke_off_only_what_is_surely_complete_is_read(answer: str, complete: list[str]) -> None:
+    markers, reader = MarkerFilter(MarkerStyle.REF, 9), AnswerReader()
+    sent = markers.feed(answer)
+    found = reader.feed(sent, markers.take_marks()) + reader.break_off()
+    assert [sent[one.start : one.end] for one in found] == complete
+
+
 def test_the_source_style_is_read_too() -> None:
     assert cited("One is so. [SOURCE 2] Two [source 1, p. 4].", MarkerStyle.SOURCE) == [
         ("One is so.", (2,)),

@@ -28,6 +28,7 @@ from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.verification import verifier
 from citewire_generator.verification.reader import AnswerReader
+from citewire_kit.errors import Unavailable
 from scripted_chat import ScriptedChat
 
 PASSAGES = (
@@ -67,6 +68,36 @@ async def test_events_come_right_after_the_text_that_completes_their_sentence() 
     assert text[last.start : last.end] == "Shipping costs 90 EUR"
     assert last.mismatches == ("90",)
     assert last.verdict is not Verdict.SUPPORTED
+
+
+async def run_until_it_breaks(*sent: str) -> list[Event]:
+    """What comes before the error of a provider that fails after this text."""
+    error = Unavailable("gone", reason="PROVIDER_UNAVAILABLE", retry_after=1)
+    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=POLICY)
+    answer = Generator(Registry([ScriptedChat(*sent, error)])).generate(request)
+    events: list[Event] = []
+    try:
+        async for event in answer:
+            events.append(event)  # noqa: PERF401 # what came before the error is wanted
+    except Unavailable as raised:
+        assert raised is error  # noqa: PT017 # beside what came before it
+        return events
+    raise AssertionError("the provider's error is missing")
+
+
+@pytest.mark.parametrize("last", ["Shipping costs 90 EUR [ref:2].", "Shipping costs 90 EUR. [ref:2]"])
+async def test_what_was_complete_is_verified_before_the_providers_error(last: str) -> None:
+    first, second = found(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
+    assert isinstance(first, Citation)
+    assert isinstance(second, Citation)
+    assert (first.number, first.verdict) == (1, Verdict.SUPPORTED)
+    assert (second.number, second.mismatches) == (2, ("90",))
+
+
+async def test_a_sentence_that_broke_off_has_no_verdict() -> None:
+    events = await run_until_it_breaks("Refunds [ref:1] take 14")
+    assert found(events) == []
+    assert "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
 
 
 async def test_a_quoting_provider_is_verified_too() -> None:

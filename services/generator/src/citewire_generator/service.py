@@ -32,7 +32,7 @@ from citewire_generator.registry import Chosen, Registry
 from citewire_generator.tokens import estimate_tokens
 from citewire_generator.verification.reader import Sentence
 from citewire_generator.verification.verifier import open_verifier
-from citewire_kit.errors import Unavailable
+from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Purpose
 
@@ -67,6 +67,10 @@ class _AnswerText:
         if self._verifier is None:
             return []
         return self._verifier.read("".join(texts), self.markers.take_marks(), final=final)
+
+    def left_complete(self) -> list[Sentence]:
+        """Returns the sentences that were complete when the answer broke off, and haven't been returned yet."""
+        return self._verifier.read("", [], broken=True) if self._verifier else []
 
     async def judge(self, sentences: list[Sentence]) -> list[Citation | Uncited]:
         """Returns what is to be said of complete sentences."""
@@ -181,37 +185,44 @@ class Generator:
             began: Began | None = None
             text: _AnswerText | None = None
             async with aclosing(self._engine.run(_AnswerWork(plan))) as events:
-                async for event in events:
-                    # Deltas first: there is one per token, and one of all others.
-                    if isinstance(event, Delta) and text is not None:
-                        if texts := text.feed(event):
-                            yield TextDelta(texts)
-                            if sentences := text.completed_by(texts):
-                                for found in await text.judge(sentences):
-                                    yield found
-                    elif isinstance(event, Notice):
-                        if shown:
-                            yield event
-                        else:
-                            early.append(event)
-                    elif isinstance(event, Admitted):
-                        if not plan.may_overflow:
-                            shown = True
-                            for first in (*_beginning(plan, event.chosen), *early):
-                                yield first
-                    elif isinstance(event, Began):
-                        if not shown:
-                            for first in (*_beginning(plan, event.chosen), *early):
-                                yield first
-                        began, text = event, _AnswerText(event, plan.packed.passages, request)
-                    elif isinstance(event, Ended) and began is not None and text is not None:
-                        if rest := text.finish():
-                            yield TextDelta((rest,))
-                        for found in await text.judge(text.completed_by((rest,), final=True)):
+                try:
+                    async for event in events:
+                        # Deltas first: there is one per token, and one of all others.
+                        if isinstance(event, Delta) and text is not None:
+                            if texts := text.feed(event):
+                                yield TextDelta(texts)
+                                if sentences := text.completed_by(texts):
+                                    for found in await text.judge(sentences):
+                                        yield found
+                        elif isinstance(event, Notice):
+                            if shown:
+                                yield event
+                            else:
+                                early.append(event)
+                        elif isinstance(event, Admitted):
+                            if not plan.may_overflow:
+                                shown = True
+                                for first in (*_beginning(plan, event.chosen), *early):
+                                    yield first
+                        elif isinstance(event, Began):
+                            if not shown:
+                                for first in (*_beginning(plan, event.chosen), *early):
+                                    yield first
+                            began, text = event, _AnswerText(event, plan.packed.passages, request)
+                        elif isinstance(event, Ended) and began is not None and text is not None:
+                            if rest := text.finish():
+                                yield TextDelta((rest,))
+                            for found in await text.judge(text.completed_by((rest,), final=True)):
+                                yield found
+                            yield _completed(plan, began, text, event)
+                            return
+                    raise Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
+                except CitewireError:
+                    # What was sent before the provider failed is kept, so it is verified too.
+                    if text is not None:
+                        for found in await text.judge(text.left_complete()):
                             yield found
-                        yield _completed(plan, began, text, event)
-                        return
-        raise Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
+                    raise
 
     async def suggest(self, request: SuggestRequest) -> Suggestions:
         """Suggests questions that the passages answer.

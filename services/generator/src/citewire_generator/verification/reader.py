@@ -107,7 +107,14 @@ class AnswerReader:
         """Returns what is left: the answer has ended."""
         return self._read(final=True)
 
-    def _read(self, *, final: bool) -> list[Sentence]:
+    def break_off(self) -> list[Sentence]:
+        """Returns what is complete of what is left: the answer broke off, in the middle of a sentence or after one.
+
+        A stop alone may be a number's or an abbreviation's; with a marker beside it, it ends a sentence.
+        """
+        return self._read(final=True, broken=True)
+
+    def _read(self, *, final: bool, broken: bool = False) -> list[Sentence]:
         if self._parts:
             self._text += "".join(self._parts)
             self._parts.clear()
@@ -115,10 +122,18 @@ class AnswerReader:
         found: list[Sentence] = []
         while (cut := self._next(final=final)) is not None:
             sentence, consumed = cut
-            if sentence is not None:
+            if sentence is not None and not (broken and self._is_open(sentence, consumed)):
                 found.append(sentence)
             self._drop(consumed)
         return found
+
+    def _is_open(self, sentence: Sentence, consumed: int) -> bool:
+        """Whether words may be missing at the end of a sentence, as there is nothing after it."""
+        if _INK.search(self._text, consumed):
+            return False
+        end = sentence.end - self._base
+        # A marker that is last, before the stop or after it, isn't in the sentence's span.
+        return consumed == end or _END_MARKS.isdisjoint(self._text[end - 1 : consumed])
 
     def _drop(self, consumed: int) -> None:
         line = self._text.rfind("\n", 0, consumed)

@@ -62,12 +62,14 @@ class Verifier:
         self._reader: AnswerReader | None = AnswerReader()
         self._indices: dict[int, PassageIndex] = {}
 
-    def read(self, text: str, marks: list[Mark], *, final: bool = False) -> list[Sentence]:
-        """Takes text that was sent and returns the sentences that are complete now."""
+    def read(self, text: str, marks: list[Mark], *, final: bool = False, broken: bool = False) -> list[Sentence]:
+        """Takes text that was sent and returns the sentences that are complete now, or at the answer's end or break."""
         if self._reader is None:
             return []
         try:
             found = self._reader.feed(text, marks) if text else []
+            if broken:
+                return found + self._reader.break_off()
             return found + self._reader.finish() if final else found
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
             _failed("answer")
