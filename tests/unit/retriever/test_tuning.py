@@ -59,6 +59,11 @@ def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
     assert scans(4500, 9000) is True  # the longer walk would pass as many rows of others
 
 
+def test_the_more_are_wanted_the_rarer_is_a_second_look() -> None:
+    assert (way(2400, 2400, wanted=80), way(2460, 2460, wanted=80)) == (None, None)
+    assert way(2470, 2470, wanted=80) == TUNING.ef_search_max, "a fortieth of it, not a fifth, is counted"
+
+
 def test_with_filters_the_graph_pays_off_later() -> None:
     def scanned(chunks: int, *, narrowed: bool) -> bool:
         sizes = Sizes(1000, chunks, 2 * chunks, narrowed=narrowed)
