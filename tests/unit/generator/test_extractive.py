@@ -243,6 +243,22 @@ def test_even_a_poor_passage_gives_two_questions(passage: Passage) -> None:
     assert 2 <= len(set(questions)) <= 3
 
 
+def test_a_programs_words_are_no_topics() -> None:
+    program = 'class SeatHold:\n    def confirm(self, seat):\n        raise Error("Seat")\n    return True'
+    code = Passage(1, 1, program, title="hold.py", file_name="hold.py", section="SeatHold")
+    text = Passage(
+        2, 2, "Berths at Port Ellen cost 9 euros. Port Ellen opens at nine.", title="Prices", section="Berths"
+    )
+    assert suggest_from_passages((code, text), 3) == (
+        "What does “hold.py” say about SeatHold?",
+        "What does “Prices” say about Berths?",
+        "What is said about Port Ellen?",
+    )
+    alone = suggest_from_passages((code,), 3)
+    assert alone[0] == "What is said about SeatHold?"
+    assert not any(word in question for question in alone for word in ("True", "Error", "class"))
+
+
 def test_no_topics_no_suggestions() -> None:
     assert suggest_from_passages((Passage(1, 1, "1 2 3"),), 3) == ()
 

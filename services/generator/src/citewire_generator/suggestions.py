@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
@@ -13,6 +13,8 @@ from citewire_generator.packing import defuse
 from citewire_generator.text.languages import detect_language, language_code, question_about
 from citewire_generator.text.questions import read_question
 from citewire_generator.text.scoring import Source, answer_score, rank, score_units
+from citewire_generator.text.sentences import is_code
+from citewire_generator.text.stop_words import words_of
 from citewire_generator.text.terms import Term, content_keys, terms
 from citewire_generator.text.weights import load_weights
 
@@ -28,6 +30,15 @@ ENOUGH = 2
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]{2,8}|[\u30a0-\u30ff]{3,12}|[\uac00-\ud7af]{2,8}")
+_OF_PROGRAMS = words_of(
+    """
+    array async await boolean break case catch class const continue default delete else enum error except exception
+    export extends false final finally float from func function import interface lambda length null number object
+    package private protected public raise require return self static string struct super switch this throw throws true
+    type undefined value void while yield
+    """
+)
+"""Words of any program."""
 _QUOTES = " \t\"'“”«»*_`"
 _SENTENCE_END = re.compile(r"[.!?:;\n•|()\[\]“”\"]")
 
@@ -91,7 +102,10 @@ class _Topic:
 
 
 def _topics(passages: Sequence[Passage]) -> list[_Topic]:
-    """Sections first, for their author named them; then names and recurring pairs of words; then single words."""
+    """Sections first, for their author named them; then names and recurring pairs of words; then single words.
+
+    What a program is about is what its parts are called. Its words count only where there is nothing but programs.
+    """
     several = len({passage.document_id for passage in passages}) > 1
     topics: dict[str, _Topic] = {}
     for passage in passages:
@@ -99,10 +113,10 @@ def _topics(passages: Sequence[Passage]) -> list[_Topic]:
         section = _tidy(passage.section.rsplit(" > ", 1)[-1])
         if section and section.casefold() != where.casefold() and _is_topic(section):
             topics.setdefault(section.casefold(), _Topic(section, where if several else ""))
+    texts = [defuse(passage.text) for passage in passages if not is_code(passage.file_name, passage.text)]
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
-    for passage in passages:
-        text = defuse(passage.text)
+    for text in texts:
         for phrase in {*_names(text), *_pairs(text)}:
             key = phrase.casefold()
             counts[key] += 1 + phrase[0].isupper()
@@ -110,7 +124,8 @@ def _topics(passages: Sequence[Passage]) -> list[_Topic]:
     for key, _ in sorted(counts.items(), key=lambda item: (-item[1], -len(item[0]), item[0])):
         topics.setdefault(key, _Topic(spelled[key]))
     best = list(topics.values())[: MAX_TRIED // 2]
-    return best + [_Topic(word, weak=True) for word in _words([defuse(passage.text) for passage in passages])]
+    words = _words(texts) if texts else _words([defuse(passage.text) for passage in passages], without=_OF_PROGRAMS)
+    return best + [_Topic(word, weak=True) for word in words]
 
 
 def _names(text: str) -> Iterable[str]:
@@ -144,7 +159,7 @@ def _pairs(text: str) -> Iterable[str]:
     return [spelled[pair] for pair, count in counts.items() if count >= 2]
 
 
-def _words(texts: Sequence[str]) -> list[str]:
+def _words(texts: Sequence[str], without: Set[str] = frozenset()) -> list[str]:
     """Single topic words: frequent, long and capitalised ones first. Of scripts without spaces, runs of characters."""
     counts: Counter[str] = Counter()
     spelled: dict[str, str] = {}
@@ -154,7 +169,7 @@ def _words(texts: Sequence[str]) -> list[str]:
             spelled.setdefault(run, run)
         for term in terms(text):
             word = text[term.start : term.end]
-            if len(word) < 4 or term.stop or term.number:
+            if len(word) < 4 or term.stop or term.number or word.casefold() in without:
                 continue
             counts[term.key] += len(word) + 5 * word[0].isupper()
             spelled.setdefault(term.key, word)

@@ -8,7 +8,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Final
 
 from citewire_generator.model import (
@@ -26,8 +25,7 @@ from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.text.questions import read_question
 from citewire_generator.text.scoring import Candidate, Scored, Source, answerable, rank, score_units
-from citewire_generator.text.sentences import UnitKind, looks_like_code
-from citewire_generator.text.stop_words import words_of
+from citewire_generator.text.sentences import UnitKind, is_code
 from citewire_generator.text.terms import normalise, words
 from citewire_generator.text.weights import Weights, load_weights
 from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
@@ -49,12 +47,6 @@ _BATCH: Final = 8
 """Words in a message after the first: one would cost a message each, and nothing makes us wait."""
 _SAME: Final = 0.8
 """Share of common words from which two units say the same: chunks overlap, and documents repeat themselves."""
-_CODE_SUFFIXES: Final = words_of(
-    """
-    .bash .c .cc .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .pl .proto .ps1 .py .r .rb .rs .scala .sh .sql
-    .swift .ts .tsx .vue .zig
-    """
-)
 _WORD = re.compile(r"\S+\s*|\s+")
 _END_OF_LINE = re.compile(r"$", re.MULTILINE)
 _ENDS: Final = tuple(".!?…:;。！？।॥۔؟" + "\"'”’»)]")
@@ -141,9 +133,8 @@ def _shortlist(question: str, packed: tuple[PackedPassage, ...]) -> list[PackedP
 
 def _source(one: PackedPassage) -> Source:
     passage = one.passage
-    code = PurePosixPath(passage.file_name).suffix.lower() in _CODE_SUFFIXES or looks_like_code(one.text)
     headings = "\n".join((passage.title, passage.file_name, passage.section))
-    return Source(one.text, headings, passage.similarity, code=code)
+    return Source(one.text, headings, passage.similarity, code=is_code(passage.file_name, one.text))
 
 
 def _choose(ranked: list[tuple[float, Candidate]], weights: Weights) -> list[Candidate]:

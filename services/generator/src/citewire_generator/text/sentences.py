@@ -5,6 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
+from pathlib import PurePosixPath
+from typing import Final
+
+from citewire_generator.text.stop_words import words_of
 
 
 class UnitKind(Enum):
@@ -53,6 +57,12 @@ _ITEM = re.compile(r"^\s*(?:[-*+•‣◦–]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s+(?=
 _TABLE_ROW = re.compile(r"^\s*\|.*\|\s*$")
 _TABLE_RULE = re.compile(r"^[\s|:+=-]+$")
 _PAIR = re.compile(r"^\s*[^\s:][^:\n]{0,60}:\s+\S")
+_CODE_SUFFIXES: Final = words_of(
+    """
+    .bash .c .cc .cpp .cs .css .go .h .hpp .java .js .jsx .kt .lua .php .pl .proto .ps1 .py .r .rb .rs .scala .sh .sql
+    .swift .ts .tsx .vue .zig
+    """
+)
 _CODE_LINE = re.compile(
     r"[{};]\s*$|^\s*(?:def|class|fn|func|function|import|from|return|const|let|var|if|for|while|public|private|"
     r"static|struct|enum|package|use|#include|@\w+)\b.*[:({;=]?|=>|->|::|^\s*(?://|/\*|\*/)|\w+\(.*\)\s*[;:{]?$"
@@ -82,6 +92,11 @@ def split_units(text: str, *, code: bool = False) -> list[Unit]:
             if span[0] < span[1]:
                 units.append(Unit(*span, kind))
     return units
+
+
+def is_code(file_name: str, text: str) -> bool:
+    """Whether a text is of a program, by its file's name or by how most of its lines read."""
+    return PurePosixPath(file_name).suffix.lower() in _CODE_SUFFIXES or looks_like_code(text)
 
 
 def looks_like_code(text: str) -> bool:
