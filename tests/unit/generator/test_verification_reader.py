@@ -84,7 +84,7 @@ def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[
 def test_of_an_answer_that_broke_off_only_what_is_surely_complete_is_read(answer: str, complete: list[str]) -> None:
     markers, reader = MarkerFilter(MarkerStyle.REF, 9), AnswerReader()
     sent = markers.feed(answer)
-    found = reader.feed(sent, markers.take_marks()) + reader.break_off()
+    found = reader.feed(sent, markers.take_marks()) + reader.finish(broken=True)
     assert [sent[one.start : one.end] for one in found] == complete
 
 

@@ -103,16 +103,14 @@ class AnswerReader:
             return []
         return self._read(final=False)
 
-    def finish(self) -> list[Sentence]:
-        """Returns what is left: the answer has ended."""
-        return self._read(final=True)
+    def finish(self, *, broken: bool = False) -> list[Sentence]:
+        """Returns what is left: the answer has ended.
 
-    def break_off(self) -> list[Sentence]:
-        """Returns what is complete of what is left: the answer broke off, in the middle of a sentence or after one.
-
-        A stop alone may be a number's or an abbreviation's; with a marker beside it, it ends a sentence.
+        Args:
+            broken: It broke off, in the middle of a sentence or after one. A stop alone may then be a number's or an
+                abbreviation's; with a marker beside it, it ends a sentence.
         """
-        return self._read(final=True, broken=True)
+        return self._read(final=True, broken=broken)
 
     def _read(self, *, final: bool, broken: bool = False) -> list[Sentence]:
         if self._parts:

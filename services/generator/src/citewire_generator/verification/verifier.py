@@ -68,9 +68,7 @@ class Verifier:
             return []
         try:
             found = self._reader.feed(text, marks) if text else []
-            if broken:
-                return found + self._reader.break_off()
-            return found + self._reader.finish() if final else found
+            return found + self._reader.finish(broken=broken) if final or broken else found
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
             _failed("answer")
             self._reader = None
