@@ -117,7 +117,8 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
     script = gateway.fakes.generator.script
     gateway.fakes.generator.script = silent  # pyright: ignore[reportAttributeAccessIssue] # replaced for this test
     async with gateway.http.stream("POST", "/v1/chat", json=QUESTION, headers=KEY) as response:
-        async for piece in response.aiter_text():
+        pieces = response.aiter_text()  # kept: an iterator that is dropped closes the response, sooner or later
+        async for piece in pieces:
             if "one" in piece:
                 break
         running = await gateway.http.post("/v1/chat", json=QUESTION, headers=KEY)
