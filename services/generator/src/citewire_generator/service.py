@@ -62,15 +62,14 @@ class _AnswerText:
     def suggested_questions(self) -> int:
         return self._gate.suggested_questions if self._gate is not None else 0
 
-    def completed_by(self, texts: tuple[str, ...], *, final: bool = False) -> list[Sentence]:
-        """Returns the sentences that these texts, which were shown, complete; none unless they are asked for."""
+    def completed_by(self, texts: tuple[str, ...], *, final: bool = False, broken: bool = False) -> list[Sentence]:
+        """Returns the sentences that these texts, which were shown, complete; none unless they are asked for.
+
+        Those that are left come with the last texts, or where the answer breaks off.
+        """
         if self._verifier is None:
             return []
-        return self._verifier.read("".join(texts), self.markers.take_marks(), final=final)
-
-    def left_complete(self) -> list[Sentence]:
-        """Returns the sentences that were complete when the answer broke off, and haven't been returned yet."""
-        return self._verifier.read("", [], broken=True) if self._verifier else []
+        return self._verifier.read("".join(texts), self.markers.take_marks(), final=final, broken=broken)
 
     async def judge(self, sentences: list[Sentence]) -> list[Citation | Uncited]:
         """Returns what is to be said of complete sentences."""
@@ -220,7 +219,7 @@ class Generator:
                 except CitewireError:
                     # What was sent before the provider failed is kept, so it is verified too.
                     if text is not None:
-                        for found in await text.judge(text.left_complete()):
+                        for found in await text.judge(text.completed_by((), broken=True)):
                             yield found
                     raise
 

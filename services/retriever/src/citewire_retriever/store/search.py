@@ -220,7 +220,7 @@ class PostgresSearch(SearchStore):
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: "Asking", *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
+    async def _choose(self, search: Asking, *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
         """Chooses between graph and scan, and whether words are found by their terms.
 
         Both go by counts that may be a little old: results don't depend on them.
