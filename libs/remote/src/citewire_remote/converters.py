@@ -1,9 +1,10 @@
 """Between the contracts' messages and `tenants`; for the converters of the embedder and the generator."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from citewire.common.v1 import common_pb2 as pb
 
+from citewire_kit.enums import EnumMap
 from citewire_kit.errors import Violations
 from citewire_remote.kinds import KINDS, ProviderType, normalise_base
 from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
@@ -14,12 +15,7 @@ MAX_KEY_BYTES = 4096
 MAX_SEALED_BYTES = 8192
 MAX_DIMENSIONS = 4096
 
-_NUMBERS: Mapping[ProviderType, pb.ProviderType] = {
-    ProviderType.CHAT: pb.PROVIDER_TYPE_CHAT,
-    ProviderType.EMBEDDING: pb.PROVIDER_TYPE_EMBEDDING,
-    ProviderType.RERANK: pb.PROVIDER_TYPE_RERANK,
-}
-_TYPES: Mapping[int, ProviderType] = {number: kind for kind, number in _NUMBERS.items()}
+_TYPES = EnumMap(ProviderType, pb.ProviderType)
 
 
 def to_sealed(v: Violations, ref: pb.ProviderRef, at: str, types: Collection[ProviderType]) -> SealedProvider | None:
@@ -100,7 +96,7 @@ def from_sealed(sealed: SealedProvider) -> pb.ProviderRef:
         model=sealed.model,
         sealed_api_base=sealed.sealed_api_base,
         sealed_key=sealed.sealed_key,
-        type=_NUMBERS[sealed.type],
+        type=_TYPES.to_proto(sealed.type),
         user_id=sealed.user_id,
         dimensions=sealed.dimensions,
     )
@@ -119,7 +115,7 @@ def from_report(report: TrialReport) -> pb.ProviderTest:
 
 
 def _type(v: Violations, number: int, at: str, types: Collection[ProviderType]) -> ProviderType | None:
-    found = _TYPES.get(number)
+    found = _TYPES.from_proto(number)
     v.require(found in types, at, f"must be {' or '.join(types)} here")
     return found if found in types else None
 

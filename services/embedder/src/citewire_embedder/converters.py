@@ -11,6 +11,7 @@ from citewire_embedder.model import EmbedBatch, EmbedResult, TokenCounts
 from citewire_embedder.providers.base import EmbeddingSpace, ModelInfo, Purpose
 from citewire_embedder.providers.reranking import Ranking, RerankInfo
 from citewire_embedder.reranking import RerankTask
+from citewire_kit.enums import EnumMap
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
 from citewire_remote.kinds import ProviderType
@@ -22,11 +23,7 @@ MAX_QUERY_BYTES = 32 << 10
 MAX_DOCUMENTS = 1000
 
 _TYPES = (ProviderType.EMBEDDING, ProviderType.RERANK)
-_PURPOSES = {
-    pb.PURPOSE_UNSPECIFIED: Purpose.DOCUMENT,
-    pb.PURPOSE_DOCUMENT: Purpose.DOCUMENT,
-    pb.PURPOSE_QUERY: Purpose.QUERY,
-}
+_PURPOSES = EnumMap(Purpose, pb.Purpose, unspecified=Purpose.DOCUMENT)
 _TRUNCATES = {
     pb.OVERFLOW_UNSPECIFIED: False,
     pb.OVERFLOW_REJECT: False,
@@ -50,13 +47,14 @@ def to_batch(request: pb.EmbedRequest, org_id: str, *, prefix: str = "") -> Embe
     _check_inputs(violations, inputs, f"{prefix}inputs")
     for index, text in enumerate(inputs[:MAX_INPUTS]):
         violations.require(bool(text), f"{prefix}inputs[{index}]", "must not be empty")
-    violations.require(request.purpose in _PURPOSES, f"{prefix}purpose", "isn't a known purpose")
+    purpose = _PURPOSES.from_proto(request.purpose)
+    violations.require(purpose is not None, f"{prefix}purpose", "isn't a known purpose")
     violations.require(request.overflow in _TRUNCATES, f"{prefix}overflow", "isn't a known way")
     provider = _provider(violations, request, prefix)
     violations.raise_if_any()
     return EmbedBatch(
         texts=inputs,
-        purpose=_PURPOSES[request.purpose],
+        purpose=purpose or Purpose.DOCUMENT,  # None was refused above
         org_id=org_id,
         model=request.model,
         dimensions=request.dimensions if request.HasField("dimensions") else None,
