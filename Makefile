@@ -46,6 +46,7 @@ lint-style: $(SYNCED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_ignores.py
+	$(BIN)/python scripts/glossary.py
 
 .PHONY: lint-types
 lint-types: $(SYNCED)

@@ -1,15 +1,14 @@
 """What the images promise, read from their Dockerfiles, and what builds them."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from scripts import images
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = {
@@ -18,17 +17,6 @@ FOLDERS = {
     "generator": "services/generator",
     "gateway": "gateway",
 }
-
-
-@pytest.fixture(scope="module")
-def images() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("images", ROOT / "scripts" / "images.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["images"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(params=FOLDERS)
@@ -83,12 +71,12 @@ def test_every_stage_has_the_base_that_the_build_was_told(name: str) -> None:
 
 
 def test_the_images_bring_the_uv_of_the_makefile(name: str) -> None:
-    wanted = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
-    assert wanted is not None
-    assert f"ARG UV_VERSION={wanted[1]}\n" in dockerfile(name)
+    makefile_version = re.search(r"^UV_VERSION := (\S+)$", (ROOT / "Makefile").read_text(), re.M)
+    assert makefile_version is not None
+    assert f"ARG UV_VERSION={makefile_version[1]}\n" in dockerfile(name)
 
 
-def test_nothing_of_this_machine_s_network_is_in_a_layer(images: ModuleType, tmp_path: Path) -> None:
+def test_nothing_of_this_machine_s_network_is_in_a_layer(tmp_path: Path) -> None:
     certificates = tmp_path / "ca.pem"
     certificates.touch()
     environ = {"SSL_CERT_FILE": str(certificates), "UV_DEFAULT_INDEX": "https://user:pass'word@index.test/simple"}
@@ -104,7 +92,7 @@ def test_nothing_of_this_machine_s_network_is_in_a_layer(images: ModuleType, tmp
     assert "--build-arg BASE=localhost/base" in command
 
 
-def test_without_a_builder_it_says_what_helps(images: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_builder_it_says_what_helps(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(_program: str) -> None:
         return None
 
@@ -113,7 +101,7 @@ def test_without_a_builder_it_says_what_helps(images: ModuleType, monkeypatch: p
         images.find_engine()
 
 
-def test_an_unknown_commit_is_refused(images: ModuleType, tmp_path: Path) -> None:
+def test_an_unknown_commit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(images.ImageError, match="there is no commit 'no-such-commit'"):
         images.export("no-such-commit", tmp_path)
 
