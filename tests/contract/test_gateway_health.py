@@ -11,7 +11,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from citewire_gateway.grpc_clients.health import ServiceHealth
+from citewire_gateway.clients.health import ServiceHealth
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from shapes import Shapes, serve

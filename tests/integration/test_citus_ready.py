@@ -58,11 +58,11 @@ QUERY_FILES = (
     ("citewire_retriever.store", "sql/spaces.sql"),
     ("citewire_retriever.ingest", "queries.sql"),
     ("citewire_retriever.ingest.backfill", "queries.sql"),
-    ("citewire_gateway", "chats.sql"),
-    ("citewire_gateway.accounts", "accounts.sql"),
-    ("citewire_gateway.identity", "identity.sql"),
-    ("citewire_gateway.own_profiles", "profiles.sql"),
-    ("citewire_gateway.own_providers", "providers.sql"),
+    ("citewire_gateway.chat", "chats.sql"),
+    ("citewire_gateway.tenants", "accounts.sql"),
+    ("citewire_gateway.tenants", "identity.sql"),
+    ("citewire_gateway.profiles", "profiles.sql"),
+    ("citewire_gateway.tenants", "providers.sql"),
     ("citewire_ledger", "queries.sql"),
 )
 QUERIES_WITHOUT = {

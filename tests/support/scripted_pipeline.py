@@ -8,9 +8,12 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from citewire_gateway.aftermath import Aftermath
-from citewire_gateway.asks import Ask, RunControl
-from citewire_gateway.domain import (
+from citewire_gateway.background import Aftermath
+from citewire_gateway.chat.events import Event
+from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.records import Closing, Exchange, Records
+from citewire_gateway.chat.run import Ask, RunControl
+from citewire_gateway.clients.domain import (
     Chunk,
     Hit,
     LongContext,
@@ -24,8 +27,7 @@ from citewire_gateway.domain import (
     Vector,
     Vectors,
 )
-from citewire_gateway.events import Event
-from citewire_gateway.generation import (
+from citewire_gateway.clients.generation import (
     Assessment,
     Completed,
     Decision,
@@ -40,12 +42,10 @@ from citewire_gateway.generation import (
     Suggestions,
     TokenUsage,
 )
-from citewire_gateway.own_providers.model import Chosen, ProviderRef
-from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.ports import Embedder, Generator, Retriever
-from citewire_gateway.profile_model import Profile
-from citewire_gateway.profiles import DOCUMENTS
-from citewire_gateway.records import Closing, Exchange, Records
+from citewire_gateway.clients.ports import Embedder, Generator, Retriever
+from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_gateway.profiles.model import Profile
+from citewire_gateway.tenants.providers import Chosen, ProviderRef
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import LOCAL_TENANT
 

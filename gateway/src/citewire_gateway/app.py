@@ -10,32 +10,15 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
-from citewire_gateway.accounts.store import AccountStore
-from citewire_gateway.aftermath import Aftermath
-from citewire_gateway.chat_store import ChatStore
-from citewire_gateway.dialects.answer import JsonAnswer
-from citewire_gateway.dialects.native import NativeDialect
-from citewire_gateway.dialects.openai_chat import OpenAiAnswer, OpenAiStream
-from citewire_gateway.dialects.self_rag import SelfRagDialect
-from citewire_gateway.dialects.simple import SimpleDialect
-from citewire_gateway.dialects.ui_message import UiMessageDialect
-from citewire_gateway.drain import Drain
-from citewire_gateway.grpc_clients.corpus import CorpusClient
-from citewire_gateway.grpc_clients.health import ServiceHealth
-from citewire_gateway.grpc_clients.sealers import GrpcSealer
-from citewire_gateway.grpc_clients.services import GrpcEmbedder, GrpcGenerator, GrpcRetriever, Timeouts
-from citewire_gateway.health import Health
-from citewire_gateway.housekeeping import keep_house
-from citewire_gateway.idempotency import IdempotencyStore
-from citewire_gateway.identity.authenticator import Authenticator
-from citewire_gateway.identity.store import IdentityStore
-from citewire_gateway.own_profiles.finding import Profiles
-from citewire_gateway.own_profiles.store import ProfileStore
-from citewire_gateway.own_providers.keeping import OwnProviders
-from citewire_gateway.own_providers.resolve import ProviderResolver
-from citewire_gateway.own_providers.store import ProviderStore
-from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.routes import (
+from citewire_gateway.api import openapi, problems
+from citewire_gateway.api.dialects.answer import JsonAnswer
+from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect
+from citewire_gateway.api.dialects.simple import SimpleDialect
+from citewire_gateway.api.dialects.ui_message import UiMessageDialect
+from citewire_gateway.api.progress import ProgressFrames
+from citewire_gateway.api.routes import (
     budgets,
     chat,
     collections,
@@ -49,14 +32,32 @@ from citewire_gateway.routes import (
     system,
     usage,
 )
+from citewire_gateway.api.streams import StreamRules
+from citewire_gateway.background import Aftermath
+from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.store import ChatStore
+from citewire_gateway.clients.corpus import CorpusClient
+from citewire_gateway.clients.health import ServiceHealth
+from citewire_gateway.clients.sealers import GrpcSealer
+from citewire_gateway.clients.services import GrpcEmbedder, GrpcGenerator, GrpcRetriever, Timeouts
+from citewire_gateway.http import middleware
+from citewire_gateway.http.drain import Drain
+from citewire_gateway.http.health import Health
+from citewire_gateway.http.idempotency import IdempotencyStore
+from citewire_gateway.http.limits import body_limit, time_budget
+from citewire_gateway.http.local_only import LocalOnly
+from citewire_gateway.http.uploads import UploadSlots
+from citewire_gateway.profiles.resolver import Profiles
+from citewire_gateway.profiles.store import ProfileStore
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.web import middleware, openapi, problems
-from citewire_gateway.web.limits import body_limit, time_budget
-from citewire_gateway.web.local_only import LocalOnly
-from citewire_gateway.web.progress import ProgressFrames
-from citewire_gateway.web.streams import StreamRules
-from citewire_gateway.web.uploads import UploadSlots
+from citewire_gateway.sweeper import keep_house
+from citewire_gateway.tenants.accounts_store import AccountStore
+from citewire_gateway.tenants.authenticator import Authenticator
+from citewire_gateway.tenants.identity_store import IdentityStore
+from citewire_gateway.tenants.provider_resolver import ProviderResolver
+from citewire_gateway.tenants.provider_service import OwnProviders
+from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit import metrics
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client

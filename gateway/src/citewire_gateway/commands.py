@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from citewire_gateway.app import build_app, build_services
-from citewire_gateway.drain import Drain
-from citewire_gateway.grpc_clients.sealers import GrpcSealer
-from citewire_gateway.identity.keys import make_key
-from citewire_gateway.identity.store import IdentityStore, KeyInfo
-from citewire_gateway.own_providers.rotate import rotate
-from citewire_gateway.own_providers.store import ProviderStore
-from citewire_gateway.server import GatewayServer, check_address
+from citewire_gateway.clients.sealers import GrpcSealer
+from citewire_gateway.http.drain import Drain
+from citewire_gateway.http.server import GatewayServer, check_address
 from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings, RotateSettings
+from citewire_gateway.tenants.identity_store import IdentityStore, KeyInfo
+from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.provider_rotation import rotate
+from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
 from citewire_kit.migrate_command import add_migrate, run_migrate

@@ -2,8 +2,8 @@
 
 from prometheus_client import Counter, Histogram
 
-from citewire_gateway.profiles import PROFILES
-from citewire_gateway.verified import Verdict
+from citewire_gateway.clients.verified import Verdict
+from citewire_gateway.profiles.builtin import PROFILES
 
 CITATIONS = Counter(
     "citewire_citations_total", "Citations that were verified, by what was found.", ["verdict", "profile"]

@@ -2,21 +2,21 @@
 
 from dataclasses import dataclass
 
-from citewire_gateway.accounts.store import AccountStore
-from citewire_gateway.chat_store import ChatStore
-from citewire_gateway.drain import Drain
-from citewire_gateway.grpc_clients.corpus import CorpusClient
-from citewire_gateway.health import Health
-from citewire_gateway.idempotency import IdempotencyStore
-from citewire_gateway.identity.authenticator import Authenticator
-from citewire_gateway.own_profiles.finding import Profiles
-from citewire_gateway.own_providers.keeping import OwnProviders
-from citewire_gateway.own_providers.resolve import ProviderResolver
-from citewire_gateway.pipeline import ChatPipeline
-from citewire_gateway.ports import Embedder, Retriever
+from citewire_gateway.api.streams import StreamRules
+from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.store import ChatStore
+from citewire_gateway.clients.corpus import CorpusClient
+from citewire_gateway.clients.ports import Embedder, Retriever
+from citewire_gateway.http.drain import Drain
+from citewire_gateway.http.health import Health
+from citewire_gateway.http.idempotency import IdempotencyStore
+from citewire_gateway.http.uploads import UploadSlots
+from citewire_gateway.profiles.resolver import Profiles
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.web.streams import StreamRules
-from citewire_gateway.web.uploads import UploadSlots
+from citewire_gateway.tenants.accounts_store import AccountStore
+from citewire_gateway.tenants.authenticator import Authenticator
+from citewire_gateway.tenants.provider_resolver import ProviderResolver
+from citewire_gateway.tenants.provider_service import OwnProviders
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
 
-from citewire_gateway.own_providers.model import ProviderType
-from citewire_gateway.profile_model import ProfileModels
-from citewire_gateway.profiles import PROFILES, SIMPLE
+from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
+from citewire_gateway.profiles.model import ProfileModels
+from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from citewire_gateway.deriving import derive_filter
-from citewire_gateway.domain import All, Comparison, Filter, Operator
+from citewire_gateway.chat.query_filters import derive_filter
+from citewire_gateway.clients.domain import All, Comparison, Filter, Operator
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)  # a Saturday
 

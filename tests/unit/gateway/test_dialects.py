@@ -7,11 +7,11 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_gateway.dialects.native import NativeDialect
-from citewire_gateway.dialects.simple import SimpleDialect
-from citewire_gateway.domain import Chunk, Hit
-from citewire_gateway.events import Citation, Citations, EventType, Step, Tokens, Usage
-from citewire_gateway.profiles import DOCUMENTS
+from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.simple import SimpleDialect
+from citewire_gateway.chat.events import Citation, Citations, EventType, Step, Tokens, Usage
+from citewire_gateway.clients.domain import Chunk, Hit
+from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_kit.errors import Unavailable
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)

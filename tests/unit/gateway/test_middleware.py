@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
-from citewire_gateway.web.middleware import MIDDLEWARE_ORDER, Limit, wrap
+from citewire_gateway.http.middleware import MIDDLEWARE_ORDER, Limit, wrap
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Unauthenticated
 from citewire_kit.tenant import current_request_id

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 from starlette.requests import ClientDisconnect
 
-from citewire_gateway.web.forms import file_fields
-from citewire_gateway.web.multipart import receive_form
+from citewire_gateway.api.forms import file_fields
+from citewire_gateway.http.multipart import receive_form
 from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable
 
 TYPE = "multipart/form-data; boundary=XX"

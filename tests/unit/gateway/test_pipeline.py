@@ -7,9 +7,9 @@ from contextlib import aclosing
 
 import pytest
 
-from citewire_gateway.events import Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
-from citewire_gateway.generation import Completed, Delta, Notice, Packed, Started, TokenUsage
-from citewire_gateway.profiles import SIMPLE
+from citewire_gateway.chat.events import Citations, ConversationCreated, Done, Event, Step, Tokens, Usage
+from citewire_gateway.clients.generation import Completed, Delta, Notice, Packed, Started, TokenUsage
+from citewire_gateway.profiles.builtin import SIMPLE
 from citewire_kit.errors import Internal, NotFound, Unavailable
 from gateway_process import until
 from scripted_pipeline import World

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from citewire_gateway.domain import Chunk, Comparison, Hit, Operator, Scope, ScopeCounts
-from citewire_gateway.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
-from citewire_gateway.generation import Decision, Message, Packed, RewriteKind, Rewritten, Started, TokenUsage
-from citewire_gateway.own_profiles.changes import Changes, changed
-from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
+from citewire_gateway.chat.events import Assessed, Citations, Decided, Done, Sources, Step, Tokens, Usage
+from citewire_gateway.clients.domain import Chunk, Comparison, Hit, Operator, Scope, ScopeCounts
+from citewire_gateway.clients.generation import Decision, Message, Packed, RewriteKind, Rewritten, Started, TokenUsage
+from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
+from citewire_gateway.profiles.changes import Changes, changed
 from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant

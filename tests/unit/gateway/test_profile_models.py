@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_gateway.asks import Ask
-from citewire_gateway.domain import Scope, ScopeLevel
-from citewire_gateway.own_providers.model import OPERATORS, Chosen, ProviderRef, ProviderType
-from citewire_gateway.pipeline import with_models
-from citewire_gateway.profile_model import ProfileModels
-from citewire_gateway.profiles import SIMPLE
+from citewire_gateway.chat.pipeline import with_models
+from citewire_gateway.chat.run import Ask
+from citewire_gateway.clients.domain import Scope, ScopeLevel
+from citewire_gateway.profiles.builtin import SIMPLE
+from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.settings import GatewaySettings
+from citewire_gateway.tenants.providers import OPERATORS, Chosen, ProviderRef, ProviderType
 from citewire_kit.tenant import LOCAL_TENANT
 
 OLLAMA = ProfileModels("ollama/llama3.2", "nomic-embed-text")

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import citewire_gateway
-from citewire_gateway.domain import ScopeLevel, SearchMode, Strategy
-from citewire_gateway.events import EventType
-from citewire_gateway.generation import ContextFormat, Grounding, MarkerStyle
-from citewire_gateway.profile_model import EmptySelection, History, Persist
-from citewire_gateway.profiles import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, describe, find_profile
+from citewire_gateway.chat.events import EventType
+from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
+from citewire_gateway.clients.generation import ContextFormat, Grounding, MarkerStyle
+from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, describe, find_profile
+from citewire_gateway.profiles.model import EmptySelection, History, Persist
 from citewire_kit.errors import NotFound
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_gateway.calibration import FLOORS, floor_of
-from citewire_gateway.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, Vector
-from citewire_gateway.domain import Space as EmbeddingSpace
-from citewire_gateway.events import (
+from citewire_gateway.api.filters import parse_filter
+from citewire_gateway.api.replay import dump, load
+from citewire_gateway.chat.calibration import FLOORS, floor_of
+from citewire_gateway.chat.events import (
     CheckedCitation,
     Citation,
     Citations,
@@ -26,17 +26,17 @@ from citewire_gateway.events import (
     UncitedSentence,
     Usage,
 )
-from citewire_gateway.filters import parse_filter
-from citewire_gateway.generation import TokenUsage
-from citewire_gateway.idempotency import hash_json
-from citewire_gateway.identity.keys import hash_key, is_key, make_key
-from citewire_gateway.profile_model import Suggest
-from citewire_gateway.profiles import DOCUMENTS
-from citewire_gateway.records import title_of
-from citewire_gateway.replay import dump, load
-from citewire_gateway.steps import finish_step, no_match_answer, suggestions_text, truncated_step
-from citewire_gateway.verified import Span, Verdict, Verified
-from citewire_gateway.web.bodies import parse_json, unstorable
+from citewire_gateway.chat.records import title_of
+from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
+from citewire_gateway.clients.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, Vector
+from citewire_gateway.clients.domain import Space as EmbeddingSpace
+from citewire_gateway.clients.generation import TokenUsage
+from citewire_gateway.clients.verified import Span, Verdict, Verified
+from citewire_gateway.http.bodies import parse_json, unstorable
+from citewire_gateway.http.idempotency import hash_json
+from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_gateway.profiles.model import Suggest
+from citewire_gateway.tenants.keys import hash_key, is_key, make_key
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
 

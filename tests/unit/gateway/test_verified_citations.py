@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from citewire_gateway.dialects.answer import JsonAnswer
-from citewire_gateway.dialects.native import NativeDialect
-from citewire_gateway.dialects.openai_chat import OpenAiAnswer
-from citewire_gateway.dialects.self_rag import SelfRagDialect
-from citewire_gateway.dialects.simple import SimpleDialect
-from citewire_gateway.dialects.ui_message import UiMessageDialect
-from citewire_gateway.domain import Chunk, Hit
-from citewire_gateway.events import (
+from citewire_gateway.api.dialects.answer import JsonAnswer
+from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect
+from citewire_gateway.api.dialects.simple import SimpleDialect
+from citewire_gateway.api.dialects.ui_message import UiMessageDialect
+from citewire_gateway.chat.events import (
     CheckedCitation,
     Citation,
     Citations,
@@ -27,10 +26,11 @@ from citewire_gateway.events import (
     Tokens,
     UncitedSentence,
 )
-from citewire_gateway.generation import Completed, Delta, Packed, Started, TokenUsage
-from citewire_gateway.profile_model import Profile
-from citewire_gateway.profiles import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
-from citewire_gateway.verified import Span, Uncited, Verdict, Verified
+from citewire_gateway.clients.domain import Chunk, Hit
+from citewire_gateway.clients.generation import Completed, Delta, Packed, Started, TokenUsage
+from citewire_gateway.clients.verified import Span, Uncited, Verdict, Verified
+from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
+from citewire_gateway.profiles.model import Profile
 from citewire_kit.errors import Internal
 from scripted_pipeline import World
 

@@ -1,1 +1,0 @@
-"""What calls to models cost, and what they may: read from the ledger, which the services keep."""

@@ -1,0 +1,257 @@
+"""The dialect of `/v1/chat/completions`: OpenAI's chat completion, streamed or whole.
+
+While streaming, markers stay visible and a list of sources follows the text; the whole answer carries them as
+`annotations` of type `url_citation`. A stream's last delta carries the annotations too, for clients that read them.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
+from citewire_gateway.api.wire import checked_json
+from citewire_gateway.chat.events import CheckedCitation, Citation, Citations, Done, Event, Outcome, Tokens, Usage
+from citewire_kit.errors import CitewireError, Code
+
+UrlOf = Callable[[Citation], str]
+"""Where a citation's original can be opened."""
+
+_MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
+_BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
+"""What stands between a sentence and its marker: other markers, no words."""
+_LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
+"""What may stand before a marker that leads a line."""
+_CODE = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)",
+    re.MULTILINE | re.DOTALL,
+)
+_FINISH: Mapping[str, str] = {"stop": "stop", "length": "length"}
+_FILTERED = "content_filter"
+_ERROR_TYPES: Mapping[Code, str] = {
+    Code.INVALID_ARGUMENT: "invalid_request_error",
+    Code.NOT_FOUND: "invalid_request_error",
+    Code.FAILED_PRECONDITION: "invalid_request_error",
+    Code.UNAUTHENTICATED: "authentication_error",
+    Code.PERMISSION_DENIED: "permission_error",
+    Code.RESOURCE_EXHAUSTED: "rate_limit_error",
+}
+
+
+class _Completion:
+    """What both forms gather."""
+
+    def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
+        """`model` is named as the request named it."""
+        self._head = {"id": completion_id, "created": int(time.time()), "model": model}
+        self._url_of = url_of
+        self._citations: tuple[Citation, ...] = ()
+        self._texts: list[str] = []
+        self._checked: list[CheckedCitation] = []
+        self._usage: Usage | None = None
+        self._outcome: Outcome | None = None
+
+    def gather(self, event: Event) -> None:
+        """Takes note of an event."""
+        match event:
+            case Tokens(texts=texts):
+                self._texts.extend(texts)
+            case Citations(citations=citations):
+                self._citations = citations
+            case CheckedCitation():
+                self._checked.append(event)
+            case Usage():
+                self._usage = event
+            case Done(outcome=outcome):
+                self._outcome = outcome
+            case _:
+                pass
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended."""
+        if self._outcome is None:
+            raise RuntimeError("the chat isn't done")
+        return self._outcome
+
+    def annotations(self) -> list[dict[str, Any]]:
+        """One for each marker, at its place.
+
+        Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
+        answer.
+        """
+        answer = "".join(self._texts)
+        by_number = {citation.index: citation for citation in self._citations}
+        if self.outcome.not_found:
+            return []
+        code = [found.span() for found in _CODE.finditer(answer)]
+        spans = [
+            (by_number[int(found[1])], *found.span(), self._of_marker(answer, int(found[1]), *found.span()))
+            for found in _MARKER.finditer(answer)
+            if int(found[1]) in self.outcome.cited and int(found[1]) in by_number
+            # In code nothing is a marker.
+            if not any(start <= found.start() < end for start, end in code)
+        ]
+        if not spans:
+            checked = [one for one in self._checked if one.index in by_number]
+            spans = [(by_number[one.index], one.sentence.start, one.sentence.end, one) for one in checked]
+        if not spans:
+            spans = [(citation, 0, len(answer), None) for citation in self._citations]
+        return [self._annotation(citation, start, end, checked) for citation, start, end, checked in spans]
+
+    def source_list(self) -> str:
+        """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
+        if self.outcome.not_found or not self._citations:
+            return ""
+        cited = [one for one in self._citations if one.index in self.outcome.cited] or list(self._citations)
+        lines = [f"- [{one.index}] [{_label(one)}]({self._url_of(one)})" for one in cited]
+        return "\n\nSources:\n" + "\n".join(lines)
+
+    def finish_reason(self) -> str:
+        """Why it ended, in OpenAI's words."""
+        return _FINISH.get(self.outcome.finish_reason, _FILTERED)
+
+    def usage(self) -> dict[str, int]:
+        """Tokens of the chat model."""
+        prompt = self._usage.prompt_tokens if self._usage else 0
+        completion = self._usage.completion_tokens if self._usage else 0
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+    def object(self, kind: str, choices: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:  # noqa: ANN401 # members of JSON
+        """A completion or a chunk of one."""
+        return {**self._head, "object": kind, "choices": list(choices), **more}
+
+    def _of_marker(self, answer: str, number: int, start: int, end: int) -> CheckedCitation | None:
+        """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
+
+        One that leads a line belongs to what follows, any other to what goes before.
+        """
+        own = [one for one in self._checked if one.index == number]
+        around = next((one for one in own if one.sentence.start <= start < one.sentence.end), None)
+        if around is not None:
+            return around
+        before = next((one for one in reversed(own) if one.sentence.end <= start), None)
+        after = next((one for one in own if one.sentence.start >= end), None)
+        if before is not None and not _BESIDE.fullmatch(answer, before.sentence.end, start):
+            before = None
+        if after is not None and not _BESIDE.fullmatch(answer, end, after.sentence.start):
+            after = None
+        leads = _LEADS.fullmatch(answer, answer.rfind("\n", 0, start) + 1, start) is not None
+        same_line = after is not None and "\n" not in answer[end : after.sentence.start]
+        return after if leads and same_line else before or after
+
+    def _annotation(self, citation: Citation, start: int, end: int, checked: CheckedCitation | None) -> dict[str, Any]:
+        chunk = citation.hit.chunk
+        # A member that OpenAI's clients don't know, and pass on.
+        more: dict[str, Any] = {} if checked is None else {"citewire": checked_json(checked)}
+        return more | {
+            "type": "url_citation",
+            "url_citation": {
+                "start_index": start,
+                "end_index": end,
+                "url": self._url_of(citation),
+                "title": chunk.ref,
+            },
+        }
+
+
+class OpenAiStream(StreamDialect):
+    """`chat.completion.chunk` objects, then `[DONE]`. A fault is an `error` object, and no `[DONE]`."""
+
+    name: ClassVar[str] = "openai"
+
+    def __init__(self, completion_id: str, model: str, url_of: UrlOf, *, include_usage: bool) -> None:
+        """`include_usage`: whether a last chunk without choices carries the usage."""
+        self._completion = _Completion(completion_id, model, url_of)
+        self._include_usage = include_usage
+        self._started = False
+
+    def encode(self, event: Event) -> bytes:
+        """See `StreamDialect.encode`."""
+        self._completion.gather(event)
+        match event:
+            case Citations():
+                return self._start()
+            case Tokens(texts=texts):
+                return self._start() + b"".join([self._delta({"content": text}) for text in texts])
+            case Done():
+                return self._start() + self._end()
+            case _:
+                return b""
+
+    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+        """See `StreamDialect.failed`."""
+        del retryable  # this dialect has no member for it
+        return _frame({"error": error_object(error)})
+
+    def _start(self) -> bytes:
+        if self._started:
+            return b""
+        self._started = True
+        return self._delta({"role": "assistant", "content": ""})
+
+    def _end(self) -> bytes:
+        completion = self._completion
+        frames: list[bytes] = []
+        if sources := completion.source_list():
+            frames.append(self._delta({"content": sources}))
+        last: dict[str, Any] = {}
+        if annotations := completion.annotations():
+            last["annotations"] = annotations
+        frames.append(self._delta(last, completion.finish_reason()))
+        if self._include_usage:
+            frames.append(_frame(completion.object("chat.completion.chunk", (), usage=completion.usage())))
+        frames.append(b"data: [DONE]\n\n")
+        return b"".join(frames)
+
+    def _delta(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        more: dict[str, Any] = {"usage": None} if self._include_usage else {}
+        return _frame(self._completion.object("chat.completion.chunk", (choice,), **more))
+
+
+class OpenAiAnswer(AnswerDialect):
+    """One `chat.completion` with its annotations."""
+
+    name: ClassVar[str] = "openai_json"
+
+    def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
+        self._completion = _Completion(completion_id, model, url_of)
+        self._texts: list[str] = []
+
+    def add(self, event: Event) -> None:
+        """See `AnswerDialect.add`."""
+        self._completion.gather(event)
+        if isinstance(event, Tokens):
+            self._texts.extend(event.texts)
+
+    def body(self) -> dict[str, Any]:
+        """See `AnswerDialect.body`."""
+        completion = self._completion
+        message = {
+            "role": "assistant",
+            "content": "".join(self._texts),
+            "refusal": None,
+            "annotations": completion.annotations(),
+        }
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason()}
+        return completion.object("chat.completion", (choice,), usage=completion.usage())
+
+
+def error_object(error: CitewireError) -> dict[str, Any]:
+    """An error as OpenAI's clients read it."""
+    return {
+        "message": error.message,
+        "type": _ERROR_TYPES.get(error.code, "server_error"),
+        "param": error.violations[0].field if error.violations else None,
+        "code": error.reason.lower(),
+    }
+
+
+def _label(citation: Citation) -> str:
+    return citation.hit.chunk.ref.replace("[", "(").replace("]", ")")
+
+
+def _frame(data: Mapping[str, Any]) -> bytes:
+    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()

@@ -1,0 +1,126 @@
+"""`POST /v1/chat`, the APIs of single systems under `/api`."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from citewire_gateway.api.chat_docs import chat_docs, self_rag_docs, simple_query_docs, simple_stream_docs
+from citewire_gateway.api.chat_requests import Wanted, make_ask, respond, shown_events
+from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dialects.answer import JsonAnswer
+from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
+from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect
+from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect
+from citewire_gateway.api.dialects.ui_message import UiMessageDialect
+from citewire_gateway.api.filters import parse_filter
+from citewire_gateway.api.schemas import ChatRequest, SelfRagRequest, SimpleRequest
+from citewire_gateway.chat.events import EventType
+from citewire_gateway.clients.generation import Message
+from citewire_gateway.http.bodies import json_body
+from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
+from citewire_gateway.profiles.changes import changed, changes_of
+from citewire_kit.errors import invalid_field
+from citewire_kit.tenant import current_request_id
+
+router = APIRouter(tags=["chat"], dependencies=[Depends(authenticate)])
+
+DialectName = Annotated[
+    Literal["native", "ui-message"] | None,
+    Query(description="Wire format of the stream: `native` (the default), or `ui-message` of Vercel's AI SDK."),
+]
+
+
+@router.post("/v1/chat", summary="Ask a question", **chat_docs())
+async def chat(
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+    body: Annotated[ChatRequest, Depends(json_body(ChatRequest))],
+    dialect: DialectName = None,
+) -> Response:
+    """Answers from the caller's documents, as a stream of events or as one JSON body."""
+    profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
+    if body.options is not None:
+        profile = changed(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
+    wanted = _wanted(body)
+    shown = shown_events(profile, wanted.include)
+    answer: StreamDialect | AnswerDialect = JsonAnswer(shown)
+    if body.stream:
+        ui = dialect == "ui-message"
+        answer = UiMessageDialect(shown, f"msg_{current_request_id()}") if ui else NativeDialect(shown)
+    elif dialect is not None:
+        raise invalid_field("dialect", "is for streams; leave it out with stream: false")
+    ask = make_ask(wanted, profile, tenant, answer.name, services.settings)
+    return await respond(services, ask, answer, key=key, body=body.model_dump(mode="json"))
+
+
+@router.post("/api/chat/", summary="Ask a question, streamed (simple API)", **simple_stream_docs())
+@router.post("/api/chat", include_in_schema=False)
+async def simple_chat(
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+    body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
+) -> Response:
+    """Streams tokens, then the sources."""
+    ask = make_ask(_wanted_simply(body), SIMPLE, tenant, SimpleDialect.name, services.settings)
+    return await respond(services, ask, SimpleDialect(), key=key, body=body.model_dump(mode="json"))
+
+
+@router.post("/api/chat/query", summary="Ask a question (simple API)", **simple_query_docs())
+async def simple_query(
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+    body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
+) -> Response:
+    """Returns the answer and its sources."""
+    ask = make_ask(_wanted_simply(body), SIMPLE, tenant, SimpleAnswer.name, services.settings)
+    return await respond(services, ask, SimpleAnswer(), key=key, body=body.model_dump(mode="json"))
+
+
+@router.post("/api/rag-chat/stream", summary="Ask about saved articles and repositories", **self_rag_docs())
+async def self_rag_chat(
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[SelfRagRequest, Depends(json_body(SelfRagRequest))],
+) -> Response:
+    """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
+    wanted = Wanted(
+        question=body.messages[-1].content,
+        question_at=f"messages.{len(body.messages) - 1}.content",
+        messages=tuple(Message(one.role, one.content) for one in body.messages),
+        collection=body.collection or "",
+        top_k=body.top_k,
+        min_score=body.min_score,
+    )
+    ask = make_ask(wanted, SELF_RAG, tenant, SelfRagDialect.name, services.settings)
+    return await respond(services, ask, SelfRagDialect())
+
+
+def _wanted(body: ChatRequest) -> Wanted:
+    question, at = body.question, "question"
+    if question is not None and body.messages is not None:
+        raise invalid_field("messages", "can't be given together with question")
+    if question is None and body.messages is not None:
+        question, at = body.messages[-1].content, f"messages.{len(body.messages) - 1}.content"
+    return Wanted(
+        question=question,
+        question_at=at,
+        messages=tuple(Message(one.role, one.content) for one in body.messages or ()),
+        document_ids=None if body.document_ids is None else tuple(body.document_ids),
+        collection=body.collection or "",
+        filter=None if body.filter is None else parse_filter(body.filter),
+        top_k=body.top_k,
+        min_score=body.min_score,
+        model=body.model or "",
+        conversation_id=body.conversation_id,
+        keep=body.keep,
+        include=frozenset(EventType(name) for name in body.include if name != "cost"),
+        cost="cost" in body.include,
+    )
+
+
+def _wanted_simply(body: SimpleRequest) -> Wanted:
+    return Wanted(body.question, document_ids=None if body.document_ids is None else tuple(body.document_ids))

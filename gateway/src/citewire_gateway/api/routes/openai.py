@@ -1,0 +1,141 @@
+"""What untouched clients of OpenAI, Cohere and Jina call: chat completions, embeddings, models, rerank."""
+
+import base64
+import struct
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+
+from citewire_gateway.api.chat_requests import Wanted, make_ask, respond
+from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
+from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
+from citewire_gateway.api.filters import parse_filter
+from citewire_gateway.api.openai_docs import completions_docs, embeddings_docs, models_docs, rerank_docs
+from citewire_gateway.api.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
+from citewire_gateway.chat.events import Citation
+from citewire_gateway.clients.generation import Message
+from citewire_gateway.http.bodies import json_body
+from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.tenant import current_request_id
+
+router = APIRouter(tags=["compatible"], dependencies=[Depends(authenticate)])
+
+_OWNER = "citewire"
+_CREATED = 1_767_225_600
+"""Models have no date of their own: the first day of 2026."""
+
+
+@router.post("/v1/chat/completions", summary="Ask a question (OpenAI)", **completions_docs())
+async def complete(
+    request: Request,
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+    body: Annotated[CompletionRequest, Depends(json_body(CompletionRequest))],
+) -> Response:
+    """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
+    name, _, model = body.model.partition("/")
+    profile = await services.profiles.find(tenant, name or services.settings.default_profile)
+    more, said = body.citewire, [one for one in body.messages if one.role in ("user", "assistant")]
+    wanted = Wanted(
+        question=said[-1].text,
+        question_at=f"messages.{len(body.messages) - 1}.content",
+        messages=tuple(Message("user" if one.role == "user" else "assistant", one.text) for one in said),
+        document_ids=None if more.document_ids is None else tuple(more.document_ids),
+        collection=more.collection or "",
+        filter=None if more.filter is None else parse_filter(more.filter),
+        top_k=more.top_k,
+        min_score=more.min_score,
+        model=model,
+        conversation_id=more.conversation_id,
+        instructions="\n\n".join(one.text for one in body.messages if one.role in ("system", "developer")),
+        max_tokens=body.max_completion_tokens or body.max_tokens,
+    )
+    completion_id, url_of = f"chatcmpl-{current_request_id()}", _urls(request)
+    dialect: StreamDialect | AnswerDialect = OpenAiAnswer(completion_id, body.model, url_of)
+    if body.stream:
+        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
+    ask = make_ask(wanted, profile, tenant, dialect.name, services.settings)
+    return await respond(services, ask, dialect, key=key, body=body.model_dump(mode="json"))
+
+
+@router.get("/v1/models", summary="List profiles as models (OpenAI)", **models_docs())
+async def list_models(tenant: TenantDep, services: ServicesDep) -> Response:
+    """Returns the profiles: each is a model to ask."""
+    found = await services.profiles.list(tenant)
+    return JSONResponse({"object": "list", "data": [_model(profile.name) for profile, _ in found]})
+
+
+@router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", **models_docs(one=True))
+async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> Response:
+    """Returns one profile."""
+    return JSONResponse(_model((await services.profiles.find(tenant, name)).name))
+
+
+@router.post("/v1/embeddings", summary="Embed texts (OpenAI)", **embeddings_docs())
+async def embed(
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[EmbeddingsRequest, Depends(json_body(EmbeddingsRequest))],
+) -> Response:
+    """Returns a vector per text, in order."""
+    own = await services.providers.choose(tenant, {ProviderType.EMBEDDING})
+    found = await services.embedder.embed_texts(
+        body.texts(),
+        query=body.input_type == "query",
+        model=body.model or "",
+        dimensions=body.dimensions,
+        provider=None if body.model else own.embedding,
+    )
+    size = found.space.dimensions * 4
+    rows = [found.data[start : start + size] for start in range(0, len(found.data), size)]
+    data = [
+        {"object": "embedding", "index": number, "embedding": _vector(row, body.encoding_format)}
+        for number, row in enumerate(rows)
+    ]
+    usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
+    return JSONResponse({"object": "list", "data": data, "model": found.space.model, "usage": usage})
+
+
+@router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", **rerank_docs())
+@router.post("/v2/rerank", include_in_schema=False)  # where Cohere's newer clients ask
+async def order(
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[RerankBody, Depends(json_body(RerankBody))],
+) -> Response:
+    """Returns the texts' indices with their relevance, best first."""
+    own = await services.providers.choose(tenant, {ProviderType.RERANK})
+    texts = body.texts()
+    scores = await services.embedder.rerank(body.query, texts, body.top_n or len(texts), own.rerank)
+    results: list[dict[str, Any]] = [
+        {"index": one.index, "relevance_score": one.score}
+        | ({"document": {"text": texts[one.index]}} if body.return_documents else {})
+        for one in scores
+    ]
+    return JSONResponse({"id": current_request_id(), "model": body.model or "default", "results": results})
+
+
+def _urls(request: Request) -> UrlOf:
+    base = str(request.base_url).rstrip("/")
+
+    def url_of(citation: Citation) -> str:
+        chunk = citation.hit.chunk
+        if chunk.url:
+            return chunk.url
+        page = f"#page={chunk.page_number}" if chunk.page_number is not None else ""
+        return f"{base}/v1/documents/{chunk.document_id}/content?version={chunk.version}{page}"
+
+    return url_of
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": _CREATED, "owned_by": _OWNER}
+
+
+def _vector(row: bytes, encoding: str) -> list[float] | str:
+    if encoding == "base64":
+        return base64.b64encode(row).decode()
+    return list(struct.unpack(f"<{len(row) // 4}f", row))

@@ -1,0 +1,173 @@
+"""`/v1/usage`: what calls to models, or chats, have spent; as JSON or CSV."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import JSONResponse, Response
+
+from citewire_gateway.api.account_docs import usage_docs
+from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, is_admin
+from citewire_gateway.tenants.accounts import Group, Source, Usage, UsageQuery, to_usd
+from citewire_gateway.tenants.accounts_store import FIGURES, group_columns
+from citewire_kit.errors import Violations, invalid_field
+
+router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
+
+DEFAULT_DAYS = 30
+MAX_DAYS = 732
+
+_DAY = timedelta(days=1)
+_CSV = "text/csv"
+
+From = Annotated[
+    str | None,
+    Query(alias="from", max_length=40, description="A day (UTC) or a time (RFC 3339); absent: 29 days before today."),
+]
+To = Annotated[
+    str | None,
+    Query(max_length=40, description="A day, which is included, or a time, which is not; absent: the end of today."),
+]
+GroupBy = Annotated[
+    str,
+    Query(
+        max_length=100,
+        description="What rows are divided by: any of `org`, `user`, `day`, `model`, `profile`, `purpose`, with commas "
+        "between; empty gives one row.",
+    ),
+]
+SourceName = Annotated[
+    Source,
+    Query(
+        description="`calls`: calls to providers, of every purpose. `exchanges`: chats, with the tokens of "
+        "models in the services' processes too; they have no purpose."
+    ),
+]
+Format = Annotated[
+    Literal["json", "csv"] | None, Query(description="Absent: what `Accept` prefers, JSON without a preference.")
+]
+
+
+@router.get("/v1/usage", summary="Show usage", **usage_docs())
+async def get_usage(
+    request: Request,
+    tenant: TenantDep,
+    services: ServicesDep,
+    from_: From = None,
+    to: To = None,
+    group_by: GroupBy = "day,model",
+    source: SourceName = Source.CALLS,
+    format_: Annotated[Format, Query(alias="format")] = None,
+) -> Response:
+    """Adds up the organisation's usage. Members other than owners and admins see their own."""
+    start, end = _span(from_, to, datetime.now(UTC))
+    groups = _groups(group_by, source)
+    everyone = is_admin(tenant)
+    query = UsageQuery(start, end, groups, source, None if everyone else tenant.user_id)
+    usage = await services.accounts.usage(tenant, query)
+    if (format_ or _preferred(request)) == "csv":
+        name = f"usage-{start.date()}-{(end - timedelta(microseconds=1)).date()}.csv"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"', "Vary": "Accept"}
+        return Response(_csv(usage, query), media_type=_CSV, headers=headers)
+    body = {
+        "from": _time(start),
+        "to": _time(end),
+        "scope": "org" if everyone else "user",
+        "source": source,
+        "group_by": list(groups),
+        "rows": [_group(row.group) | _figures(row.figures) for row in usage.rows],
+        "total": _figures(usage.total),
+    }
+    return JSONResponse(body, headers={"Vary": "Accept"})
+
+
+def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
+    """The first moment and the one after the last."""
+    tomorrow = datetime.combine(now.date(), time(), UTC) + _DAY
+    last = tomorrow if end is None else _moment("to", end, after=_DAY)
+    first = tomorrow - DEFAULT_DAYS * _DAY if start is None else _moment("from", start)
+    if start is None and first >= last:
+        first = last - DEFAULT_DAYS * _DAY
+    wrong = Violations()
+    wrong.require(first < last, "from", "must be before `to`")
+    wrong.require(last - first <= MAX_DAYS * _DAY, "from", f"must be at most {MAX_DAYS} days before `to`")
+    wrong.raise_if_any()
+    return first, last
+
+
+def _moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetime:
+    """A day's beginning, and what comes `after` it; or a time. Times without a zone are UTC."""
+    try:
+        if len(text) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(text), time(), UTC) + after
+        found = datetime.fromisoformat(text)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError) as exc:
+        raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
+
+
+def _groups(text: str, source: Source) -> tuple[Group, ...]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in set(Group)]
+    if unknown:
+        raise invalid_field("group_by", f"must be of: {', '.join(Group)}")
+    if len(set(names)) < len(names):
+        raise invalid_field("group_by", "must name each once")
+    if source is Source.EXCHANGES and Group.PURPOSE in names:
+        raise invalid_field("group_by", "can't be `purpose` for exchanges: only calls have one")
+    return tuple(Group(name) for name in names)
+
+
+def _preferred(request: Request) -> Literal["json", "csv"]:
+    """What the Accept header names first of the two."""
+    for part in request.headers.get("accept", "").split(","):
+        match part.partition(";")[0].strip().lower():
+            case "text/csv":
+                return "csv"
+            case "application/json" | "*/*" | "application/*":
+                return "json"
+            case _:
+                pass
+    return "json"
+
+
+def _group(group: Mapping[str, object]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, date) else value for name, value in group.items()}
+
+
+def _figures(figures: Mapping[str, int]) -> dict[str, int | float]:
+    return {
+        (name.removesuffix("_nano") + "_usd" if name.endswith("_nano") else name): (
+            to_usd(value) if name.endswith("_nano") else value
+        )
+        for name, value in figures.items()
+    }
+
+
+def _csv(usage: Usage, query: UsageQuery) -> str:
+    """The rows as RFC 4180 has them; amounts without an exponent."""
+    columns, names = group_columns(query.group_by), FIGURES[query.source]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow([*columns, *(name.replace("_nano", "_usd") for name in names)])
+    for row in usage.rows:
+        cells = [_cell(row.group[column]) for column in columns]
+        writer.writerow([*cells, *_amounts(row.figures, names)])
+    return out.getvalue()
+
+
+def _amounts(figures: Mapping[str, int], names: Sequence[str]) -> list[str]:
+    return [f"{to_usd(figures[name]):.9f}" if name.endswith("_nano") else str(figures[name]) for name in names]
+
+
+def _cell(value: object) -> str:
+    """A name as text: a spreadsheet would compute what begins like a formula."""
+    text = str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _time(value: datetime) -> str:
+    return value.isoformat().replace("+00:00", "Z")

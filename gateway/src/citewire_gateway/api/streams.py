@@ -1,0 +1,339 @@
+"""Responses that take their time: streams of frames, and bodies that a chat has to fill first.
+
+Until something has been shown, a failure is an HTTP error; from then on it is the dialect's own error frame, never a
+clean end. Who leaves stops the work at once.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from fastapi.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from citewire_gateway.api.dialects.base import HEARTBEAT
+from citewire_gateway.chat.run import CancelCause, RunControl
+from citewire_gateway.http.drain import Drain, going_away
+from citewire_kit.deadline import remaining
+from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
+from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT
+from citewire_kit.status import http_status
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant, use_tenant
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+log = get_logger(__name__)
+
+_LAST_FRAME_SECONDS = 1.0
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """What holds for every stream of this process.
+
+    Attributes:
+        hold_seconds: How long the status line may wait for the first frame that proves that the work succeeds.
+        heartbeat_seconds: Longest silence.
+    """
+
+    drain: Drain
+    hold_seconds: float
+    heartbeat_seconds: float
+
+
+class EventStream(Response, Generic[E]):
+    """A `text/event-stream` of what `run` yields."""
+
+    def __init__(
+        self,
+        run: Callable[[RunControl], AsyncGenerator[E, None]],
+        *,
+        encode: Callable[[E], bytes],
+        failed: Callable[[CitewireError, bool], bytes],
+        preliminary: tuple[type, ...] = (),
+        dialect: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        tenant: Tenant,
+        rules: StreamRules,
+    ) -> None:
+        """Nothing runs before the server calls the response.
+
+        Args:
+            run: Makes the events.
+            encode: An event's frames.
+            failed: The frames that end a failed stream; whether the same request may be repeated at once.
+            preliminary: Events that don't yet prove that the work succeeds: they wait for the next one.
+            dialect: Label in metrics.
+            headers: Of the response, beyond those of every stream.
+            tenant: For whom it runs.
+            rules: See `StreamRules`.
+        """
+        super().__init__()
+        self._run = run
+        self._encode = encode
+        self._failed = failed
+        self._preliminary = preliminary
+        self._dialect = dialect
+        self._headers = headers
+        self._tenant = tenant
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Streams until the end, the client's leaving, the deadline or the process's."""
+        control = RunControl()
+        writer = _Writer(send, control, self._rules, self._headers)
+        with use_tenant(self._tenant), _in_flight(self._dialect):
+            work = asyncio.create_task(self._pump(writer, control))
+            cause = await _supervise(work, receive, control, self._rules.drain, writer)
+            if cause == "client":
+                return
+            error = _error_of(work, cause)
+            if error is not None:
+                if not writer.started:
+                    raise error
+                if http_status(error) >= 500:
+                    STREAMS_BROKEN.labels(self._dialect).inc()
+                log.warning("stream_failed", dialect=self._dialect, reason=error.reason, error=error.message)
+                try:
+                    async with asyncio.timeout(_LAST_FRAME_SECONDS):
+                        await writer.write(self._failed(error, cause == "drain"), hold=False)
+                except TimeoutError:
+                    # Who doesn't read can't be told. The server closes the connection under the unfinished body.
+                    log.warning("client_does_not_read", dialect=self._dialect)
+                    return
+            await writer.finish()
+
+    async def _pump(self, writer: "_Writer", control: RunControl) -> None:
+        encode, preliminary, write = self._encode, self._preliminary, writer.write
+        async with aclosing(self._run(control)) as events:
+            async for event in events:
+                frames = encode(event)
+                if frames:
+                    await write(frames, hold=isinstance(event, preliminary))
+
+
+class EventBody(Response, Generic[E]):
+    """A JSON body that `run` fills; the client may leave meanwhile."""
+
+    def __init__(
+        self,
+        run: Callable[[RunControl], AsyncGenerator[E, None]],
+        *,
+        add: Callable[[E], None],
+        body: Callable[[], dict[str, Any]],
+        dialect: str,
+        tenant: Tenant,
+        rules: StreamRules,
+    ) -> None:
+        """See `EventStream`; `add` takes each event, `body` is called after the last."""
+        super().__init__()
+        self._run = run
+        self._add = add
+        self._body = body
+        self._dialect = dialect
+        self._tenant = tenant
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Runs to the end, then answers."""
+        control = RunControl()
+        with use_tenant(self._tenant), _in_flight(self._dialect):
+            work = asyncio.create_task(self._gather(control))
+            cause = await _supervise(work, receive, control, self._rules.drain, None)
+            if cause == "client":
+                return
+            error = _error_of(work, cause)
+            if error is not None:
+                raise error
+            await JSONResponse(self._body())(scope, receive, send)
+
+    async def _gather(self, control: RunControl) -> None:
+        async with aclosing(self._run(control)) as events:
+            async for event in events:
+                self._add(event)
+
+
+class ByteStream(Response):
+    """A body of known length, piece by piece; reading stops when the client leaves."""
+
+    def __init__(
+        self, data: AsyncGenerator[bytes, None], *, headers: Mapping[str, str], tenant: Tenant, rules: StreamRules
+    ) -> None:
+        """`headers` hold Content-Length; `data` is closed by the response."""
+        super().__init__()
+        self._data = data
+        self._head = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        self._tenant = tenant
+        self._rules = rules
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the body. After a failure it isn't completed, so that the server cuts the connection."""
+        with use_tenant(self._tenant):
+            work = asyncio.create_task(self._send(send))
+            try:
+                cause = await _supervise(work, receive, RunControl(), self._rules.drain, None)
+            finally:
+                await self._data.aclose()
+            error = None if cause == "client" else _error_of(work, cause)
+            if error is not None:
+                log.warning("body_cut", reason=error.reason, error=error.message)
+
+    async def _send(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self._head})
+        async with aclosing(self._data) as pieces:
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class _Writer:
+    """Writes frames, and begins the response when there is something to show."""
+
+    def __init__(
+        self, send: Send, control: RunControl, rules: StreamRules, headers: Sequence[tuple[bytes, bytes]]
+    ) -> None:
+        self._send = send
+        self._headers = [*_HEADERS, *headers]
+        self._control = control
+        self._heartbeat = rules.heartbeat_seconds
+        self._now = asyncio.get_running_loop().time
+        self._hold_until = self._now() + rules.hold_seconds
+        self._held: list[bytes] = []
+        self._last = 0.0
+        self.started = False
+
+    async def write(self, frames: bytes, *, hold: bool) -> None:
+        """Writes whole frames in one go; held ones wait for the next that isn't."""
+        if not self.started:
+            self._held.append(frames)
+            if not hold:
+                await self._begin()
+            return
+        self._last = self._now()
+        await self._send({"type": "http.response.body", "body": frames, "more_body": True})
+
+    async def tick(self) -> None:
+        """Shows that there is life: begins a response that waited long enough, or breaks a silence."""
+        now = self._now()
+        if not self.started:
+            if now >= self._hold_until:
+                self._held.append(HEARTBEAT)
+                await self._begin()
+        elif now - self._last >= self._heartbeat:
+            await self.write(HEARTBEAT, hold=False)
+
+    def next_tick(self) -> float:
+        """Seconds until `tick` has something to do."""
+        due = self._last + self._heartbeat if self.started else self._hold_until
+        return max(0.001, due - self._now())
+
+    async def finish(self) -> None:
+        """Ends the response."""
+        if not self.started:
+            await self._begin()
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _begin(self) -> None:
+        # Before anything is awaited: two tasks write, and what is shown is no longer taken back.
+        self.started = self._control.committed = True
+        held, self._held = b"".join(self._held), []
+        self._last = self._now()
+        await self._send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        if held:
+            await self._send({"type": "http.response.body", "body": held, "more_body": True})
+
+
+async def _supervise(
+    work: asyncio.Task[None], receive: Receive, control: RunControl, drain: Drain, writer: _Writer | None
+) -> CancelCause | None:
+    """Waits for the work, and stops it when its client leaves, its time is over, or the process's grace is.
+
+    Returns:
+        Why it was stopped; None if it ended by itself.
+    """
+    gone = asyncio.create_task(_disconnected(receive))
+    loop = asyncio.get_running_loop()
+    left = remaining()
+    ends = None if left is None else loop.time() + left + _LAST_FRAME_SECONDS  # the services' own deadlines come first
+    cause: CancelCause | None = None
+    ticking: asyncio.Task[None] | None = None
+    try:
+        while not work.done():
+            waits = [] if writer is None else [writer.next_tick()]
+            waits += [] if ends is None else [max(0.0, ends - loop.time())]
+            await asyncio.wait(
+                (work, gone, drain.expired),
+                timeout=min(waits, default=None),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if work.done():
+                break
+            if gone.done():
+                cause = "client"
+            elif drain.expired.done():
+                cause = "drain"
+            elif ends is not None and loop.time() >= ends:
+                cause = "deadline"
+            elif writer is not None and (ticking is None or ticking.done()):
+                # Not awaited here: a client that doesn't read must not keep this loop from watching.
+                ticking = asyncio.create_task(writer.tick())
+            if cause is not None:
+                break
+    finally:
+        gone.cancel()
+        if ticking is not None:
+            ticking.cancel()
+        if not work.done():
+            control.cause = cause or "client"
+            work.cancel()
+            await asyncio.wait((work,))
+    if cause is not None:
+        STREAMS_CANCELLED.labels(cause).inc()
+    return cause
+
+
+async def _disconnected(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return
+
+
+def _error_of(work: asyncio.Task[None], cause: CancelCause | None) -> CitewireError | None:
+    """What the caller must hear; None if the work succeeded."""
+    if cause == "drain":
+        return going_away()
+    if cause == "deadline":
+        return DeadlineExceeded("the answer took longer than allowed", reason="DEADLINE_EXCEEDED")
+    if work.cancelled():
+        return Internal("the work was cancelled from within", reason="INTERNAL")
+    exc = work.exception()
+    if exc is None:
+        return None
+    if not isinstance(exc, CitewireError):
+        log.error("stream_failed", exc_info=exc)
+        return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
+    if exc.code is Code.DEADLINE_EXCEEDED:
+        STREAMS_CANCELLED.labels("deadline").inc()
+    elif exc.code is Code.UNAVAILABLE:
+        STREAMS_CANCELLED.labels("upstream").inc()
+    return exc
+
+
+@contextmanager
+def _in_flight(dialect: str) -> Generator[None]:
+    gauge = STREAMS_IN_FLIGHT.labels(dialect)
+    gauge.inc()
+    try:
+        yield
+    finally:
+        gauge.dec()

@@ -1,0 +1,206 @@
+"""Exchanges and conversations in Postgres."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from citewire_gateway.chat.records import Closing, Exchange, Records, title_of
+from citewire_gateway.clients.generation import Message
+from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.tenant import Tenant
+
+SQL = load_queries("citewire_gateway.chat", "chats.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A conversation without its messages."""
+
+    conversation_id: UUID
+    title: str
+    profile: str
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A question or an answer. `details` of an answer: citations, usage, steps, model."""
+
+    ordinal: int
+    role: str
+    content: str
+    state: str
+    details: dict[str, Any]
+    created_at: datetime
+
+
+class ChatStore(Records):
+    """Keeps chats, and reads them back."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def open(self, exchange: Exchange) -> None:
+        """See `Records.open`."""
+        values = _names(exchange.tenant) | {
+            "exchange": exchange.exchange_id,
+            "conversation": exchange.conversation_id,
+            "profile": exchange.profile,
+            "dialect": exchange.dialect,
+            "request_id": exchange.request_id,
+            "lease": exchange.lease_seconds,
+        }
+        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+            if exchange.conversation_id is not None and not exchange.creates:
+                found = await connection.execute(SQL["has_conversation"], values)
+                if await found.fetchone() is None:
+                    raise _not_found(exchange.conversation_id)
+            await connection.execute(SQL["open_exchange"], values)
+
+    async def history(self, exchange: Exchange, most: int) -> Sequence[Message]:
+        """See `Records.history`."""
+        values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
+        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+            rows = await (await connection.execute(SQL["history"], values)).fetchall()
+        return [Message(role, content) for role, content in reversed(rows)]
+
+    async def begin(self, exchange: Exchange) -> int:
+        """See `Records.begin`."""
+        if exchange.conversation_id is None:
+            raise ValueError("the exchange has no conversation")
+        values = _names(exchange.tenant) | {
+            "exchange": exchange.exchange_id,
+            "conversation": exchange.conversation_id,
+            "profile": exchange.profile,
+            "title": title_of(exchange.question),
+            "content": exchange.question,
+        }
+        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+            query = SQL["begin_new"] if exchange.creates else SQL["begin_next"]
+            row = await (await connection.execute(query, values)).fetchone()
+        if row is None:  # deleted since the exchange was opened
+            raise _not_found(exchange.conversation_id)
+        return int(row[0])
+
+    async def close(self, exchange: Exchange, closing: Closing) -> None:
+        """See `Records.close`."""
+        async with tenant_transaction(self._pool, exchange.tenant) as connection:
+            await connection.execute(
+                SQL["close_exchange"],
+                _names(exchange.tenant)
+                | {
+                    "exchange": exchange.exchange_id,
+                    "state": closing.state,
+                    "reason": closing.reason,
+                    "provider": closing.provider,
+                    "model": closing.model,
+                    "embedding_model": closing.embedding_model,
+                    "embedding_tokens": closing.embedding_tokens,
+                    "prompt_tokens": closing.usage.prompt_tokens,
+                    "completion_tokens": closing.usage.completion_tokens,
+                    "estimated": closing.usage.estimated,
+                    "first_token_ms": closing.first_token_ms,
+                },
+            )
+            if exchange.conversation_id is not None and closing.ordinal is not None:
+                await _write_answer(connection, exchange, closing)
+
+    async def list_conversations(
+        self, tenant: Tenant, *, page_size: int, page_token: str
+    ) -> tuple[list[Conversation], str]:
+        """Lists the user's conversations, latest first, and the token of the next page ("" on the last one)."""
+        before, before_id = _read_cursor(page_token)
+        values = _names(tenant) | {"before": before, "before_id": before_id, "limit": page_size + 1}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            rows = await (await connection.execute(SQL["list_conversations"], values)).fetchall()
+        page = [Conversation(*row) for row in rows[:page_size]]
+        return page, _cursor(page[-1]) if len(rows) > page_size else ""
+
+    async def get_conversation(
+        self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int
+    ) -> tuple[Conversation, list[StoredMessage], bool]:
+        """Returns a conversation, messages after ordinal `after`, and whether more follow."""
+        values = _names(tenant) | {"conversation": conversation_id, "after": after, "limit": page_size + 1}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            row = await (await connection.execute(SQL["get_conversation"], values)).fetchone()
+            if row is None:
+                raise _not_found(conversation_id)
+            rows = await (await connection.execute(SQL["list_messages"], values)).fetchall()
+        return Conversation(*row), [StoredMessage(*one) for one in rows[:page_size]], len(rows) > page_size
+
+    async def rename_conversation(self, tenant: Tenant, conversation_id: UUID, title: str) -> Conversation:
+        """Changes a conversation's title."""
+        values = _names(tenant) | {"conversation": conversation_id, "title": title}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            row = await (await connection.execute(SQL["rename_conversation"], values)).fetchone()
+        if row is None:
+            raise _not_found(conversation_id)
+        return Conversation(*row)
+
+    async def delete_conversation(self, tenant: Tenant, conversation_id: UUID) -> None:
+        """Deletes a conversation and its messages; what its chats spent stays known."""
+        values = _names(tenant) | {"conversation": conversation_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
+                raise _not_found(conversation_id)
+
+    async def sweep(self, most: int = 1000) -> tuple[int, int]:
+        """Closes exchanges that lost their gateway and forgets old answers; returns how many of each."""
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
+        return (int(row[0]), int(row[1])) if row else (0, 0)
+
+
+async def _write_answer(connection: Connection, exchange: Exchange, closing: Closing) -> None:
+    values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "exchange": exchange.exchange_id}
+    if closing.discard:
+        await connection.execute(SQL["discard_conversation" if exchange.creates else "discard_question"], values)
+        return
+    state = "complete" if closing.state == "done" else closing.state
+    values |= {
+        "ordinal": closing.ordinal,
+        "content": closing.answer,
+        "state": state,
+        "details": Jsonb(dict(closing.details)),
+    }
+    await connection.execute(SQL["add_answer"], values)
+
+
+def _names(tenant: Tenant) -> dict[str, Any]:
+    return {"org": tenant.org_id, "user": tenant.user_id}
+
+
+def _not_found(conversation_id: UUID) -> NotFound:
+    return NotFound(
+        f"there is no conversation {conversation_id}",
+        reason="CONVERSATION_NOT_FOUND",
+        metadata={"conversation_id": str(conversation_id)},
+    )
+
+
+def _cursor(last: Conversation) -> str:
+    text = f"{last.updated_at.isoformat()} {last.conversation_id}"
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+def _read_cursor(token: str) -> tuple[datetime | None, UUID | None]:
+    if not token:
+        return None, None
+    try:
+        parts: Sequence[str] = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode().split(" ")
+        when, which = parts
+        return datetime.fromisoformat(when), UUID(which)
+    except (ValueError, binascii.Error) as exc:
+        raise InvalidArgument(
+            "the page token isn't one that this list gave",
+            reason="INVALID_PAGE_TOKEN",
+            violations=[FieldViolation("page_token", "must be the next_page_token of the page before")],
+        ) from exc

@@ -1,0 +1,45 @@
+"""A conversation as Markdown, to keep or to pass on: questions, answers, and under each answer its sources."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from citewire_gateway.chat.store import Conversation, StoredMessage
+
+_ENDS: Mapping[str, str] = {
+    "cancelled": "_This answer was broken off by who asked._",
+    "failed": "_This answer broke off._",
+}
+
+
+def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
+    """Writes a conversation."""
+    head = f"# {conversation.title}\n\nProfile {conversation.profile}, {conversation.created_at:%Y-%m-%d %H:%M} UTC"
+    return "\n\n".join([head, *(_message(message) for message in messages)]) + "\n"
+
+
+def _message(message: StoredMessage) -> str:
+    if message.role == "user":
+        return f"## {_quoted(message.content)}"
+    parts = [message.content]
+    if message.state in _ENDS:
+        parts.append(_ENDS[message.state])
+    citations: Sequence[Mapping[str, Any]] = message.details.get("citations", ())
+    cited = set(message.details.get("cited", ()))
+    shown = [one for one in citations if one["index"] in cited] or list(citations)
+    if shown:
+        parts.append("Sources:\n\n" + "\n".join(_source(one) for one in shown))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _quoted(question: str) -> str:
+    """The question's first line as a heading, the others below it."""
+    first, _, rest = question.strip().partition("\n")
+    return f"{first}\n\n{rest.strip()}" if rest.strip() else first
+
+
+def _source(citation: Mapping[str, Any]) -> str:
+    place = citation.get("page_number")
+    at = f", p. {place}" if place else ""
+    name = str(citation.get("ref") or citation.get("title"))
+    url = citation.get("url")
+    return f"{citation['index']}. [{name}]({url}){at}" if url else f"{citation['index']}. {name}{at}"

@@ -1,0 +1,1 @@
+"""The three services, as the gateway calls them."""

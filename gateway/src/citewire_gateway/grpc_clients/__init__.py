@@ -1,1 +1,0 @@
-"""The three services as the domain sees them, over gRPC."""

@@ -1,0 +1,1 @@
+"""What every HTTP exchange needs: the server, middleware, bodies, streams, problems."""

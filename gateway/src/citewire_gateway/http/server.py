@@ -1,0 +1,131 @@
+"""uvicorn, made to leave in order: running streams may finish within a grace, and are told when it is over."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Generator
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from citewire_gateway.http.drain import Drain
+from citewire_gateway.settings import GatewaySettings
+from citewire_kit.errors import StartupError
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_FINAL_SECONDS = 10
+"""What a stream has for its last frame, and its records, after the grace."""
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves until the first signal, then drains; a second signal ends the grace."""
+
+    def __init__(self, app: ASGIApp, settings: GatewaySettings, drain: Drain, *, signals: bool = True) -> None:
+        """Made inside the event loop that will run it.
+
+        Args:
+            app: The application.
+            settings: Of the process.
+            drain: Told when the process is to leave.
+            signals: Whether SIGTERM and SIGINT end it; without, only `leave` does.
+        """
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                http="httptools",
+                ws="none",
+                lifespan="off",
+                log_config=None,  # kit has set up logging
+                access_log=False,  # the middleware writes one line, with more in it
+                server_header=False,
+                proxy_headers=False,  # nothing here depends on the caller's address
+                backlog=1024,
+                h11_max_incomplete_event_size=64 * 1024,
+            )
+        )
+        # What uvicorn says of its own coming and going is said by `listening` and `draining`.
+        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        self._settings = settings
+        self._drain = drain
+        self._loop = asyncio.get_running_loop()
+        self._handles_signals = signals
+        self._signals = 0
+        self.listening = asyncio.Event()
+        """Set once connections are accepted."""
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once started."""
+        return self.servers[0].sockets[0].getsockname()[1]
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Sets the signals' handlers, if it is to."""
+        with super().capture_signals() if self._handles_signals else contextlib.nullcontext():
+            yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by uvicorn in the signal's handler. It isn't raised again after the shutdown, as uvicorn would."""
+        del sig, frame
+        self._signals += 1
+        self._loop.call_soon_threadsafe(self.leave if self._signals == 1 else self._drain.expire)
+
+    def leave(self) -> None:
+        """Says that it isn't ready; a little later takes no more connections; at the end of the grace, ends streams."""
+        self._drain.begin(self._settings.leave_seconds + self._settings.drain_seconds)
+        self._drain.expired.add_done_callback(lambda _: self._hurry())
+        self._loop.call_later(self._settings.leave_seconds, self._close)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens.
+
+        Raises:
+            StartupError: The address can't be had.
+        """
+        del sockets
+        try:
+            await super().startup()
+        except SystemExit:
+            raise _taken(self._settings) from None
+        log.info("listening", host=self._settings.host, port=self.port)
+        self.listening.set()
+
+    def _close(self) -> None:
+        self.should_exit = True
+
+    def _hurry(self) -> None:
+        """After the grace, whoever doesn't even read their last frame is cut."""
+        self.should_exit = True
+        self._loop.call_later(_FINAL_SECONDS, self._force)
+
+    def _force(self) -> None:
+        self.force_exit = True
+
+
+async def check_address(settings: GatewaySettings) -> None:
+    """Tries whether the server will be able to listen, before anything is opened that would have to be closed again.
+
+    Raises:
+        StartupError: The address can't be had.
+    """
+    try:
+        trying = await asyncio.get_running_loop().create_server(
+            asyncio.Protocol, settings.host, settings.port, start_serving=False
+        )
+    except OSError:
+        raise _taken(settings) from None
+    trying.close()
+    await trying.wait_closed()
+
+
+def _taken(settings: GatewaySettings) -> StartupError:
+    return StartupError(
+        f"cannot listen on {settings.host}:{settings.port}: the address is taken or not this machine's. Stop what uses "
+        f"it, or set {settings.env_name('port')} to another port."
+    )

@@ -1,1 +1,0 @@
-"""Organisations, users and API keys."""

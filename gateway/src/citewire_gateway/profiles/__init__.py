@@ -1,0 +1,1 @@
+"""Profiles: how the pipeline behaves, as data."""

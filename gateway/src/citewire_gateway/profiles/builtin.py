@@ -1,0 +1,258 @@
+"""Profiles: how the pipeline behaves, as data. A further system is a further row here and, at most, a dialect.
+
+Only this file, the dialects and the routes know the names of systems.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from citewire_gateway.chat.events import EventType
+from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
+from citewire_gateway.clients.generation import AnswerPolicy, ContextFormat, Grounding, MarkerStyle
+from citewire_gateway.profiles.model import (
+    Bounds,
+    Budget,
+    EmptySelection,
+    History,
+    NoMatch,
+    Persist,
+    Profile,
+    Rerank,
+    Suggest,
+)
+from citewire_kit.errors import NotFound
+
+NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
+NO_MATCH_SENTENCE = "I could not find content in the selected documents that closely matches your question."
+
+_ALWAYS = frozenset({EventType.CITATIONS, EventType.TOKEN, EventType.USAGE, EventType.ERROR, EventType.DONE})
+
+_NO_MATCH = NoMatch(
+    sentence=NO_MATCH_SENTENCE,
+    suggestions=(
+        "Rephrase the question with words that the documents use.",
+        "Check which documents are selected: the answer may be in one that isn't.",
+        "Ask about one thing at a time.",
+    ),
+    still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
+)
+_SUGGEST = Suggest(minimum=2, wanted=3, heading="You could ask instead:")
+
+DOCUMENTS = Profile(
+    name="documents",
+    description="Answers only from the selected documents; cites exactly the passages that the model was given.",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=5, minimum=1, maximum=30),
+    min_score=None,
+    empty_selection=EmptySelection.NOTHING,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.NUMBERED,
+        marker_style=MarkerStyle.REMOVE,
+        grounding=Grounding.STRICT,
+        answer_language="English",
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        ask_back=True,
+        verify_citations=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION},
+    optional_events=frozenset({EventType.STEP, EventType.CITATION}),
+    suggest=_SUGGEST,
+)
+
+SOURCES = Profile(
+    name="sources",
+    description="Labelled sources under a fixed budget, found by meaning and by words; the answer cites [SOURCE N].",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.HYBRID,
+    fuse_by_rank=True,
+    top_k=Bounds(default=100, minimum=1, maximum=100),
+    min_score=None,
+    empty_selection=EmptySelection.NOTHING,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.SOURCE_LABELS,
+        marker_style=MarkerStyle.SOURCE,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        max_context_chars=24_000,
+        verify_citations=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION, EventType.SOURCES},
+    optional_events=frozenset({EventType.UNCITED}),
+    suggest=_SUGGEST,
+)
+
+SELF_RAG = Profile(
+    name="self-rag",
+    description="Decides whether to look into the user's articles and repositories, cites [ref:N], judges its answer.",
+    level=ScopeLevel.USER,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=10, minimum=1, maximum=30),
+    min_score=0.3,
+    empty_selection=EmptySelection.ABSENT,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.TYPED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.OPEN,
+        verify_citations=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.DECISION, EventType.CITATION, EventType.ASSESSMENT},
+    optional_events=frozenset({EventType.STEP}),
+    history=History(),
+    persist=Persist.ON_REQUEST,
+    types=("article", "repository"),
+    decide=True,
+    assess=True,
+    max_completion_tokens=2048,
+)
+
+LIBRARY = Profile(
+    name="library",
+    description="Reads a small library whole, and searches a large one; says which, and why. Cites [ref:N].",
+    level=ScopeLevel.USER,
+    strategy=Strategy.LIBRARY,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=40, minimum=1, maximum=200),
+    min_score=0.15,
+    min_score_calibrated=True,
+    empty_selection=EmptySelection.ABSENT,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.NUMBERED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        verify_citations=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION},
+    optional_events=frozenset({EventType.UNCITED}),
+    history=History(tokens=1_500),
+    suggest=_SUGGEST,
+    by_document=True,
+    recent=10,
+    derive_filter=True,
+    budget=Budget(MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000}), reserve=1_500),
+    full_usage=True,
+)
+
+GROUNDED = Profile(
+    name="grounded",
+    description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.HYBRID,
+    top_k=Bounds(default=10, minimum=1, maximum=50),
+    min_score=None,
+    empty_selection=EmptySelection.NOTHING,
+    no_match=_NO_MATCH,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.NUMBERED,
+        marker_style=MarkerStyle.REF,
+        grounding=Grounding.STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        ask_back=True,
+        verify_citations=True,
+        flag_uncited=True,
+    ),
+    events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION, EventType.UNCITED, EventType.SOURCES},
+    optional_events=frozenset({EventType.ASSESSMENT}),
+    history=History(tokens=4_000, condense=True),
+    suggest=_SUGGEST,
+    rerank=Rerank(candidates=40),
+    full_usage=True,
+)
+
+SIMPLE = Profile(
+    name="simple",
+    description="The smallest chat: a question, an answer and its sources; nothing is kept but the usage.",
+    level=ScopeLevel.ORG,
+    strategy=Strategy.SEMANTIC,
+    mode=SearchMode.DENSE,
+    top_k=Bounds(default=5, minimum=1, maximum=30),
+    min_score=None,
+    empty_selection=EmptySelection.ABSENT,
+    answer=AnswerPolicy(
+        context_format=ContextFormat.PLAIN,
+        marker_style=MarkerStyle.NONE,
+        grounding=Grounding.SAY_SO,
+    ),
+    events=_ALWAYS,
+    optional_events=frozenset({EventType.STEP, EventType.CITATION}),
+    persist=Persist.NEVER,
+)
+
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {profile.name: profile for profile in (DOCUMENTS, SOURCES, SELF_RAG, LIBRARY, SIMPLE, GROUNDED)}
+)
+
+
+def find_profile(name: str) -> Profile:
+    """Returns the profile of that name.
+
+    Raises:
+        NotFound: There is none (reason `PROFILE_NOT_FOUND`); metadata `profiles` lists those there are.
+    """
+    profile = PROFILES.get(name)
+    if profile is None:
+        known = ", ".join(PROFILES)
+        raise NotFound(
+            f"there is no profile {name[:64]!r}; there are: {known}",
+            reason="PROFILE_NOT_FOUND",
+            metadata={"profiles": known},
+        )
+    return profile
+
+
+def describe(profile: Profile) -> dict[str, object]:
+    """Returns a profile as `GET /v1/profiles` lists it."""
+    answer = profile.answer
+    return {
+        "name": profile.name,
+        "description": profile.description,
+        "scope": profile.level.value,
+        "strategy": profile.strategy.value,
+        "mode": profile.mode.value,
+        "top_k": {
+            "default": profile.top_k.default,
+            "minimum": profile.top_k.minimum,
+            "maximum": profile.top_k.maximum,
+        },
+        "min_score": profile.min_score,
+        "min_score_calibrated": profile.min_score_calibrated,
+        "types": list(profile.types),
+        "empty_selection": profile.empty_selection.value,
+        "on_empty": "model" if profile.no_match is None else "sentence",
+        "context_format": answer.context_format.value,
+        "marker_style": answer.marker_style.value,
+        "grounding": answer.grounding.value,
+        "answer_language": answer.answer_language or None,
+        "not_found_sentence": answer.not_found_sentence or None,
+        "history": None
+        if profile.history is None
+        else {
+            "tokens": profile.history.tokens,
+            "condense": profile.history.condense,
+        },
+        "by_document": profile.by_document,
+        "recent": profile.recent,
+        "input_tokens": None if profile.budget is None else dict(profile.budget.input_tokens),
+        "rerank_candidates": None if profile.rerank is None else profile.rerank.candidates,
+        "hyde": profile.hyde,
+        "derive_filter": profile.derive_filter,
+        "decide": profile.decide,
+        "assess": profile.assess,
+        "speculate": profile.speculate,
+        "max_completion_tokens": profile.max_completion_tokens,
+        "events": [event.value for event in EventType if event in profile.events],
+        "optional_events": [event.value for event in EventType if event in profile.optional_events],
+        "conversations": profile.persist.value,
+    }

@@ -1,0 +1,123 @@
+"""What of a profile may be changed, by a tenant for good or by a request for once, and within which limits."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from citewire_gateway.clients.domain import SearchMode
+from citewire_gateway.clients.generation import MarkerStyle
+from citewire_gateway.profiles.model import Bounds, History, Profile, Rerank
+from citewire_kit.errors import Violations
+
+CANDIDATES = Rerank(candidates=40, keep=10)
+"""A second ranking where the profile has none of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Fields of a profile to be changed; None leaves a field as it is.
+
+    Attributes:
+        top_k: How many chunks where the request doesn't say, within the profile's bounds.
+        min_score: Lowest cosine similarity.
+        mode: How the search ranks.
+        rerank: Whether there is a second ranking.
+        hyde: See `Profile`.
+        derive_filter: See `Profile`.
+        condense: Whether follow-ups are rewritten, where the profile has a history.
+        decide: See `Profile`.
+        assess: See `Profile`.
+        speculate: See `Profile`.
+        answer_language: "" is the question's.
+        marker_style: Which markers the answer carries.
+        ask_back: Whether the model may ask back.
+        instructions: Added to our prompt.
+        max_completion_tokens: Most tokens of an answer.
+    """
+
+    top_k: int | None = None
+    min_score: float | None = None
+    mode: SearchMode | None = None
+    rerank: bool | None = None
+    hyde: bool | None = None
+    derive_filter: bool | None = None
+    condense: bool | None = None
+    decide: bool | None = None
+    assess: bool | None = None
+    speculate: bool | None = None
+    answer_language: str | None = None
+    marker_style: MarkerStyle | None = None
+    ask_back: bool | None = None
+    instructions: str | None = None
+    max_completion_tokens: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that are changed, as JSON."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def changes_of(values: Mapping[str, Any]) -> Changes:
+    """Reads changes as `Changes.given` wrote them; names that aren't known any more are passed over."""
+    known = {field.name for field in fields(Changes)}
+    read = {name: value for name, value in values.items() if name in known}
+    if "mode" in read:
+        read["mode"] = SearchMode(read["mode"])
+    if "marker_style" in read:
+        read["marker_style"] = MarkerStyle(read["marker_style"])
+    return Changes(**read)
+
+
+def changed(profile: Profile, changes: Changes, at: str) -> Profile:
+    """Returns the profile with the changes.
+
+    Args:
+        profile: Whose bounds hold.
+        changes: What to change.
+        at: The field that the changes stood in, for errors.
+
+    Raises:
+        InvalidArgument: A change is out of the profile's bounds, or has no meaning in it.
+    """
+    found = Violations()
+    bounds = profile.top_k
+    found.require(
+        changes.top_k is None or bounds.minimum <= changes.top_k <= bounds.maximum,
+        f"{at}.top_k",
+        f"must be between {bounds.minimum} and {bounds.maximum} in profile {profile.name}",
+    )
+    found.require(
+        changes.condense is not True or profile.history is not None,
+        f"{at}.condense",
+        f"has no meaning: profile {profile.name} gives the model no history",
+    )
+    found.require(
+        changes.speculate is not True or profile.decide or changes.decide is True,
+        f"{at}.speculate",
+        "has no meaning without decide",
+    )
+    found.raise_if_any()
+    return replace(profile, **_simple(changes), **_composed(profile, changes))
+
+
+def _simple(changes: Changes) -> dict[str, Any]:
+    names = ("min_score", "mode", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
+    values = {name: getattr(changes, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _composed(profile: Profile, changes: Changes) -> dict[str, Any]:
+    names = ("answer_language", "marker_style", "ask_back", "instructions")
+    values = {name: getattr(changes, name) for name in names}
+    composed: dict[str, Any] = {
+        "answer": replace(profile.answer, **{name: value for name, value in values.items() if value is not None})
+    }
+    if changes.min_score is not None:
+        composed["min_score_calibrated"] = False
+    if changes.top_k is not None:
+        composed["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
+    if changes.rerank is not None:
+        composed["rerank"] = (profile.rerank or CANDIDATES) if changes.rerank else None
+    if changes.condense is not None and profile.history is not None:
+        composed["history"] = History(profile.history.tokens, condense=changes.condense)
+    return composed

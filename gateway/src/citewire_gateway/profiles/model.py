@@ -1,0 +1,175 @@
+"""What a profile can say: how the pipeline behaves, as data. The rows are in `profiles`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from citewire_gateway.chat.events import EventType
+from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
+from citewire_gateway.clients.generation import AnswerPolicy
+
+
+class EmptySelection(StrEnum):
+    """What `document_ids: []` means."""
+
+    NOTHING = "nothing"
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileModels:
+    """The operator's models for one profile; "" is the default one."""
+
+    chat: str = ""
+    embedding: str = ""
+
+
+class Persist(StrEnum):
+    """Whether chats become conversations that are kept."""
+
+    ALWAYS = "always"
+    NEVER = "never"
+    ON_REQUEST = "on_request"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What of a conversation goes to the model.
+
+    Attributes:
+        tokens: Budget for the system prompt and the history together; the latest messages that fit are kept. None is
+            the whole list.
+        condense: Whether a follow-up is rewritten into a question that stands alone before anything is searched for.
+    """
+
+    tokens: int | None = None
+    condense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Tokens that the model may be given, by the plan of who asks.
+
+    Attributes:
+        input_tokens: Per plan, all together.
+        reserve: Of these, for the system prompt and the history.
+    """
+
+    input_tokens: Mapping[str, int]
+    reserve: int
+
+    def context_tokens(self, plan: str) -> int:
+        """Returns what is left for the context."""
+        return self.input_tokens[plan] - self.reserve
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    """A second ranking of the first ones found, before the best are kept.
+
+    Attributes:
+        candidates: How many are ranked again.
+        keep: How many of them are kept at most; None: `top_k`.
+    """
+
+    candidates: int
+    keep: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Default of a whole number, and the range a request may choose from."""
+
+    default: int
+    minimum: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoMatch:
+    """The answer when nothing was found; no model is called then."""
+
+    sentence: str
+    suggestions: tuple[str, ...]
+    still_ingesting: str
+    """A further suggestion while documents of the selection are being processed; `{count}` is how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggest:
+    """Questions to offer after the not-found sentence."""
+
+    minimum: int
+    """The generator is asked for questions if the answer itself holds fewer."""
+    wanted: int
+    heading: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How one system behaves.
+
+    Attributes:
+        name: What a request calls it.
+        description: One sentence for people.
+        level: Whose documents are searched, inside the organisation.
+        strategy: Decision table of the context path.
+        mode: How the search ranks.
+        fuse_by_rank: Whether a hybrid search fuses by reciprocal rank, as the system promises it, instead of scores.
+        top_k: How many chunks are searched for.
+        min_score: Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound.
+        min_score_calibrated: Whether the searched space's own threshold counts in its stead, where it is known.
+        empty_selection: What an empty list of documents means.
+        no_match: The answer when nothing was found, without a call to a model; None: the model is asked all the same,
+            and its policy says what it does without passages.
+        answer: How the answer is written.
+        events: Events of a stream, in the dialects that name them.
+        optional_events: Further events that a request may ask for with `include`.
+        history: What of the conversation the model is given; None: nothing.
+        suggest: Questions after the not-found sentence; None: none.
+        persist: Whether conversations are kept.
+        types: Types of documents that are searched; empty is all.
+        by_document: Whether the search gives each document's best chunk, so that `top_k` counts documents.
+        recent: How many of the latest documents a search adds, whatever they say.
+        budget: Bounds of what the model is given, by plan; None: the model's window.
+        rerank: A second ranking; None: none.
+        hyde: Whether the question is searched for by a passage that might answer it (Gao et al., 2022,
+            arXiv:2212.10496).
+        derive_filter: Whether tags, category, kind and dates of saving that a question names narrow the search.
+        decide: Whether the model is asked first if the question needs retrieval at all (Asai et al., 2023,
+            arXiv:2310.11511).
+        assess: Whether the model judges its answer.
+        speculate: Whether the answer is begun before that decision, and dropped where it says no.
+        max_completion_tokens: Most tokens of an answer; None: the model's default.
+        full_usage: Whether `usage` also says which path was taken and what it cost.
+    """
+
+    name: str
+    description: str
+    level: ScopeLevel
+    strategy: Strategy
+    mode: SearchMode
+    top_k: Bounds
+    min_score: float | None
+    empty_selection: EmptySelection
+    answer: AnswerPolicy
+    events: frozenset[EventType]
+    optional_events: frozenset[EventType]
+    history: History | None = None
+    persist: Persist = Persist.ALWAYS
+    no_match: NoMatch | None = None
+    suggest: Suggest | None = None
+    types: tuple[str, ...] = ()
+    by_document: bool = False
+    recent: int = 0
+    budget: Budget | None = None
+    rerank: Rerank | None = None
+    hyde: bool = False
+    derive_filter: bool = False
+    decide: bool = False
+    assess: bool = False
+    speculate: bool = False
+    max_completion_tokens: int | None = None
+    full_usage: bool = False
+    min_score_calibrated: bool = False
+    fuse_by_rank: bool = False

@@ -1,0 +1,1 @@
+"""Who calls: organisations, users, keys, their providers, and what they spend."""

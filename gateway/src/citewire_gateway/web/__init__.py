@@ -1,1 +1,0 @@
-"""What HTTP needs around the routes: middleware, bodies, errors, streams."""
