@@ -89,7 +89,7 @@ class Stack:
 
         async def lacks_nothing() -> bool:
             found = [space for space in await self.list() if space.role == role]
-            return bool(found) and all(space.items == space.items_filled for space in found)
+            return bool(found) and all(space.documents == space.documents_filled for space in found)
 
         await eventually(lacks_nothing)
 
@@ -133,7 +133,7 @@ async def test_an_organisation_without_documents_has_no_space(stack: Stack, new:
     assert await stack.list() == []
     assert (await refusal(stack.switch(new)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
     prepared = await stack.prepare(new)
-    assert (prepared.role, prepared.items, prepared.live) == (pb.SPACE_ROLE_NEXT, 0, False)
+    assert (prepared.role, prepared.documents, prepared.live) == (pb.SPACE_ROLE_NEXT, 0, False)
     # Its first document decides on its live space: until then there is nothing to switch.
     assert (await refusal(stack.switch(new, force=True)))[:2] == (Code.NOT_FOUND, "SPACE_NOT_FOUND")
 
@@ -145,10 +145,10 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
     chunks = len(await stack.world.chunks(document_id))
     (live,) = await stack.list()
     assert (live.space, live.role, live.live) == (OLD, pb.SPACE_ROLE_LIVE, True)
-    assert (live.items, live.items_filled, live.chunks, live.chunks_filled) == (1, 1, chunks, chunks)
+    assert (live.documents, live.documents_filled, live.chunks, live.chunks_filled) == (1, 1, chunks, chunks)
 
     prepared = await stack.prepare(new)
-    assert (prepared.space, prepared.items, prepared.items_filled, prepared.chunks_filled) == (new, 1, 0, 0)
+    assert (prepared.space, prepared.documents, prepared.documents_filled, prepared.chunks_filled) == (new, 1, 0, 0)
     code, reason, metadata = await refusal(stack.switch(new))
     assert (code, reason, metadata) == (Code.FAILED_PRECONDITION, "WRONG_STATE", {"items": "1", "missing": "1"})
     # Not even forced: no worker has seen that a model serves it.
@@ -162,7 +162,7 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
         assert await stack.search(OLD) == chunks
         assert (await refusal(stack.search(new)))[:2] == (Code.FAILED_PRECONDITION, "SPACE_MISMATCH")
         switched = await stack.switch(new)
-        assert (switched.space, switched.role, switched.items_filled) == (new, pb.SPACE_ROLE_LIVE, 1)
+        assert (switched.space, switched.role, switched.documents_filled) == (new, pb.SPACE_ROLE_LIVE, 1)
         assert await stack.search(new) == await stack.search(OLD) == chunks
         assert [(space.space, space.role) for space in await stack.list()] == [
             (new, pb.SPACE_ROLE_LIVE),
@@ -193,7 +193,7 @@ async def test_the_previous_space_is_prepared_and_reached_without_force(
         await stack.world.until(later, "ready")
         assert (await stack.prepare(OLD)).role == pb.SPACE_ROLE_NEXT
         await stack.filled(pb.SPACE_ROLE_NEXT)
-        assert (await stack.switch(OLD)).items_filled == 2
+        assert (await stack.switch(OLD)).documents_filled == 2
         # Switching to what is live already changes nothing.
         assert [(space.space, space.role) for space in await stack.list()] == [
             (OLD, pb.SPACE_ROLE_LIVE),
@@ -230,7 +230,7 @@ async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> N
 
         await eventually(looked_through)
     assert await stack.world.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
-    assert [(space.items, space.items_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
+    assert [(space.documents, space.documents_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
@@ -243,7 +243,7 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     wanted = Calibration(relevance_threshold=0.0, dense_weight=0.5)
     wanted.report.update({"questions": 12, "sets": ["a"]})
     stored = await stack.calibrate(OLD, wanted)
-    assert (stored.space, stored.items) == (OLD, 1)
+    assert (stored.space, stored.documents) == (OLD, 1)
     kept = stored.calibration
     assert (kept.relevance_threshold, kept.dense_weight) == (0.0, 0.5)
     assert (kept.HasField("relevance_threshold"), kept.HasField("answerable_threshold")) == (True, False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from citewire.common.v1 import common_pb2
+from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import FailedPrecondition, Unavailable
@@ -59,7 +60,7 @@ async def test_the_headers_keep_a_stream_flowing(gateway: Gateway) -> None:
 async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gateway: Gateway) -> None:
     text = "word " * 100
     gateway.fakes.retriever.hits = [
-        hit(11, 0.123456789, text=text, section="A > B", page_number=3, row_number=7, start_line=9, end_line=12,
+        hit(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
             url="https://example.org/x", version=2),
         hit(12, 0.1, file_name="", title="Notes"),
     ]  # fmt: skip

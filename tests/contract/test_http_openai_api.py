@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
@@ -24,7 +25,7 @@ URL = "https://example.org/report"
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, url=URL, section="Results"), hit(2, page_number=3)]
+        fakes.retriever.hits = [hit(1, url=URL, section="Results"), hit(2, place=Place(page=3))]
         fakes.generator.script = _cites
         yield running
 

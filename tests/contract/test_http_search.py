@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_kit.errors import Unavailable
@@ -23,7 +24,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 
 async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(1, 0.81, section="A", page_number=2), hit(2, 0.5)]
+    gateway.fakes.retriever.hits = [hit(1, 0.81, section="A", place=Place(page=2)), hit(2, 0.5)]
     body = {"query": "revenue", "top_k": 2, "min_score": 0.1, "group_by": "document", "document_ids": [7]}
     response = await gateway.http.post("/v1/search", json=body)
     assert response.json() == {

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
@@ -25,7 +26,7 @@ SOURCES = [
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, page_number=3), hit(2, file_name="", title="Notes")]
+        fakes.retriever.hits = [hit(1, place=Place(page=3)), hit(2, file_name="", title="Notes")]
         yield running
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
@@ -41,8 +42,8 @@ SOURCES = [
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
         fakes.retriever.hits = [
-            hit(1, text=LONG, section="Results", page_number=3),
-            hit(2, file_name="", title="Sheet", start_line=12),
+            hit(1, text=LONG, section="Results", place=Place(page=3)),
+            hit(2, file_name="", title="Sheet", place=Place(start_line=12)),
             hit(3),
         ]
         fakes.generator.script = _packs_two

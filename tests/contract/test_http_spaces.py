@@ -31,9 +31,9 @@ async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
         corpus_pb2.SpaceInfo(
             space=space,
             role=corpus_pb2.SPACE_ROLE_NEXT,
-            items=10,
-            items_filled=7,
-            items_failed=1,
+            documents=10,
+            documents_filled=7,
+            documents_failed=1,
             chunks=40,
             chunks_filled=33,
         )

@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 from citewire.common.v1 import common_pb2
+from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import corpus_pb2, filter_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire.retriever.v1.retriever_pb2_grpc import RetrieverServiceStub
@@ -77,13 +78,13 @@ async def test_a_result_has_all_that_a_citation_needs(me: Caller, corpus: Corpus
     assert (response.exact, response.space) == (True, SPACE)
     assert [result.chunk.chunk_id for result in response.results] == chunk_ids[::-1]
     assert [round(result.score, 3) for result in response.results] == [1.0, 0.5]
-    assert all(result.similarity == result.score for result in response.results)
+    assert all(result.score == result.rank_score for result in response.results)
     assert not response.results[0].HasField("lexical_score")
     chunk = response.results[0].chunk
     assert (chunk.document_id, chunk.version, chunk.chunk_index) == (document_id, 1, 1)
     assert chunk.text == f"Chunk 1 of version 1 of document {document_id} of acme."
     assert (chunk.token_count, len(chunk.content_hash), chunk.section) == (10, 64, "A > B")
-    assert (chunk.page_number, chunk.HasField("row_number"), chunk.HasField("start_line")) == (2, False, False)
+    assert chunk.place == Place(page=2)
     assert (chunk.char_start, chunk.char_end, chunk.verbatim) == (0, len(chunk.text), True)
     assert (chunk.title, chunk.file_name, chunk.url, chunk.type) == ("T", "f.pdf", "https://x.test", "file")
     assert chunk.created_at.ToDatetime(UTC) == saved
@@ -209,7 +210,7 @@ async def test_recent_documents_come_after_without_threshold_and_once(me: Caller
     assert titles(response) == ["near", "side", "back", "far"]
     assert [result.recent for result in response.results] == [False, True, True, True]
     assert [result.chunk.chunk_index for result in response.results] == [0, 0, 0, 0]
-    assert [round(result.similarity, 2) for result in response.results] == [1.0, 0.09, 0.0, 0.0]
+    assert [round(result.score, 2) for result in response.results] == [1.0, 0.09, 0.0, 0.0]
     everything = await search(me, pb.Scope(types=["file"]), group_by=pb.GROUP_BY_DOCUMENT, recent=3)
     assert titles(everything) == ["near", "side", "far", "back"]  # not refilled: they are there already
 

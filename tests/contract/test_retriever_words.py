@@ -80,8 +80,8 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
     found = await words(me, query)
     wanted = expected(TEXTS, query)
     assert [result.chunk.text for result in found] == [text for text, _ in wanted]
-    assert [result.score for result in found] == pytest.approx([score for _, score in wanted], rel=1e-4)
-    assert all(result.lexical_score == result.score and not result.HasField("similarity") for result in found)
+    assert [result.rank_score for result in found] == pytest.approx([score for _, score in wanted], rel=1e-4)
+    assert all(result.lexical_score == result.rank_score and not result.HasField("score") for result in found)
 
 
 async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, corpus: CorpusRows) -> None:
@@ -91,7 +91,7 @@ async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, cor
     for text in ("garden a", "garden b", "garden c"):
         put(corpus, text, collection="Two")
     found = await words(me, "measles garden", scope=pb.Scope(collection="One"))
-    assert [result.score for result in found] == pytest.approx(
+    assert [result.rank_score for result in found] == pytest.approx(
         [score for _, score in expected(first, "measles garden")], rel=1e-4
     )
     assert found[0].chunk.text == "garden"
@@ -145,10 +145,10 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
     put(corpus, "gardens and water", title="by neither", angles=[88])
     found = await both(me, "measles")
     assert [result.chunk.title for result in found] == ["by both", "by words", "by meaning", "by neither"]
-    scores = [result.score for result in found]
+    scores = [result.rank_score for result in found]
     assert scores == sorted(scores, reverse=True)
     assert 0 < scores[-1] < scores[0] < 1
-    assert [round(result.similarity, 2) for result in found] == [0.98, 0.17, 0.94, 0.03]
+    assert [round(result.score, 2) for result in found] == [0.98, 0.17, 0.94, 0.03]
     assert [result.HasField("lexical_score") for result in found] == [True, True, False, False]
     # A bound is on similarity, of what the words alone found too.
     assert [result.chunk.title for result in await both(me, "measles", min_score=0.5)] == ["by both", "by meaning"]
@@ -163,7 +163,7 @@ async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusR
     put(corpus, "measles and gardens and water in the city", title="by both", angles=[10])
     found = await both(me, "measles", fuse_by_rank=True)
     assert [result.chunk.title for result in found] == ["by words", "by both", "by meaning"]
-    assert [result.score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
+    assert [result.rank_score for result in found] == pytest.approx([1 / 6 + 1 / 8, 1 / 7 + 1 / 7, 1 / 6])
 
 
 async def test_near_duplicates_are_left_out_and_named(me: Caller, corpus: CorpusRows) -> None:

@@ -78,7 +78,7 @@ class Reading:
 
     async def given_up(self, tenant: Tenant = ACME) -> int:
         """How many documents were given up."""
-        return (await self._spaces.fills(tenant))[0].items_failed
+        return (await self._spaces.fills(tenant))[0].documents_failed
 
 
 @pytest.fixture

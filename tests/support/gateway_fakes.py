@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import grpc
-from citewire.common.v1 import common_pb2
+from citewire.common.v1 import common_pb2, place_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from citewire.retriever.v1 import corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
@@ -45,7 +45,7 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
 
 def hit(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
     """A dense hit."""
-    return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), score=similarity, similarity=similarity)
+    return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), rank_score=similarity, score=similarity)
 
 
 def delta(*texts: str) -> generator_pb2.GenerateResponse:
@@ -207,7 +207,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
         self._check(request.scope)
         if self.search_errors:
             raise self.search_errors.pop(0)
-        results = [one for one in self.hits if not request.min_score or one.similarity >= request.min_score]
+        results = [one for one in self.hits if not request.min_score or one.score >= request.min_score]
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
 
     async def GetContext(  # noqa: N802 # the name that gRPC gives it
@@ -224,7 +224,7 @@ class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
     ) -> retriever_pb2.GetChunksResponse:
         if request.chunk_ids[0] != 1:
             raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
-        found = chunk(1, section="Results > 2025", page_number=3, char_start=10, char_end=31)
+        found = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
         return retriever_pb2.GetChunksResponse(chunks=[found])
 
     def _check(self, scope: retriever_pb2.Scope) -> None:

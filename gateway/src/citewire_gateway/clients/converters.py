@@ -1,8 +1,9 @@
 """Between the domain and the contracts' messages; nothing else in the gateway knows both for reading and asking."""
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
-from citewire.common.v1 import common_pb2
+from citewire.common.v1 import common_pb2, place_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import filter_pb2, retriever_pb2
 from google.protobuf import json_format, struct_pb2
@@ -92,6 +93,13 @@ _GROUNDINGS: Mapping[Grounding, generator_pb2.Grounding] = {
     Grounding.STRICT: generator_pb2.GROUNDING_STRICT,
     Grounding.SAY_SO: generator_pb2.GROUNDING_SAY_SO,
     Grounding.OPEN: generator_pb2.GROUNDING_OPEN,
+}
+# Fields of a place, and their names in JSON.
+_PLACE_FIELDS: Mapping[Literal["page", "row", "start_line", "end_line"], str] = {
+    "page": "page_number",
+    "row": "row_number",
+    "start_line": "start_line",
+    "end_line": "end_line",
 }
 
 
@@ -211,8 +219,8 @@ def hits_of(message: retriever_pb2.SearchResponse) -> tuple[Hit, ...]:
     return tuple(
         Hit(
             chunk=chunk_of(result.chunk),
-            score=result.score,
-            similarity=result.similarity if result.HasField("similarity") else None,
+            score=result.rank_score,
+            similarity=result.score if result.HasField("score") else None,
             lexical_score=result.lexical_score if result.HasField("lexical_score") else None,
             recent=result.recent,
             duplicate_ids=tuple(result.duplicate_chunk_ids),
@@ -234,10 +242,7 @@ def chunk_of(message: retriever_pb2.Chunk) -> Chunk:
         url=message.url,
         type=message.type,
         section=message.section,
-        page_number=message.page_number if message.HasField("page_number") else None,
-        row_number=message.row_number if message.HasField("row_number") else None,
-        start_line=message.start_line if message.HasField("start_line") else None,
-        end_line=message.end_line if message.HasField("end_line") else None,
+        **place_fields(message.place),
         char_start=message.char_start,
         char_end=message.char_end,
         token_count=message.token_count,
@@ -247,6 +252,11 @@ def chunk_of(message: retriever_pb2.Chunk) -> Chunk:
         verbatim=message.verbatim,
         metadata=json_format.MessageToDict(message.metadata) if message.HasField("metadata") else {},
     )
+
+
+def place_fields(place: place_pb2.Place) -> dict[str, int]:
+    """A place under its names in JSON; what is unset is left out."""
+    return {name: getattr(place, field) for field, name in _PLACE_FIELDS.items() if place.HasField(field)}
 
 
 def time_of(message: Timestamp) -> str:

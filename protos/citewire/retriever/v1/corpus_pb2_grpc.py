@@ -162,7 +162,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteDocument(self, request, context):
-        """Deletes a document with all its versions; running ingest of it ends without a trace.
+        """Deletes a document with all its versions, and cancels its ingest.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

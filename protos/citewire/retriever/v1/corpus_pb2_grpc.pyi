@@ -27,7 +27,7 @@ class CorpusServiceStub:
     UpdateDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.UpdateDocumentRequest, corpus_pb2.UpdateDocumentResponse]
     """Changes the fields that the mask names; the text isn't ingested again unless the title changes."""
     DeleteDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.DeleteDocumentRequest, corpus_pb2.DeleteDocumentResponse]
-    """Deletes a document with all its versions; running ingest of it ends without a trace."""
+    """Deletes a document with all its versions, and cancels its ingest."""
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
     """Ingests a failed version again. FAILED_PRECONDITION, reason WRONG_STATE, if it hasn't failed."""
     WatchDocument: aio.UnaryStreamMultiCallable[corpus_pb2.WatchDocumentRequest, corpus_pb2.WatchDocumentResponse]
@@ -102,7 +102,7 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.DeleteDocumentRequest,
         context: aio.ServicerContext[corpus_pb2.DeleteDocumentRequest, corpus_pb2.DeleteDocumentResponse],
     ) -> abc.Awaitable[corpus_pb2.DeleteDocumentResponse]:
-        """Deletes a document with all its versions; running ingest of it ends without a trace."""
+        """Deletes a document with all its versions, and cancels its ingest."""
 
     @abc_1.abstractmethod
     def RetryDocument(

@@ -1,6 +1,7 @@
 import datetime
 
 from citewire.common.v1 import common_pb2 as _common_pb2
+from citewire.common.v1 import place_pb2 as _place_pb2
 from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
@@ -174,23 +175,23 @@ class SearchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
 
 class SearchResult(_message.Message):
-    __slots__ = ("chunk", "score", "similarity", "lexical_score", "recent", "duplicate_chunk_ids")
+    __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
+    RANK_SCORE_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
-    SIMILARITY_FIELD_NUMBER: _ClassVar[int]
     LEXICAL_SCORE_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_CHUNK_IDS_FIELD_NUMBER: _ClassVar[int]
     chunk: Chunk
+    rank_score: float
     score: float
-    similarity: float
     lexical_score: float
     recent: bool
     duplicate_chunk_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., score: _Optional[float] = ..., similarity: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "page_number", "row_number", "start_line", "end_line", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -199,10 +200,6 @@ class Chunk(_message.Message):
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     CONTENT_HASH_FIELD_NUMBER: _ClassVar[int]
     SECTION_FIELD_NUMBER: _ClassVar[int]
-    PAGE_NUMBER_FIELD_NUMBER: _ClassVar[int]
-    ROW_NUMBER_FIELD_NUMBER: _ClassVar[int]
-    START_LINE_FIELD_NUMBER: _ClassVar[int]
-    END_LINE_FIELD_NUMBER: _ClassVar[int]
     CHAR_START_FIELD_NUMBER: _ClassVar[int]
     CHAR_END_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -213,6 +210,7 @@ class Chunk(_message.Message):
     LIVE_FIELD_NUMBER: _ClassVar[int]
     METADATA_FIELD_NUMBER: _ClassVar[int]
     VERBATIM_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -221,10 +219,6 @@ class Chunk(_message.Message):
     token_count: int
     content_hash: str
     section: str
-    page_number: int
-    row_number: int
-    start_line: int
-    end_line: int
     char_start: int
     char_end: int
     title: str
@@ -235,7 +229,8 @@ class Chunk(_message.Message):
     live: bool
     metadata: _struct_pb2.Struct
     verbatim: bool
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., page_number: _Optional[int] = ..., row_number: _Optional[int] = ..., start_line: _Optional[int] = ..., end_line: _Optional[int] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ...) -> None: ...
+    place: _place_pb2.Place
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
     __slots__ = ("scope", "max_tokens")

@@ -370,24 +370,24 @@ class SpaceFill:
     Attributes:
         role: `live` is searched by default, `previous` was before it, `next` is being prepared, `further` is searched
             by systems with a model of their own.
-        items: Documents.
-        items_filled: Those whose chunks all have a vector in it.
+        documents: Documents.
+        documents_filled: Those whose chunks all have a vector in it.
         chunks: Chunks of the documents.
         chunks_filled: Those that have a vector in it.
-        items_failed: Documents whose backfill was given up for now; counted over all spaces together.
+        documents_failed: Documents whose backfill was given up for now; counted over all spaces together.
         calibration: What its scores mean; of a store: what is stored for it.
     """
 
     space: Space
     role: SpaceRole
-    items: int
-    items_filled: int
+    documents: int
+    documents_filled: int
     chunks: int
     chunks_filled: int
-    items_failed: int
+    documents_failed: int
     calibration: Calibration | None = None
 
     @property
     def missing(self) -> int:
         """Documents that lack a vector."""
-        return self.items - self.items_filled
+        return self.documents - self.documents_filled

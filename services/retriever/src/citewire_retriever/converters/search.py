@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from citewire.common.v1 import common_pb2
+from citewire.common.v1 import common_pb2, place_pb2
 from citewire.retriever.v1 import calibration_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
 from google.protobuf.struct_pb2 import Struct
@@ -211,8 +211,8 @@ def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
         # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
         response.results.add(
             chunk=chunk,
-            score=hit.score,
-            similarity=hit.similarity,
+            rank_score=hit.score,
+            score=hit.similarity,
             lexical_score=hit.lexical_score,
             recent=hit.recent,
             duplicate_chunk_ids=hit.duplicate_ids,
@@ -264,10 +264,9 @@ def _chunk(chunk: Chunk) -> pb.Chunk:
         token_count=chunk.token_count,
         content_hash=chunk.content_hash.hex(),
         section=chunk.section,
-        page_number=chunk.page_number,
-        row_number=chunk.row_number,
-        start_line=chunk.start_line,
-        end_line=chunk.end_line,
+        place=place_pb2.Place(
+            page=chunk.page_number, row=chunk.row_number, start_line=chunk.start_line, end_line=chunk.end_line
+        ),
         char_start=chunk.char_start,
         char_end=chunk.char_end,
         title=chunk.title,

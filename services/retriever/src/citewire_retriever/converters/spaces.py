@@ -73,8 +73,8 @@ def from_fill(fill: SpaceFill) -> pb.SpaceInfo:
         role=_ROLES[fill.role],
         chunks_filled=fill.chunks_filled,
         chunks=fill.chunks,
-        items=fill.items,
-        items_filled=fill.items_filled,
-        items_failed=fill.items_failed,
+        documents=fill.documents,
+        documents_filled=fill.documents_filled,
+        documents_failed=fill.documents_failed,
         calibration=None if fill.calibration is None else from_calibration(fill.calibration, report=True),
     )

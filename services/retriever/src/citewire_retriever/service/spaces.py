@@ -36,7 +36,9 @@ class SpaceService:
         fill = await self._store.prepare(tenant, space)
         if fill is None:
             raise Internal("the space that was prepared isn't there", reason="INTERNAL")
-        log.info("space_prepared", org_id=tenant.org_id, model=space.model, items=fill.items, missing=fill.missing)
+        log.info(
+            "space_prepared", org_id=tenant.org_id, model=space.model, documents=fill.documents, missing=fill.missing
+        )
         return _calibrated(fill)
 
     async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> SpaceFill:
@@ -55,9 +57,9 @@ class SpaceService:
         if not switched.done:
             fill = switched.fill
             raise FailedPrecondition(
-                f"the space isn't filled: {fill.missing} of {fill.items} documents lack vectors in it",
+                f"the space isn't filled: {fill.missing} of {fill.documents} documents lack vectors in it",
                 reason="WRONG_STATE",
-                metadata={"items": str(fill.items), "missing": str(fill.missing)},
+                metadata={"items": str(fill.documents), "missing": str(fill.missing)},
             )
         log.info("space_switched", org_id=tenant.org_id, model=space.model, missing=switched.fill.missing, force=force)
         return _calibrated(switched.fill)

@@ -115,10 +115,17 @@ async def _fill(connection: Connection, tenant: Tenant, known: _Known) -> SpaceF
     if known.table is not None:
         filled = sql.SQL(_SQL["filled"]).format(vectors=sql.Identifier("corpus", known.table))
     cursor = await connection.execute(sql.SQL(_SQL["fill"]).format(filled=filled), values)
-    items, items_filled, chunks, chunks_filled = (await cursor.fetchall())[0]
+    documents, documents_filled, chunks, chunks_filled = (await cursor.fetchall())[0]
     (failed,) = (await (await connection.execute(_SQL["given_up"], values)).fetchall())[0]
     return SpaceFill(
-        known.space, known.role, items, items_filled, int(chunks), int(chunks_filled), failed, known.calibration
+        known.space,
+        known.role,
+        documents,
+        documents_filled,
+        int(chunks),
+        int(chunks_filled),
+        failed,
+        known.calibration,
     )
 
 
