@@ -50,7 +50,7 @@ class Running:
         return self.made[-1]
 
     async def seal(self, tenant: Tenant = ANA, **fields: Any) -> pb.SealProviderResponse:  # noqa: ANN401 # fields of the message
-        request = pb.SealProviderRequest(spec=common.SealProviderSpec(**{**SPEC, **fields}))
+        request = pb.SealProviderRequest(spec=common.ProviderSpec(**{**SPEC, **fields}))
         with use_tenant(tenant):
             return await client.unary(self.stub.SealProvider, request, timeout=20)
 

@@ -53,7 +53,7 @@ class Running:
             "api_base": upstream.base,
             "api_key": KEY,
         }
-        request = pb.SealProviderRequest(spec=common.SealProviderSpec(**{**values, **fields}))
+        request = pb.SealProviderRequest(spec=common.ProviderSpec(**{**values, **fields}))
         with use_tenant(ANA):
             return await client.unary(self.stub.SealProvider, request, timeout=10)
 

@@ -55,7 +55,7 @@ async def test_a_models_answer_is_verified_sentence_by_sentence() -> None:
         events = await ask(stub, verify_citations=True, flag_uncited=True)
     text = "".join(text for event in events for text in event.delta.texts)
     assert text == "Refunds take 14 days 👍. [ref:1] Shipping costs 90 EUR [ref:2], says page 4. It arrives by ship."
-    first, second = [event.citation for event in events if event.HasField("citation")]
+    first, second = [event.verified_citation for event in events if event.HasField("verified_citation")]
     assert text[first.sentence.start : first.sentence.end] == "Refunds take 14 days 👍."
     assert text[second.sentence.start : second.sentence.end] == "Shipping costs 90 EUR [ref:2], says page 4."
     assert (first.number, second.number) == (1, 2)
@@ -66,22 +66,24 @@ async def test_a_models_answer_is_verified_sentence_by_sentence() -> None:
     for one, passage in zip((first, second), PASSAGES, strict=True):
         assert one.quote
         assert one.quote == passage.text[one.quote_start : one.quote_end]
-    [uncited] = [event.uncited for event in events if event.HasField("uncited")]
+    [uncited] = [event.uncited_sentence for event in events if event.HasField("uncited_sentence")]
     assert text[uncited.sentence.start : uncited.sentence.end] == "It arrives by ship."
     # Each comes after the text that completes its sentence, all before the end.
     assert kinds(events)[-1] == "completed"
     shown = 0
     for event in events:
         shown += sum(map(len, event.delta.texts))
-        span = event.citation.sentence if event.HasField("citation") else event.uncited.sentence
+        span = (
+            event.verified_citation.sentence if event.HasField("verified_citation") else event.uncited_sentence.sentence
+        )
         assert span.end <= shown
 
 
 async def test_a_quoted_answer_is_supported_by_what_it_quotes() -> None:
     async with serve() as stub:
         passages = await ask(stub, verify_citations=True, flag_uncited=True)
-    assert kinds(passages)[-2:] == ["citation", "completed"]
-    [citation] = [event.citation for event in passages if event.HasField("citation")]
+    assert kinds(passages)[-2:] == ["verified_citation", "completed"]
+    [citation] = [event.verified_citation for event in passages if event.HasField("verified_citation")]
     assert citation.verdict == pb.VERDICT_SUPPORTED
     assert citation.quote.startswith("Refunds take 14 days 👍.")
     assert not citation.mismatches
@@ -91,4 +93,4 @@ async def test_a_quoted_answer_is_supported_by_what_it_quotes() -> None:
 async def test_who_asks_for_nothing_gets_nothing(style: pb.MarkerStyle) -> None:
     async with serve([ScriptedChat("Refunds take 14 days. [ref:1] It is so here.")]) as stub:
         events = await ask(stub, marker_style=style)
-    assert {"citation", "uncited"}.isdisjoint(kinds(events))
+    assert {"verified_citation", "uncited_sentence"}.isdisjoint(kinds(events))

@@ -102,7 +102,7 @@ async def test_split_at_every_offset(
             # Which space goes with a removed marker depends on what was already shown.
             assert shown.text.split() == text.split() or style == pb.MARKER_STYLE_REMOVE
             assert "".join(shown.text.split()) == "".join(text.split())
-            assert list(shown.completed.cited) == cited
+            assert list(shown.completed.cited_numbers) == cited
             cut = len(shown.pieces[0])
             for form in forms:
                 start = shown.text.index(form)
@@ -129,7 +129,7 @@ async def test_only_numbers_of_the_context_cite(said: str, cited: list[int], inv
         for pieces in ((said,), tuple(said)):
             shown = await running.say(pb.MARKER_STYLE_REF, *pieces)
             assert shown.text == said
-            assert (list(shown.completed.cited), shown.completed.invalid_markers) == (cited, invalid)
+            assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == (cited, invalid)
         prompt = running.model.tasks[-1].messages[-1].content
     assert "Never (ref:2) nor (SOURCE 3)." in prompt
     assert (markers("cited"), markers("invalid")) == (counted[0] + 2 * len(cited), counted[1] + 2 * invalid)

@@ -44,7 +44,7 @@ class Running:
             "api_key": CANARY,
             **fields,
         }
-        request = pb.SealProviderRequest(spec=common.SealProviderSpec(**spec))
+        request = pb.SealProviderRequest(spec=common.ProviderSpec(**spec))
         with use_tenant(tenant):
             return await client.unary(self.stub.SealProvider, request, timeout=20)
 

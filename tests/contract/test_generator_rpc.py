@@ -27,7 +27,7 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
     assert kinds(events) == ["started", "delta", "completed"]
     started = events[0].started
     assert (started.provider, started.model) == ("extractive", "extractive")
-    assert [(one.number, one.passage_index, one.chars) for one in started.packed] == [(1, 0, 21), (2, 1, 17)]
+    assert [(one.number, one.passage_index, one.chars) for one in started.citations] == [(1, 0, 21), (2, 1, 17)]
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
     score = events[-1].completed.answerable_score
     assert 0.5 < score < 1
@@ -35,7 +35,7 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
         usage=pb.TokenUsage(),
         finish_reason=pb.FINISH_REASON_STOP,
         attempts=0,
-        cited=[1],
+        cited_numbers=[1],
         provider="extractive",
         model="extractive",
         answerable_score=score,
@@ -77,7 +77,7 @@ async def test_notices_stand_after_started() -> None:
         events = await running.events(request(policy=policy))
     assert kinds(events) == ["started", "notice", "notice", "delta", "completed"]
     assert [event.notice.name for event in events[1:3]] == ["passage_cut", "context_trimmed"]
-    assert events[0].started.packed[0].chars == 30 - len("[SOURCE 1] terms.md\n\n\n")
+    assert events[0].started.citations[0].chars == 30 - len("[SOURCE 1] terms.md\n\n\n")
 
 
 async def test_no_passages_are_allowed() -> None:
@@ -156,7 +156,7 @@ async def test_a_large_request_arrives_whole() -> None:
     passages[0].text = "Refunds take 14 days. " + passages[0].text
     async with serve() as running:
         events = await running.events(request(passages=passages))
-    assert len(events[0].started.packed) == 1000
+    assert len(events[0].started.citations) == 1000
     assert "Refunds take 14 days." in text_of(events)
 
 

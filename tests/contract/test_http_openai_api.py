@@ -33,7 +33,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 async def _cites(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
     yield started((1, 0), (2, 1))
     yield delta("By 12 %", "[ref:1]", ".")
-    yield completed(cited=[1])
+    yield completed(cited_numbers=[1])
 
 
 async def test_the_whole_answer_carries_annotations(gateway: Gateway) -> None:

@@ -53,7 +53,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 async def _packs_two(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
     yield started((1, 0), (2, 1))
     yield delta("By 12 % ", "[SOURCE 1].")
-    yield completed(cited=[1])
+    yield completed(cited_numbers=[1])
 
 
 async def test_sources_are_the_packed_blocks_after_the_last_token(gateway: Gateway) -> None:

@@ -36,7 +36,7 @@ async def client(gateway: Gateway) -> AsyncIterator[openai.AsyncOpenAI]:
 async def _cites(_: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
     yield started((1, 0))
     yield delta("By 12 %", "[ref:1]", ".")
-    yield completed(cited=[1])
+    yield completed(cited_numbers=[1])
 
 
 async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> None:

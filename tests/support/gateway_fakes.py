@@ -66,11 +66,11 @@ def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401 
 def started(*packed: tuple[int, int]) -> generator_pb2.GenerateResponse:
     """The start, with passages (number, index) packed."""
     message = generator_pb2.Started(provider="fake", model="fake-1")
-    message.packed.extend(generator_pb2.PackedPassage(number=number, passage_index=index) for number, index in packed)
+    message.citations.extend(generator_pb2.Citation(number=number, passage_index=index) for number, index in packed)
     return generator_pb2.GenerateResponse(started=message)
 
 
-def sealed(spec: common_pb2.SealProviderSpec, tenant: Tenant, master_key: str) -> common_pb2.ProviderRef:
+def sealed(spec: common_pb2.ProviderSpec, tenant: Tenant, master_key: str) -> common_pb2.ProviderRef:
     """What looks like ciphertext: digests that name owner and master key."""
 
     def digest(secret: str) -> bytes:
@@ -94,12 +94,12 @@ class FakeSealing:
     """What embedder and generator share: sealing under a master key that a test may change."""
 
     def __init__(self) -> None:
-        self.specs: list[common_pb2.SealProviderSpec] = []
+        self.specs: list[common_pb2.ProviderSpec] = []
         self.test = common_pb2.ProviderTest(tried=True, ok=True, text="The provider answered.", status=200)
         self.seal_error: CitewireError | None = None
         self.master_key = "k1"
 
-    def seal(self, spec: common_pb2.SealProviderSpec) -> tuple[common_pb2.ProviderRef, common_pb2.ProviderTest]:
+    def seal(self, spec: common_pb2.ProviderSpec) -> tuple[common_pb2.ProviderRef, common_pb2.ProviderTest]:
         """Seals, or fails as scripted."""
         self.specs.append(spec)
         if self.seal_error is not None:
@@ -242,7 +242,7 @@ async def cite_all(request: generator_pb2.GenerateRequest) -> AsyncGenerator[gen
     yield started(*((index + 1, index) for index in range(len(request.passages))))
     yield delta("Revenue")
     yield delta(" grew", ' by "12" %.')
-    yield completed(cited=[1])
+    yield completed(cited_numbers=[1])
 
 
 class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):

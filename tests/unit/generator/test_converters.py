@@ -71,7 +71,7 @@ def test_everything_is_carried_over() -> None:
         passages=[
             pb.Passage(
                 chunk_id=2**53 - 1, document_id=7, text="t", title="T", file_name="f", section="s", type="article",
-                url="u", place="p. 3", similarity=0.5, token_count=9,
+                url="u", place_label="p. 3", similarity=0.5, token_count=9,
             )
         ],
         history=[pb.Message(role=pb.ROLE_USER, content="a"), pb.Message(role=pb.ROLE_ASSISTANT, content="b")],
@@ -229,7 +229,7 @@ def test_suggestions_have_defaults() -> None:
 def test_events() -> None:
     packed = PackedPassage(1, 4, Passage(1, 1, "long text"), "long")
     assert from_event(Started("p", "m", (packed,))) == pb.GenerateResponse(
-        started=pb.Started(provider="p", model="m", packed=[pb.PackedPassage(number=1, passage_index=4, chars=4)])
+        started=pb.Started(provider="p", model="m", citations=[pb.Citation(number=1, passage_index=4, chars=4)])
     )
     assert from_event(TextDelta(("a", "b"))) == pb.GenerateResponse(delta=pb.TextDelta(texts=["a", "b"]))
     done = Completed(Usage(3, 1, 2, estimated=True), FinishReason.REFUSAL, 1, True, 2, 3, (4, 5))
@@ -241,7 +241,7 @@ def test_events() -> None:
             not_found=True,
             suggested_questions=2,
             invalid_markers=3,
-            cited=[4, 5],
+            cited_numbers=[4, 5],
         )
     )
 

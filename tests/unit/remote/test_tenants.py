@@ -94,9 +94,9 @@ async def test_rotation() -> None:
     assert vault(newest).open(BOB, rewrapped).api_key == CANARY
 
 
-def spec(**fields: object) -> pb.SealProviderSpec:
+def spec(**fields: object) -> pb.ProviderSpec:
     values: dict[str, object] = {"type": pb.PROVIDER_TYPE_CHAT, "provider": "openai", "api_key": "k"}
-    return pb.SealProviderSpec(**{**values, **fields})  # pyright: ignore[reportArgumentType] # the test's own fields
+    return pb.ProviderSpec(**{**values, **fields})  # pyright: ignore[reportArgumentType] # the test's own fields
 
 
 def test_a_spec_is_read_and_its_base_normalised() -> None:

@@ -299,7 +299,7 @@ def passage_messages(hits: Sequence[Hit]) -> list[generator_pb2.Passage]:
             section=hit.chunk.section,
             type=hit.chunk.type,
             url=hit.chunk.url,
-            place=_place(hit.chunk),
+            place_label=_place(hit.chunk),
             similarity=hit.similarity,
             token_count=hit.chunk.token_count,
         )
@@ -309,7 +309,7 @@ def passage_messages(hits: Sequence[Hit]) -> list[generator_pb2.Passage]:
 
 def started_of(message: generator_pb2.Started) -> Started:
     """The generation's start from its message."""
-    packed = tuple(Packed(one.number, one.passage_index) for one in message.packed)
+    packed = tuple(Packed(one.number, one.passage_index) for one in message.citations)
     return Started(message.provider, message.model, packed)
 
 
@@ -318,7 +318,7 @@ def notice_of(message: generator_pb2.Notice) -> Notice:
     return Notice(message.name, message.text, message.provider, message.model)
 
 
-def verified_of(message: generator_pb2.Citation) -> Verified:
+def verified_of(message: generator_pb2.VerifiedCitation) -> Verified:
     """What a passage says about a sentence, from its message."""
     return Verified(
         sentence=_span_of(message.sentence),
@@ -333,7 +333,7 @@ def verified_of(message: generator_pb2.Citation) -> Verified:
     )
 
 
-def uncited_of(message: generator_pb2.Uncited) -> Uncited:
+def uncited_of(message: generator_pb2.UncitedSentence) -> Uncited:
     """A sentence that cites nothing, from its message."""
     return Uncited(_span_of(message.sentence))
 
@@ -350,7 +350,7 @@ def completed_of(message: generator_pb2.Completed) -> Completed:
         not_found=message.not_found,
         suggested_questions=message.suggested_questions,
         invalid_markers=message.invalid_markers,
-        cited=tuple(message.cited),
+        cited=tuple(message.cited_numbers),
         provider=message.provider,
         model=message.model,
         attempts=message.attempts,

@@ -30,7 +30,7 @@ class GrpcSealer(Sealer):
 
     async def seal(self, spec: ProviderSpec) -> Sealed:
         """See `Sealer.seal`."""
-        message = common_pb2.SealProviderSpec(
+        message = common_pb2.ProviderSpec(
             type=_TYPES[spec.type],
             provider=spec.provider,
             model=spec.model,

@@ -198,10 +198,10 @@ class GrpcGenerator(Generator):
                     yield converters.started_of(message.started)
                 elif kind == "notice":
                     yield converters.notice_of(message.notice)
-                elif kind == "citation":
-                    yield converters.verified_of(message.citation)
-                elif kind == "uncited":
-                    yield converters.uncited_of(message.uncited)
+                elif kind == "verified_citation":
+                    yield converters.verified_of(message.verified_citation)
+                elif kind == "uncited_sentence":
+                    yield converters.uncited_of(message.uncited_sentence)
                 elif kind == "completed":
                     completed = True
                     yield converters.completed_of(message.completed)

@@ -55,8 +55,8 @@ def to_ref(ref: pb.ProviderRef, types: Collection[ProviderType]) -> SealedProvid
     return sealed
 
 
-def to_spec(spec: pb.SealProviderSpec, types: Collection[ProviderType]) -> ProviderSpec:
-    """Reads a SealProviderSpec whose type must be one of `types`.
+def to_spec(spec: pb.ProviderSpec, types: Collection[ProviderType]) -> ProviderSpec:
+    """Reads a ProviderSpec message whose type must be one of `types`.
 
     Raises:
         InvalidArgument: Names every field that is wrong.

@@ -159,7 +159,7 @@ class ProviderRef(_message.Message):
     dimensions: int
     def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., sealed_api_base: _Optional[bytes] = ..., sealed_key: _Optional[bytes] = ..., type: _Optional[_Union[ProviderType, str]] = ..., user_id: _Optional[str] = ..., dimensions: _Optional[int] = ...) -> None: ...
 
-class SealProviderSpec(_message.Message):
+class ProviderSpec(_message.Message):
     __slots__ = ("type", "provider", "model", "api_base", "api_key", "user_id", "dimensions", "skip_test")
     TYPE_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]

@@ -174,8 +174,8 @@ class Model(_message.Message):
 class SealProviderRequest(_message.Message):
     __slots__ = ("spec",)
     SPEC_FIELD_NUMBER: _ClassVar[int]
-    spec: _common_pb2.SealProviderSpec
-    def __init__(self, spec: _Optional[_Union[_common_pb2.SealProviderSpec, _Mapping]] = ...) -> None: ...
+    spec: _common_pb2.ProviderSpec
+    def __init__(self, spec: _Optional[_Union[_common_pb2.ProviderSpec, _Mapping]] = ...) -> None: ...
 
 class SealProviderResponse(_message.Message):
     __slots__ = ("ref", "test", "space")

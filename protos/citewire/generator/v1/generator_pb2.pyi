@@ -96,7 +96,7 @@ class Message(_message.Message):
     def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class Passage(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place", "similarity", "token_count")
+    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -105,7 +105,7 @@ class Passage(_message.Message):
     SECTION_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     URL_FIELD_NUMBER: _ClassVar[int]
-    PLACE_FIELD_NUMBER: _ClassVar[int]
+    PLACE_LABEL_FIELD_NUMBER: _ClassVar[int]
     SIMILARITY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
@@ -116,10 +116,10 @@ class Passage(_message.Message):
     section: str
     type: str
     url: str
-    place: str
+    place_label: str
     similarity: float
     token_count: int
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
     __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold")
@@ -184,20 +184,20 @@ class Fallback(_message.Message):
     def __init__(self, model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class GenerateResponse(_message.Message):
-    __slots__ = ("started", "delta", "notice", "completed", "citation", "uncited")
+    __slots__ = ("started", "delta", "notice", "completed", "verified_citation", "uncited_sentence")
     STARTED_FIELD_NUMBER: _ClassVar[int]
     DELTA_FIELD_NUMBER: _ClassVar[int]
     NOTICE_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
-    CITATION_FIELD_NUMBER: _ClassVar[int]
-    UNCITED_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_CITATION_FIELD_NUMBER: _ClassVar[int]
+    UNCITED_SENTENCE_FIELD_NUMBER: _ClassVar[int]
     started: Started
     delta: TextDelta
     notice: Notice
     completed: Completed
-    citation: Citation
-    uncited: Uncited
-    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., citation: _Optional[_Union[Citation, _Mapping]] = ..., uncited: _Optional[_Union[Uncited, _Mapping]] = ...) -> None: ...
+    verified_citation: VerifiedCitation
+    uncited_sentence: UncitedSentence
+    def __init__(self, started: _Optional[_Union[Started, _Mapping]] = ..., delta: _Optional[_Union[TextDelta, _Mapping]] = ..., notice: _Optional[_Union[Notice, _Mapping]] = ..., completed: _Optional[_Union[Completed, _Mapping]] = ..., verified_citation: _Optional[_Union[VerifiedCitation, _Mapping]] = ..., uncited_sentence: _Optional[_Union[UncitedSentence, _Mapping]] = ...) -> None: ...
 
 class AnswerSpan(_message.Message):
     __slots__ = ("start", "end")
@@ -207,7 +207,7 @@ class AnswerSpan(_message.Message):
     end: int
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
-class Citation(_message.Message):
+class VerifiedCitation(_message.Message):
     __slots__ = ("sentence", "number", "quote", "quote_start", "quote_end", "support", "verdict", "sentence_verdict", "mismatches")
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -229,13 +229,13 @@ class Citation(_message.Message):
     mismatches: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ..., number: _Optional[int] = ..., quote: _Optional[str] = ..., quote_start: _Optional[int] = ..., quote_end: _Optional[int] = ..., support: _Optional[float] = ..., verdict: _Optional[_Union[Verdict, str]] = ..., sentence_verdict: _Optional[_Union[Verdict, str]] = ..., mismatches: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class Uncited(_message.Message):
+class UncitedSentence(_message.Message):
     __slots__ = ("sentence",)
     SENTENCE_FIELD_NUMBER: _ClassVar[int]
     sentence: AnswerSpan
     def __init__(self, sentence: _Optional[_Union[AnswerSpan, _Mapping]] = ...) -> None: ...
 
-class PackedPassage(_message.Message):
+class Citation(_message.Message):
     __slots__ = ("number", "passage_index", "chars")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PASSAGE_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -246,14 +246,14 @@ class PackedPassage(_message.Message):
     def __init__(self, number: _Optional[int] = ..., passage_index: _Optional[int] = ..., chars: _Optional[int] = ...) -> None: ...
 
 class Started(_message.Message):
-    __slots__ = ("provider", "model", "packed")
+    __slots__ = ("provider", "model", "citations")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
-    PACKED_FIELD_NUMBER: _ClassVar[int]
+    CITATIONS_FIELD_NUMBER: _ClassVar[int]
     provider: str
     model: str
-    packed: _containers.RepeatedCompositeFieldContainer[PackedPassage]
-    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., packed: _Optional[_Iterable[_Union[PackedPassage, _Mapping]]] = ...) -> None: ...
+    citations: _containers.RepeatedCompositeFieldContainer[Citation]
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., citations: _Optional[_Iterable[_Union[Citation, _Mapping]]] = ...) -> None: ...
 
 class TextDelta(_message.Message):
     __slots__ = ("texts",)
@@ -286,14 +286,14 @@ class TokenUsage(_message.Message):
     def __init__(self, prompt_tokens: _Optional[int] = ..., cached_prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., estimated: _Optional[bool] = ...) -> None: ...
 
 class Completed(_message.Message):
-    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited", "provider", "model", "answerable_score")
+    __slots__ = ("usage", "finish_reason", "attempts", "not_found", "suggested_questions", "invalid_markers", "cited_numbers", "provider", "model", "answerable_score")
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     NOT_FOUND_FIELD_NUMBER: _ClassVar[int]
     SUGGESTED_QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     INVALID_MARKERS_FIELD_NUMBER: _ClassVar[int]
-    CITED_FIELD_NUMBER: _ClassVar[int]
+    CITED_NUMBERS_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ANSWERABLE_SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -303,11 +303,11 @@ class Completed(_message.Message):
     not_found: bool
     suggested_questions: int
     invalid_markers: int
-    cited: _containers.RepeatedScalarFieldContainer[int]
+    cited_numbers: _containers.RepeatedScalarFieldContainer[int]
     provider: str
     model: str
     answerable_score: float
-    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ...) -> None: ...
+    def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider", "fallbacks")
@@ -446,8 +446,8 @@ class Model(_message.Message):
 class SealProviderRequest(_message.Message):
     __slots__ = ("spec",)
     SPEC_FIELD_NUMBER: _ClassVar[int]
-    spec: _common_pb2.SealProviderSpec
-    def __init__(self, spec: _Optional[_Union[_common_pb2.SealProviderSpec, _Mapping]] = ...) -> None: ...
+    spec: _common_pb2.ProviderSpec
+    def __init__(self, spec: _Optional[_Union[_common_pb2.ProviderSpec, _Mapping]] = ...) -> None: ...
 
 class SealProviderResponse(_message.Message):
     __slots__ = ("ref", "test")

@@ -125,14 +125,14 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SealProvider(self, request, context):
-        """Seals a tenant's own chat provider, after a test call to it.
+        """Seals a tenant's chat provider, after a test call to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RewrapProvider(self, request, context):
-        """Seals a tenant's provider again under the newest master key.
+        """Seals a tenant provider again under the newest master key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

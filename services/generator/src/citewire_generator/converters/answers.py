@@ -163,16 +163,16 @@ def from_event(event: Event) -> pb.GenerateResponse:
         case TextDelta():
             return pb.GenerateResponse(delta=pb.TextDelta(texts=event.texts))
         case Started():
-            packed = [pb.PackedPassage(number=p.number, passage_index=p.index, chars=p.chars) for p in event.packed]
-            return pb.GenerateResponse(started=pb.Started(provider=event.provider, model=event.model, packed=packed))
+            packed = [pb.Citation(number=p.number, passage_index=p.index, chars=p.chars) for p in event.packed]
+            return pb.GenerateResponse(started=pb.Started(provider=event.provider, model=event.model, citations=packed))
         case Notice():
             notice = pb.Notice(name=event.name, text=event.text, provider=event.provider, model=event.model)
             return pb.GenerateResponse(notice=notice)
         case Citation():
-            return pb.GenerateResponse(citation=_from_citation(event))
+            return pb.GenerateResponse(verified_citation=_from_citation(event))
         case Uncited():
             span = pb.AnswerSpan(start=event.start, end=event.end)
-            return pb.GenerateResponse(uncited=pb.Uncited(sentence=span))
+            return pb.GenerateResponse(uncited_sentence=pb.UncitedSentence(sentence=span))
         case Completed():
             return pb.GenerateResponse(
                 completed=pb.Completed(
@@ -182,7 +182,7 @@ def from_event(event: Event) -> pb.GenerateResponse:
                     not_found=event.not_found,
                     suggested_questions=event.suggested_questions,
                     invalid_markers=event.invalid_markers,
-                    cited=event.cited,
+                    cited_numbers=event.cited,
                     provider=event.provider,
                     model=event.model,
                     answerable_score=event.answerable_score,
@@ -212,8 +212,8 @@ def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
     )
 
 
-def _from_citation(citation: Citation) -> pb.Citation:
-    return pb.Citation(
+def _from_citation(citation: Citation) -> pb.VerifiedCitation:
+    return pb.VerifiedCitation(
         sentence=pb.AnswerSpan(start=citation.start, end=citation.end),
         number=citation.number,
         quote=citation.quote,

@@ -107,7 +107,7 @@ def _passage(v: Violations, passage: pb.Passage, at: str) -> Passage:
     v.require(passage.chunk_id > 0, f"{at}.chunk_id", "must be positive")
     v.require(passage.document_id > 0, f"{at}.document_id", "must be positive")
     v.require(bool(passage.text.strip()), f"{at}.text", "must hold more than white space")
-    for name in ("text", "title", "file_name", "section", "type", "url", "place"):
+    for name in ("text", "title", "file_name", "section", "type", "url", "place_label"):
         check_text(v, getattr(passage, name), f"{at}.{name}")
     similarity = passage.similarity if passage.HasField("similarity") else None
     if similarity is not None:
@@ -123,7 +123,7 @@ def _passage(v: Violations, passage: pb.Passage, at: str) -> Passage:
         section=passage.section,
         type=passage.type,
         url=passage.url,
-        place=passage.place,
+        place=passage.place_label,
         similarity=similarity,
         token_count=passage.token_count,
     )
