@@ -29,6 +29,7 @@ class MarkerStyle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MARKER_STYLE_REMOVE: _ClassVar[MarkerStyle]
     MARKER_STYLE_REF: _ClassVar[MarkerStyle]
     MARKER_STYLE_SOURCE: _ClassVar[MarkerStyle]
+    MARKER_STYLE_NUMBER: _ClassVar[MarkerStyle]
 
 class Grounding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -70,6 +71,7 @@ MARKER_STYLE_NONE: MarkerStyle
 MARKER_STYLE_REMOVE: MarkerStyle
 MARKER_STYLE_REF: MarkerStyle
 MARKER_STYLE_SOURCE: MarkerStyle
+MARKER_STYLE_NUMBER: MarkerStyle
 GROUNDING_UNSPECIFIED: Grounding
 GROUNDING_STRICT: Grounding
 GROUNDING_SAY_SO: Grounding
@@ -308,6 +310,28 @@ class Completed(_message.Message):
     model: str
     answerable_score: float
     def __init__(self, usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., attempts: _Optional[int] = ..., not_found: _Optional[bool] = ..., suggested_questions: _Optional[int] = ..., invalid_markers: _Optional[int] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., answerable_score: _Optional[float] = ...) -> None: ...
+
+class VerifyRequest(_message.Message):
+    __slots__ = ("answer", "passages", "marker_style")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    MARKER_STYLE_FIELD_NUMBER: _ClassVar[int]
+    answer: str
+    passages: _containers.RepeatedCompositeFieldContainer[Passage]
+    marker_style: MarkerStyle
+    def __init__(self, answer: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ...) -> None: ...
+
+class VerifyResponse(_message.Message):
+    __slots__ = ("verified_citations", "uncited_sentences", "cited_numbers", "invalid_markers")
+    VERIFIED_CITATIONS_FIELD_NUMBER: _ClassVar[int]
+    UNCITED_SENTENCES_FIELD_NUMBER: _ClassVar[int]
+    CITED_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    INVALID_MARKERS_FIELD_NUMBER: _ClassVar[int]
+    verified_citations: _containers.RepeatedCompositeFieldContainer[VerifiedCitation]
+    uncited_sentences: _containers.RepeatedCompositeFieldContainer[UncitedSentence]
+    cited_numbers: _containers.RepeatedScalarFieldContainer[int]
+    invalid_markers: int
+    def __init__(self, verified_citations: _Optional[_Iterable[_Union[VerifiedCitation, _Mapping]]] = ..., uncited_sentences: _Optional[_Iterable[_Union[UncitedSentence, _Mapping]]] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., invalid_markers: _Optional[int] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider", "fallbacks")

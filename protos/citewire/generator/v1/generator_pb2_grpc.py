@@ -40,6 +40,11 @@ class GeneratorServiceStub:
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateRequest.SerializeToString,
                 response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateResponse.FromString,
                 _registered_method=True)
+        self.Verify = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/Verify',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyResponse.FromString,
+                _registered_method=True)
         self.Decide = channel.unary_unary(
                 '/citewire.generator.v1.GeneratorService/Decide',
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.DecideRequest.SerializeToString,
@@ -84,6 +89,14 @@ class GeneratorServiceServicer:
     def Generate(self, request, context):
         """Streams an answer: Started first, deltas and notices between, exactly one Completed last. A failure is a gRPC
         status, never an event; an end without Completed is a failure. Cancelling the call stops the provider.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Verify(self, request, context):
+        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        cost.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,6 +158,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.Generate,
                     request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateRequest.FromString,
                     response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateResponse.SerializeToString,
+            ),
+            'Verify': grpc.unary_unary_rpc_method_handler(
+                    servicer.Verify,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyResponse.SerializeToString,
             ),
             'Decide': grpc.unary_unary_rpc_method_handler(
                     servicer.Decide,
@@ -210,6 +228,33 @@ class GeneratorService:
             '/citewire.generator.v1.GeneratorService/Generate',
             citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateRequest.SerializeToString,
             citewire_dot_generator_dot_v1_dot_generator__pb2.GenerateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Verify(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/Verify',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.VerifyResponse.FromString,
             options,
             channel_credentials,
             insecure,

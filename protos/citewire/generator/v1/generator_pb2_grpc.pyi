@@ -20,6 +20,10 @@ class GeneratorServiceStub:
     """Streams an answer: Started first, deltas and notices between, exactly one Completed last. A failure is a gRPC
     status, never an event; an end without Completed is a failure. Cancelling the call stops the provider.
     """
+    Verify: aio.UnaryUnaryMultiCallable[generator_pb2.VerifyRequest, generator_pb2.VerifyResponse]
+    """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+    cost.
+    """
     Decide: aio.UnaryUnaryMultiCallable[generator_pb2.DecideRequest, generator_pb2.DecideResponse]
     """Decides whether a question needs retrieval."""
     Assess: aio.UnaryUnaryMultiCallable[generator_pb2.AssessRequest, generator_pb2.AssessResponse]
@@ -46,6 +50,16 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
     ) -> abc.AsyncIterator[generator_pb2.GenerateResponse]:
         """Streams an answer: Started first, deltas and notices between, exactly one Completed last. A failure is a gRPC
         status, never an event; an end without Completed is a failure. Cancelling the call stops the provider.
+        """
+
+    @abc_1.abstractmethod
+    def Verify(
+        self,
+        request: generator_pb2.VerifyRequest,
+        context: aio.ServicerContext[generator_pb2.VerifyRequest, generator_pb2.VerifyResponse],
+    ) -> abc.Awaitable[generator_pb2.VerifyResponse]:
+        """Verifies an answer that any system wrote: the verdicts, quotes and offsets of Generate, without a model and at no
+        cost.
         """
 
     @abc_1.abstractmethod

@@ -7,6 +7,7 @@ What counts as a marker depends on the style that was asked for:
   are citations; others are counted as invalid. A marker that is nothing but citations is spelled as the style has it,
   number by number (`[ref:1][ref:2]`), so that clients need to know one form only. One with a number that isn't in the
   context, or with other text, stays as the model wrote it. In code (fences, inline) nothing is a marker.
+- `NUMBER`: those, and bare numbers, as `REMOVE` reads them.
 - `REMOVE`: those, `[Source: anything]`, and bare numbers `[1]`, `[1, 2]`, `[^1]`, `【1†source】`, up to three digits so
   that a year in brackets stays. They are taken out together with the white space before them, the commas between them
   and a link target after them. In code a bare number may be an index, so it stays; the forms with a word go there too.
@@ -121,12 +122,15 @@ class MarkerFilter:
     Args:
         style: What to look for.
         packed: How many passages are in the context; they are numbered from 1.
+        verbatim: Whether the text stays as it is: markers are read, and neither spelled anew nor removed.
     """
 
-    def __init__(self, style: MarkerStyle, packed: int) -> None:
+    def __init__(self, style: MarkerStyle, packed: int, *, verbatim: bool = False) -> None:
         self._remove = style is MarkerStyle.REMOVE
+        self._bare = style in {MarkerStyle.REMOVE, MarkerStyle.NUMBER}
+        self._cut = self._remove and not verbatim
         self._off = style is MarkerStyle.NONE
-        self._form = _FORMS.get(style, "")
+        self._form = "" if verbatim else _FORMS.get(style, "")
         self._words = _REMOVED_WORDS if self._remove else _CITING_WORDS
         self._word_prefixes = _prefixes(self._words)
         self._limit = MAX_REMOVED if self._remove else MAX_CITING
@@ -242,7 +246,7 @@ class MarkerFilter:
     def _opening(self, char: str) -> bool:
         if char.isdecimal():
             self._viable = self._in_numbers
-            return self._remove and not self._code.inside
+            return self._bare and not self._code.inside
         if char.isascii() and char.isalpha():
             self._viable = self._in_word
             return self._in_word(char)
@@ -277,24 +281,20 @@ class MarkerFilter:
     def _complete(self) -> None:
         candidate = self._candidate
         numbers, rest = read_numbers(candidate[1:-1], worded=bool(self._word))
-        if not self._remove:
-            if not numbers:
-                self._reject()
-                return
-            self._candidate = ""
-            pure = self._count(numbers, cite=True) and (not rest or rest[0] == "†")
-            shown = "".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate
-            known = tuple(number for number in dict.fromkeys(numbers) if 1 <= number <= self._packed)
-            self._marks.append(Mark(self._sent, self._sent + len(shown), known))
-            self._emit(shown)
-            return
-        if not numbers and not self._is_worded(candidate[1:-1]):
+        if not numbers and not (self._remove and self._is_worded(candidate[1:-1])):
             self._reject()
             return
         self._candidate = ""
-        self._count(numbers, cite=False)
-        self.removed += 1
-        self._after_removed, self._separator = True, ""
+        known = self._count(numbers, cite=not self._remove)
+        if self._cut:
+            self.removed += 1
+            self._after_removed, self._separator = True, ""
+            return
+        pure = bool(self._form) and known and (not rest or rest[0] == "†")
+        shown = "".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate
+        cited = () if self._remove else tuple(n for n in dict.fromkeys(numbers) if 1 <= n <= self._packed)
+        self._marks.append(Mark(self._sent, self._sent + len(shown), cited))
+        self._emit(shown)
 
     def _is_worded(self, inner: str) -> bool:
         """`[Source: x]`, `[Source]`, `[Source report.pdf]`; but not `[source code]`."""
@@ -319,7 +319,7 @@ class MarkerFilter:
 
     def _pass(self, text: str) -> None:
         """Lets text through. It is one character, or the candidate that was pending at the end."""
-        if not self._remove:
+        if not self._cut:
             self._emit(text)
             return
         char = text[0]
@@ -373,3 +373,20 @@ class MarkerFilter:
         self._close_gap(link[0])
         gap, self._gap = self._gap, ""
         self._emit(gap + link)
+
+
+def find_markers(text: str, style: MarkerStyle, packed: int) -> tuple[list[Mark], int]:
+    """Finds the markers of a whole text, which stays as it is.
+
+    Returns:
+        The markers, each with the link target after it (`[1](https://…)`), and how many of their numbers aren't in the
+        context.
+    """
+    reader = MarkerFilter(style, packed, verbatim=True)
+    reader.feed(text)
+    reader.finish()
+    marks: list[Mark] = []
+    for mark in reader.take_marks():
+        link = _LINK_TARGET.match(text, mark.end)
+        marks.append(Mark(mark.start, link.end(), mark.numbers) if link else mark)
+    return marks, reader.invalid

@@ -34,6 +34,8 @@ class MarkerStyle(Enum):
     REMOVE = auto()
     REF = auto()
     SOURCE = auto()
+    NUMBER = auto()
+    """`[N]`: of answers that other systems wrote."""
 
 
 class Grounding(Enum):
@@ -256,6 +258,17 @@ class Uncited:
 
     start: int
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What is to be said of a whole answer."""
+
+    found: tuple[Citation | Uncited, ...]
+    """In the order of the sentences."""
+    cited: tuple[int, ...]
+    """Numbers of the passages that markers refer to, each once, in order of first use."""
+    invalid_markers: int
 
 
 Event = Started | TextDelta | Notice | Citation | Uncited | Completed

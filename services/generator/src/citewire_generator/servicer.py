@@ -18,6 +18,7 @@ from citewire_generator.converters import (
     from_rewritten,
     from_seal,
     from_suggestions,
+    from_verification,
     to_assess,
     to_decide,
     to_provider,
@@ -25,10 +26,12 @@ from citewire_generator.converters import (
     to_request,
     to_rewrite,
     to_suggest,
+    to_verify,
 )
 from citewire_generator.own_providers import TenantProviders
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
+from citewire_generator.verification.verifier import verify_answer
 from citewire_kit.streams import track_stream
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"
@@ -53,6 +56,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
             async with aclosing(self._generator.generate(to_request(request))) as events:
                 async for event in events:
                     yield from_event(event)
+
+    async def Verify(self, request: pb.VerifyRequest, context: Context) -> pb.VerifyResponse:
+        return from_verification(await verify_answer(*to_verify(request)))
 
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
         return from_decision(await self._reflector.decide(to_decide(request)))

@@ -6,10 +6,12 @@ from citewire_generator.converters.answers import (
     from_rewrap,
     from_seal,
     from_suggestions,
+    from_verification,
     to_provider,
     to_provider_spec,
     to_request,
     to_suggest,
+    to_verify,
 )
 from citewire_generator.converters.judgements import (
     from_assessment,
@@ -29,6 +31,7 @@ __all__ = [
     "from_rewritten",
     "from_seal",
     "from_suggestions",
+    "from_verification",
     "to_assess",
     "to_decide",
     "to_provider",
@@ -36,4 +39,5 @@ __all__ = [
     "to_request",
     "to_rewrite",
     "to_suggest",
+    "to_verify",
 ]

@@ -29,12 +29,14 @@ from citewire_generator.model import (
     MarkerStyle,
     ModelInfo,
     Notice,
+    Passage,
     Started,
     Suggestions,
     SuggestRequest,
     TextDelta,
     Uncited,
     Verdict,
+    Verification,
 )
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
@@ -43,6 +45,9 @@ from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
 MAX_SENTENCE = 500
 MAX_COMPLETION_TOKENS = 32_768
+MAX_VERIFIED_BYTES = 128 * 1024
+MAX_VERIFIED_PASSAGES = 1000
+MAX_EVIDENCE_BYTES = 4 * 1024 * 1024
 _FORMATS: dict[int, ContextFormat] = {
     pb.CONTEXT_FORMAT_UNSPECIFIED: ContextFormat.NUMBERED,
     pb.CONTEXT_FORMAT_NUMBERED: ContextFormat.NUMBERED,
@@ -56,6 +61,7 @@ _STYLES: dict[int, MarkerStyle] = {
     pb.MARKER_STYLE_REMOVE: MarkerStyle.REMOVE,
     pb.MARKER_STYLE_REF: MarkerStyle.REF,
     pb.MARKER_STYLE_SOURCE: MarkerStyle.SOURCE,
+    pb.MARKER_STYLE_NUMBER: MarkerStyle.NUMBER,
 }
 _GROUNDINGS: dict[int, Grounding] = {
     pb.GROUNDING_UNSPECIFIED: Grounding.STRICT,
@@ -108,6 +114,24 @@ def to_request(request: pb.GenerateRequest) -> GenerateRequest:
         provider=provider,
         fallbacks=fallbacks,
     )
+
+
+def to_verify(request: pb.VerifyRequest) -> tuple[str, tuple[Passage, ...], MarkerStyle]:
+    """Checks and converts a request of Verify.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    v = Violations()
+    if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
+        check_text(v, request.answer, "answer", MAX_VERIFIED_BYTES)
+    v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
+    size = sum(len(passage.text.encode()) for passage in request.passages)
+    v.require(size <= MAX_EVIDENCE_BYTES, "passages", f"must be at most {MAX_EVIDENCE_BYTES:,} bytes of UTF-8 in all")
+    passages = to_passages(v, request.passages, MAX_VERIFIED_PASSAGES, identified=False)
+    style = to_enum(v, request.marker_style, _STYLES, "marker_style", MarkerStyle.NONE)
+    v.raise_if_any()
+    return request.answer, passages, style
 
 
 def to_suggest(request: pb.SuggestQuestionsRequest) -> SuggestRequest:
@@ -171,8 +195,7 @@ def from_event(event: Event) -> pb.GenerateResponse:
         case Citation():
             return pb.GenerateResponse(verified_citation=_from_citation(event))
         case Uncited():
-            span = pb.AnswerSpan(start=event.start, end=event.end)
-            return pb.GenerateResponse(uncited_sentence=pb.UncitedSentence(sentence=span))
+            return pb.GenerateResponse(uncited_sentence=_from_uncited(event))
         case Completed():
             return pb.GenerateResponse(
                 completed=pb.Completed(
@@ -188,6 +211,17 @@ def from_event(event: Event) -> pb.GenerateResponse:
                     answerable_score=event.answerable_score,
                 )
             )
+
+
+def from_verification(verification: Verification) -> pb.VerifyResponse:
+    """Converts what is to be said of an answer."""
+    response = pb.VerifyResponse(cited_numbers=verification.cited, invalid_markers=verification.invalid_markers)
+    for found in verification.found:
+        if isinstance(found, Citation):
+            response.verified_citations.append(_from_citation(found))
+        else:
+            response.uncited_sentences.append(_from_uncited(found))
+    return response
 
 
 def from_suggestions(suggestions: Suggestions) -> pb.SuggestQuestionsResponse:
@@ -226,11 +260,17 @@ def _from_citation(citation: Citation) -> pb.VerifiedCitation:
     )
 
 
+def _from_uncited(uncited: Uncited) -> pb.UncitedSentence:
+    return pb.UncitedSentence(sentence=pb.AnswerSpan(start=uncited.start, end=uncited.end))
+
+
 def _policy(v: Violations, policy: pb.AnswerPolicy) -> AnswerPolicy:
     check_name(v, policy.answer_language, "policy.answer_language")
     sentence = policy.not_found_sentence
     one_line = len(sentence) <= MAX_SENTENCE and sentence.isprintable() and (not sentence or bool(sentence.strip()))
     v.require(one_line, "policy.not_found_sentence", f"must be one line of at most {MAX_SENTENCE} characters")
+    unread = policy.marker_style == pb.MARKER_STYLE_NUMBER
+    v.require(not unread, "policy.marker_style", "NUMBER is for Verify only")
     check_text(v, policy.instructions, "policy.instructions", MAX_INSTRUCTIONS_BYTES)
     threshold = policy.answerable_threshold if policy.HasField("answerable_threshold") else None
     v.require(threshold is None or 0 <= threshold <= 1, "policy.answerable_threshold", "must be between 0 and 1")

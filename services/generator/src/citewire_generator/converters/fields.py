@@ -51,10 +51,16 @@ def check_name(v: Violations, text: str, field: str) -> None:
     v.require(fits, field, f"must be one line of at most {MAX_NAME} characters")
 
 
-def to_passages(v: Violations, passages: Sequence[pb.Passage]) -> tuple[Passage, ...]:
-    """Checks and converts passages."""
-    if not v.require(len(passages) <= MAX_PASSAGES, "passages", f"must be at most {MAX_PASSAGES}"):
+def to_passages(
+    v: Violations, passages: Sequence[pb.Passage], most: int = MAX_PASSAGES, *, identified: bool = True
+) -> tuple[Passage, ...]:
+    """Checks and converts passages; `identified` ones name their chunk and document."""
+    if not v.require(len(passages) <= most, "passages", f"must be at most {most}"):
         return ()
+    if identified:
+        for index, passage in enumerate(passages):
+            v.require(passage.chunk_id > 0, f"passages[{index}].chunk_id", "must be positive")
+            v.require(passage.document_id > 0, f"passages[{index}].document_id", "must be positive")
     return tuple(_passage(v, passage, f"passages[{index}]") for index, passage in enumerate(passages))
 
 
@@ -104,8 +110,6 @@ def from_usage(usage: Usage) -> pb.TokenUsage:
 
 
 def _passage(v: Violations, passage: pb.Passage, at: str) -> Passage:
-    v.require(passage.chunk_id > 0, f"{at}.chunk_id", "must be positive")
-    v.require(passage.document_id > 0, f"{at}.document_id", "must be positive")
     v.require(bool(passage.text.strip()), f"{at}.text", "must hold more than white space")
     for name in ("text", "title", "file_name", "section", "type", "url", "place_label"):
         check_text(v, getattr(passage, name), f"{at}.{name}")

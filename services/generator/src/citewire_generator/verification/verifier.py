@@ -8,8 +8,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from citewire_generator import metrics
-from citewire_generator.markers import Mark
-from citewire_generator.model import AnswerPolicy, Citation, MarkerStyle, PackedPassage, Uncited, Verdict
+from citewire_generator.markers import Mark, find_markers
+from citewire_generator.model import (
+    AnswerPolicy,
+    Citation,
+    MarkerStyle,
+    PackedPassage,
+    Passage,
+    Uncited,
+    Verdict,
+    Verification,
+)
 from citewire_generator.verification.claims import read_claim
 from citewire_generator.verification.matching import examine
 from citewire_generator.verification.passages import PassageIndex
@@ -83,31 +92,35 @@ class Verifier:
         """
         found: list[Citation | Uncited] = []
         for sentence in sentences:
+            unread = sum(
+                self._packed[number].chars for number in self._compared(sentence) if number not in self._indices
+            )
             try:
-                if sentence.numbers:
-                    if self._cited:
-                        found += await self._verify(sentence, sentence.numbers)
-                elif (self._uncited or self._attribute) and flag and states_facts(sentence, self._own):
-                    found += await self._without_marker(sentence)
+                if unread > IN_LOOP:
+                    found += await asyncio.to_thread(self.judge_sentence, sentence, flag=flag)
+                else:
+                    found += self.judge_sentence(sentence, flag=flag)
             except Exception:  # noqa: BLE001 # a fault here must not cost an answer
                 _failed("sentence")
         return found
 
-    async def _without_marker(self, sentence: Sentence) -> list[Citation | Uncited]:
-        """What supports a sentence that has no marker; that nothing does, where that is to be said."""
+    def judge_sentence(self, sentence: Sentence, *, flag: bool = True) -> list[Citation | Uncited]:
+        """Returns what is to be said of a complete sentence; `flag` as in `judge`."""
+        if sentence.numbers:
+            return [*self.verify(sentence, self._compared(sentence))] if self._cited else []
+        if not ((self._uncited or self._attribute) and flag and states_facts(sentence, self._own)):
+            return []
         if self._attribute:
-            found = await self._verify(sentence, tuple(self._packed))
+            found = self.verify(sentence, self._compared(sentence))
             best = min(found, key=lambda one: (RANKS[one.verdict], -one.support), default=None)
             if best is not None and best.verdict is not Verdict.UNSUPPORTED:
                 return [replace(best, sentence_verdict=best.verdict)]
         return [Uncited(sentence.start, sentence.end)] if self._uncited else []
 
-    async def _verify(self, sentence: Sentence, among: Sequence[int]) -> list[Citation]:
-        numbers = [number for number in among if number in self._packed][:MAX_CITED]
-        unread = sum(self._packed[number].chars for number in numbers if number not in self._indices)
-        if unread > IN_LOOP:
-            return await asyncio.to_thread(self.verify, sentence, numbers)
-        return self.verify(sentence, numbers)
+    def _compared(self, sentence: Sentence) -> list[int]:
+        """The passages that a sentence is compared with: those that it cites, or, without a marker, all."""
+        among = sentence.numbers or (tuple(self._packed) if self._attribute else ())
+        return [number for number in among if number in self._packed][:MAX_CITED]
 
     def verify(self, sentence: Sentence, numbers: list[int]) -> list[Citation]:
         """Verifies a sentence by the passages that it cites."""
@@ -155,6 +168,19 @@ def open_verifier(
         attribute=policy.verify_citations and policy.marker_style not in {MarkerStyle.REF, MarkerStyle.SOURCE},
         own=(policy.not_found_sentence, *own),
     )
+
+
+async def verify_answer(answer: str, passages: Sequence[Passage], style: MarkerStyle) -> Verification:
+    """Verifies a whole answer, whoever wrote it; the passages are numbered from 1."""
+    packed = tuple(PackedPassage(number, number - 1, one, one.text) for number, one in enumerate(passages, 1))
+    marks, invalid = find_markers(answer, style, len(packed))
+    numbers = tuple(dict.fromkeys(number for mark in marks for number in mark.numbers))
+    verifier = Verifier(packed, uncited=True, attribute=style in {MarkerStyle.NONE, MarkerStyle.REMOVE})
+    found: list[Citation | Uncited] = []
+    for sentence in verifier.read(answer, marks, final=True):
+        # In a thread each, so that other calls go on; and a call that is cancelled ends after a sentence.
+        found += await asyncio.to_thread(verifier.judge_sentence, sentence)
+    return Verification(tuple(found), numbers, invalid)
 
 
 def _failed(what: str) -> None:
