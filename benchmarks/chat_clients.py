@@ -27,7 +27,7 @@ from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatTask, Delta
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.providers.openai_stream import OpenAiStream
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 Client = Callable[[], Awaitable[int]]
 MESSAGES: list[Any] = [{"role": "user", "content": "q"}]

@@ -21,12 +21,13 @@ import psycopg
 from benchmarks.tables import describe_machine, format_table
 from citewire_kit.migrate import migrate
 from citewire_kit.tenant import Tenant, use_tenant
-from citewire_ledger import Ledger, NewCall, NoLedger, Price, Purpose, Spent, open_ledger
+from citewire_ledger import CallUsage, Ledger, NewCall, NoLedger, Price, Purpose, open_ledger
 from embedded_postgres import start_embedded_postgres
 
 CALLERS = (1, 32)
-NEW = NewCall(Purpose.GENERATION, "p", "m", Price(Decimal(2), Decimal(1), Decimal(10)), 1000, max_output_tokens=500)
-SPENT = Spent(900, output_tokens=100, finish="stop")
+PRICE = Price(Decimal(2), Decimal(1), Decimal(2), Decimal(10))
+NEW = NewCall(Purpose.GENERATION, "p", "m", PRICE, 1000, max_output_tokens=500)
+USAGE = CallUsage(900, output_tokens=100, finish="stop")
 
 
 def main() -> int:
@@ -78,7 +79,7 @@ async def _turn(ledger: Ledger, tenant: Tenant, callers: int, seconds: float) ->
     async def calling() -> None:
         while (began := time.perf_counter()) < until:
             async with ledger.call(NEW) as call:
-                call.spent(SPENT)
+                call.record_usage(USAGE)
             took.append(time.perf_counter() - began)
             await asyncio.sleep(0)
 

@@ -106,7 +106,7 @@ async def test_a_tenants_own_provider_is_tried_out_sealed_and_asked() -> None:
         (Purpose.PROVIDER_TEST, Outcome.DONE),
         (Purpose.RERANK, Outcome.DONE),
     ]
-    assert all(row.new.own and row.spent and row.spent.input_tokens == TOKENS for row in rows)
+    assert all(row.new.own and row.usage and row.usage.input_tokens == TOKENS for row in rows)
 
 
 async def test_what_a_test_call_met_is_reported() -> None:

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from citewire_kit import client, stages
+from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import (
     CitewireError,
@@ -27,6 +27,7 @@ from citewire_kit.errors import (
     Unauthenticated,
     Unimplemented,
 )
+from citewire_kit.interceptor_stages import Load, build_stages
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StagesInterceptor
 from citewire_kit.tenant import (
     LOCAL_TENANT,
@@ -123,7 +124,7 @@ def test_the_order_of_the_stages_is_fixed() -> None:
     # Metrics outside of auth, so that refused calls are counted; request id and trace outermost, so that every log
     # line and every error has them.
     assert INTERCEPTOR_ORDER == ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
-    assert [name for name, _ in stages.build_stages(auth="keys", load=stages.Load(None))] == list(INTERCEPTOR_ORDER)
+    assert [name for name, _ in build_stages(auth="keys", load=Load(None))] == list(INTERCEPTOR_ORDER)
 
 
 @all_shapes

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from citewire_kit import client, stages
+from citewire_kit import client, interceptor_stages
 from citewire_kit.errors import NotFound
 from citewire_kit.tracing import build_provider
 from otlp_collector import otlp_collector
@@ -22,7 +22,7 @@ async def test_one_request_is_one_trace_without_content(monkeypatch: pytest.Monk
     with otlp_collector() as collector:
         provider = build_provider("test", collector.endpoint)
         tracer = provider.get_tracer("test")
-        monkeypatch.setattr(stages, "_tracer", tracer)
+        monkeypatch.setattr(interceptor_stages, "_tracer", tracer)
         monkeypatch.setattr(client, "_tracer", tracer)
 
         async def fail(_request: StringValue) -> StringValue:

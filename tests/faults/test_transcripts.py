@@ -22,7 +22,7 @@ from citewire_generator.providers.ollama_stream import OllamaStream
 from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
 from citewire_kit.errors import CitewireError
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 from proofs import PrintTable, Proof
 from raw_upstream import Exchange, RawUpstream
 from transcripts import ANTHROPIC, OLLAMA, Transcript, answers, streams

@@ -18,7 +18,7 @@ from psycopg.rows import dict_row
 from citewire_kit.errors import CitewireError, ResourceExhausted, Unavailable
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import CallContext, Tenant, use_call_context, use_request_id, use_tenant
-from citewire_ledger import NewCall, PostgresLedger, Price, Purpose, Spent, open_ledger
+from citewire_ledger import CallUsage, NewCall, PostgresLedger, Price, Purpose, open_ledger
 from citewire_ledger.model import NANO
 from citewire_ledger.store import LedgerStore
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ACME = Tenant("acme", "ann", "pro", (), "key-1")
 OTHER = Tenant("other", "bob", "pro")
 EXCHANGE = "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"
-PRICE = Price(Decimal(2), Decimal("0.5"), Decimal(10), Decimal("2.5"))
+PRICE = Price(Decimal(2), Decimal("0.5"), Decimal("2.5"), Decimal(10))
 NEW = NewCall(Purpose.GENERATION, "p", "m", PRICE, input_tokens=1000, max_output_tokens=500)
 MOST = 1500 * 2500 + 500 * 10_000
 """Nano-USD that it reserves: half as much input again, at the dearest input price, and all of the output."""
@@ -68,7 +68,7 @@ async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
         async with ledger_of(database) as ledger:
             async with ledger.call(NEW) as call:
                 (open_row,) = rows(database)
-                call.spent(Spent(1000, 400, 20, finish="stop", cache_write_input_tokens=100))
+                call.record_usage(CallUsage(1000, 400, 20, finish="stop", cache_write_input_tokens=100))
             (row,) = rows(database)
     assert (open_row["state"], open_row["reserved_nano"], open_row["ended_at"]) == ("open", MOST, None)
     said = {name: row[name] for name in ("org_id", "user_id", "key_id", "profile", "request_id", "process", "purpose")}
@@ -101,7 +101,7 @@ async def test_whatever_happens_it_is_settled_by_estimate(
 ) -> None:
     async def make_call(ledger: PostgresLedger) -> None:
         async with ledger.call(NEW) as call:
-            call.progress(7)
+            call.record_progress(7)
             raise error
 
     with use_tenant(ACME):
@@ -120,7 +120,7 @@ def test_the_databases_money_is_the_metrics(database: Database) -> None:
         for _ in range(200):
             price = Price(*(Decimal(choices.randrange(10**9)) / 10**6 for _ in range(4)))
             cached, written = choices.randrange(10**6), choices.randrange(10**6)
-            spent = Spent(cached + written + choices.randrange(10**7), cached, choices.randrange(10**6))
+            spent = CallUsage(cached + written + choices.randrange(10**7), cached, choices.randrange(10**6))
             spent = replace(spent, cache_write_input_tokens=written)
             row = connection.execute(
                 "SELECT ledger.cost(%s, %s, %s, %s, %s, %s, %s, %s)",
@@ -150,10 +150,10 @@ async def test_a_call_that_may_cost_more_than_is_left_is_not_made(database: Data
                 with pytest.raises(ResourceExhausted) as caught:
                     async with ledger.call(NEW):
                         pytest.fail("the call was made")
-                one.spent(Spent(10, output_tokens=10))
+                one.record_usage(CallUsage(10, output_tokens=10))
             # What a call didn't use is there for the next one.
             async with ledger.call(NEW) as call:
-                call.spent(Spent(0))
+                call.record_usage(CallUsage(0))
     assert caught.value.reason == "BUDGET_EXCEEDED"
     said = caught.value.metadata
     assert (said["budget"], said["limit_usd"], said["left_usd"]) == ("org", "0.0175", "0")
@@ -220,12 +220,12 @@ async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_sai
     dying = await open_pool(database.dsn("citewire_ledger"), name="dying")
     with use_tenant(ACME):
         dead = PostgresLedger(LedgerStore(dying, process="generator", lease_seconds=1))
-        keeping = asyncio.create_task(dead.keep(0.1))
+        maintenance = asyncio.create_task(dead.maintain(0.1))
         gone = dead.call(NEW)
         call = await gone.__aenter__()
-        call.progress(42)
+        call.record_progress(42)
         await until(lambda: rows(database)[0]["output_tokens"] == 42)
-        keeping.cancel()
+        maintenance.cancel()
         async with ledger_of(database, lease_seconds=3):
             await until(lambda: rows(database)[0]["state"] != "open")
             (row,) = rows(database)
@@ -234,7 +234,7 @@ async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_sai
             (charged,) = budgets(database)
             assert (charged["spent_nano"], charged["reserved_nano"]) == (row["cost_nano"], 0)
         # It wasn't dead, only cut off: what it knows is truer.
-        call.spent(Spent(900, output_tokens=50, finish="stop"))
+        call.record_usage(CallUsage(900, output_tokens=50, finish="stop"))
         await gone.__aexit__(None, None, None)
     (row,) = rows(database)
     assert (row["state"], row["reason"], row["estimated"]) == ("done", "", False)
@@ -248,7 +248,7 @@ async def test_a_running_calls_lease_is_prolonged(database: Database) -> None:
     with use_tenant(ACME):
         async with ledger_of(database, lease_seconds=0.6) as ledger, ledger.call(NEW) as call:
             await asyncio.sleep(1.5)
-            call.spent(Spent(1, finish="stop"))
+            call.record_usage(CallUsage(1, finish="stop"))
             assert rows(database)[0]["state"] == "open"
     assert rows(database)[0]["finish"] == "stop"
 

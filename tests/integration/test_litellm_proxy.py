@@ -32,7 +32,7 @@ from citewire_kit.errors import CitewireError, Code
 from citewire_ledger import MemoryLedger, Outcome
 from citewire_remote.catalogue import load_catalogue
 from citewire_remote.retry import RetryPolicy
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 from litellm_proxy import KEY, RELAYED, LiteLlmProxy, litellm_proxy
 from tap import Asked, Tap, tapped
 
@@ -160,9 +160,9 @@ async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name:
         assert answered[0] == TEXTS[name]
         assert len(texts) > 1  # it was streamed
         [row] = ours.ledger.rows
-        assert (row.outcome, row.spent.estimated if row.spent else None) == (Outcome.DONE, False)
-        assert row.spent is not None
-        assert (row.spent.input_tokens, row.spent.output_tokens) == answered[1:3]
+        assert (row.outcome, row.usage.estimated if row.usage else None) == (Outcome.DONE, False)
+        assert row.usage is not None
+        assert (row.usage.input_tokens, row.usage.output_tokens) == answered[1:3]
 
 
 async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> None:
@@ -263,8 +263,8 @@ async def test_a_vector_and_its_tokens_are_the_proxys_own(proxy: LiteLlmProxy, k
     assert vectors.shape == (1, VECTORS[name])
     np.testing.assert_allclose(vectors[0], theirs / np.linalg.norm(theirs), atol=1e-6)
     [row] = ledger.rows
-    assert row.spent is not None
-    assert (tokens, row.spent.input_tokens, row.spent.estimated) == (answer.usage.prompt_tokens,) * 2 + (False,)
+    assert row.usage is not None
+    assert (tokens, row.usage.input_tokens, row.usage.estimated) == (answer.usage.prompt_tokens,) * 2 + (False,)
 
 
 async def test_fewer_vectors_than_texts_are_an_error(proxy: LiteLlmProxy) -> None:

@@ -172,12 +172,12 @@ def test_migrations_run_in_the_order_of_their_needs(rendered: Rendered) -> None:
     assert {name: job["spec"]["suspend"] for name, job in jobs.items()} == {"migrate-pre": False, "migrate-post": True}
     for phase in ("pre", "post"):
         run = list(processes([jobs[f"migrate-{phase}"]]))
-        assert [one.settings.__module__.partition(".")[0] for one in run] == [
-            "citewire_retriever",
-            "citewire_gateway",
-            "citewire_ledger",
+        assert [process.settings.model_config.get("env_prefix") for process in run] == [
+            "CITEWIRE_RETRIEVER_",
+            "CITEWIRE_GATEWAY_",
+            "CITEWIRE_LEDGER_",
         ]
-        assert all(one.container["args"] == ["migrate", "--phase", phase] for one in run)
+        assert all(process.container["args"] == ["migrate", "--phase", phase] for process in run)
 
 
 def _secrets(resources: Sequence[Resource]) -> Iterator[str]:

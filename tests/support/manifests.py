@@ -18,11 +18,9 @@ from pydantic_settings import BaseSettings
 
 from citewire_embedder.settings import EmbedderSettings
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.settings import MigrateSettings as GatewayMigrate
 from citewire_generator.settings import GeneratorSettings
-from citewire_ledger.settings import MigrateSettings as LedgerMigrate
+from citewire_kit.migrate import migrate_settings
 from citewire_retriever.ingest.settings import WorkerSettings
-from citewire_retriever.settings import MigrateSettings as RetrieverMigrate
 from citewire_retriever.settings import RetrieverSettings
 
 Resource: TypeAlias = dict[str, Any]
@@ -218,7 +216,7 @@ def _process(container: Resource) -> tuple[str, type[BaseSettings]]:
         assert ledger or "command" not in container
         if ledger:
             assert image in ("generator", "embedder"), f"the image of the {image} has no ledger to migrate"
-        return "migrate", LedgerMigrate if ledger else {"retriever": RetrieverMigrate, "gateway": GatewayMigrate}[image]
+        return "migrate", migrate_settings(f"CITEWIRE_{'LEDGER' if ledger else image.upper()}_")
     if image == "retriever":
         return ("worker", WorkerSettings) if arguments == ["worker"] else ("retriever", RetrieverSettings)
     return image, SERVERS[image]

@@ -13,14 +13,14 @@ from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.sealers import GrpcSealer
 from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.server import GatewayServer, check_address
-from citewire_gateway.settings import DatabaseSettings, GatewaySettings, MigrateSettings, RotateSettings
+from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.identity_store import IdentityStore, KeyInfo
 from citewire_gateway.tenants.keys import make_key
 from citewire_gateway.tenants.provider_rotation import rotate
 from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
-from citewire_kit.migrate_command import add_migrate, run_migrate
+from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import run, settle
 from citewire_kit.settings import load_settings
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     match options.command:
         case "migrate":
-            run_migrate(options.phase, MigrateSettings, schema="chat", package="citewire_gateway")
+            run_migrate(options.phase, PREFIX, schema="chat", package="citewire_gateway")
         case "keys":
             raise SystemExit(run(_keys(options)))
         case "rotate":

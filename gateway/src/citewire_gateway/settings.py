@@ -6,7 +6,6 @@ from pydantic_settings import BaseSettings
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.tenants.providers import ProviderType
-from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
@@ -171,9 +170,3 @@ class DatabaseSettings(BaseSettings):
     def env_name(cls, field: str) -> str:
         """Returns the environment variable that sets `field`."""
         return f"{PREFIX}{field}".upper()
-
-
-class MigrateSettings(migrate_command.MigrateSettings):
-    """What `migrate` can be told."""
-
-    model_config = settings_config(PREFIX)

@@ -127,8 +127,8 @@ async def test_vectors_are_normalised_and_in_order_and_a_row_says_what_they_cost
     assert row.new.price is not None
     assert row.new.price.input == Decimal("0.02")
     assert row.outcome is Outcome.DONE
-    assert row.spent is not None
-    assert (row.spent.input_tokens, row.spent.estimated) == (7, False)
+    assert row.usage is not None
+    assert (row.usage.input_tokens, row.usage.estimated) == (7, False)
 
 
 async def test_a_server_that_sends_lists_and_counts_nothing_is_estimated(upstream: Upstream) -> None:
@@ -140,7 +140,7 @@ async def test_a_server_that_sends_lists_and_counts_nothing_is_estimated(upstrea
     assert rows.shape == (1, 8)
     assert tokens == 4
     assert upstream.keys == [None]
-    spent = ledger.rows[0].spent
+    spent = ledger.rows[0].usage
     assert spent is not None
     assert (spent.input_tokens, spent.estimated) == (4, True)
     assert ledger.rows[0].new.purpose is PaidFor.INGEST
@@ -235,7 +235,7 @@ async def test_failures(upstream: Upstream, codes: tuple[int, ...], reason: str,
     assert len(ledger.rows) == calls, "every attempt has its row"
     outcomes = [row.outcome for row in ledger.rows]
     assert outcomes == [Outcome.FAILED] * len(codes) + [Outcome.DONE] * (calls - len(codes))
-    spent = [row.spent.input_tokens for row in ledger.rows if row.spent]
+    spent = [row.usage.input_tokens for row in ledger.rows if row.usage]
     assert spent[: len(codes)] == [0] * len(codes), "a request that was refused costs nothing"
     assert all(spent[len(codes) :])
 
@@ -267,7 +267,7 @@ async def test_nobody_there() -> None:
         with pytest.raises(CitewireError) as caught:
             await embed(model, ["x"])
     assert caught.value.reason == "PROVIDER_UNAVAILABLE"
-    assert [row.spent and row.spent.input_tokens for row in ledger.rows] == [0] * FAST.retry.attempts, (
+    assert [row.usage and row.usage.input_tokens for row in ledger.rows] == [0] * FAST.retry.attempts, (
         "nothing was sent"
     )
 
@@ -283,9 +283,9 @@ async def test_a_silent_provider_is_given_up(upstream: Upstream) -> None:
     assert caught.value.reason == "PROVIDER_TIMEOUT"
     assert len(upstream.bodies) == 1
     (row,) = ledger.rows
-    assert row.spent is not None
-    assert row.spent.estimated, "it was sent, so it may be paid for"
-    assert row.spent.input_tokens > 0
+    assert row.usage is not None
+    assert row.usage.estimated, "it was sent, so it may be paid for"
+    assert row.usage.input_tokens > 0
 
 
 async def test_a_tenants_provider_is_not_found_on_loopback(upstream: Upstream) -> None:
@@ -335,7 +335,7 @@ async def test_openais_recorded_answers(upstream: Upstream, shared_data: Path) -
         with pytest.raises(FailedPrecondition) as caught:
             await embed(model, ["Hello, world!"])
     assert caught.value.reason == "PROVIDER_REJECTED"
-    spent = ledger.rows[0].spent
+    spent = ledger.rows[0].usage
     assert spent is not None
     assert (spent.input_tokens, spent.estimated) == (tokens, False)
 

@@ -69,12 +69,12 @@ async def test_every_servers_shape(server: Server, paths: list[str], counted: bo
         assert upstream.paths == [*paths, paths[-1]], "the way that worked is kept"
         assert set(upstream.keys) == {f"Bearer {KEY}"}
     refused, worked = ledger.rows[: len(paths) - 1], ledger.rows[len(paths) - 1 :]
-    assert [(row.outcome, row.spent and row.spent.input_tokens) for row in refused] == [(Outcome.FAILED, 0)] * len(
+    assert [(row.outcome, row.usage and row.usage.input_tokens) for row in refused] == [(Outcome.FAILED, 0)] * len(
         refused
     )
     assert [row.outcome for row in worked] == [Outcome.DONE] * 2
-    assert all(row.new.purpose is Purpose.RERANK and row.spent for row in ledger.rows)
-    assert [row.spent.estimated for row in worked if row.spent] == [not counted] * 2
+    assert all(row.new.purpose is Purpose.RERANK and row.usage for row in ledger.rows)
+    assert [row.usage.estimated for row in worked if row.usage] == [not counted] * 2
 
 
 async def test_a_heading_is_a_line_above_its_text() -> None:
@@ -136,8 +136,8 @@ async def test_scripted_faults(failures: list[int], headers: dict[str, str], rea
     assert all(row.outcome is not Outcome.OPEN for row in ledger.rows)
     last = ledger.rows[-1]
     assert last.reason == reason
-    assert last.spent is not None
-    assert (last.spent.input_tokens == 0) is bool(reason)
+    assert last.usage is not None
+    assert (last.usage.input_tokens == 0) is bool(reason)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ async def test_a_senseless_answer_is_an_error(answer: object) -> None:
         assert len(upstream.paths) == 1
     (row,) = ledger.rows
     assert row.outcome is Outcome.FAILED
-    assert row.spent is not None
-    assert row.spent.estimated, "it answered, so it may be paid for"
-    assert row.spent.input_tokens > 0
+    assert row.usage is not None
+    assert row.usage.estimated, "it answered, so it may be paid for"
+    assert row.usage.input_tokens > 0
 
 
 async def test_a_server_that_says_nothing_is_left_in_time() -> None:

@@ -44,21 +44,21 @@ async def test_leaving_settles_what_was_received() -> None:
         await asking
     (call,) = world.ledger.rows
     assert (call.outcome, one.open) == ("cancelled", 0)
-    assert call.spent is not None
-    assert call.spent.estimated
-    assert call.spent.output_tokens == 5
-    assert call.spent.input_tokens == call.new.input_tokens > 100
+    assert call.usage is not None
+    assert call.usage.estimated
+    assert call.usage.output_tokens == 5
+    assert call.usage.input_tokens == call.new.input_tokens > 100
 
 
 async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None:
     world = World(TakingTurns("one", answer("one")))
     await world.ask()
     (call,) = world.ledger.rows
-    assert call.spent is not None
+    assert call.usage is not None
     assert (call.new.purpose, call.new.model, call.new.own, call.new.price) == ("generation", "one-model", False, None)
     assert call.new.max_output_tokens == 2048
-    assert (call.spent.input_tokens, call.spent.cached_input_tokens, call.spent.output_tokens) == (11, 2, 7)
-    assert (call.spent.estimated, call.spent.finish) == (False, "stop")
+    assert (call.usage.input_tokens, call.usage.cached_input_tokens, call.usage.output_tokens) == (11, 2, 7)
+    assert (call.usage.estimated, call.usage.finish) == (False, "stop")
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, b
     world = World(TakingTurns("one", [error]))
     await world.fails()
     for row in world.ledger.rows:
-        assert row.spent is not None
-        assert (row.spent.input_tokens, row.spent.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
+        assert row.usage is not None
+        assert (row.usage.input_tokens, row.usage.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
 
 
 async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
     world = World(TakingTurns("one", ["one two three ", DOWN]))
     await world.fails()
     (row,) = world.ledger.rows
-    assert row.spent is not None
-    assert (row.spent.input_tokens, row.spent.output_tokens, row.spent.estimated) == (row.new.input_tokens, 4, True)
+    assert row.usage is not None
+    assert (row.usage.input_tokens, row.usage.output_tokens, row.usage.estimated) == (row.new.input_tokens, 4, True)
 
 
 async def test_suggestions_are_retried_taken_over_and_accounted() -> None:

@@ -16,7 +16,7 @@ from citewire_generator.providers.base import ChatTask, Delta, End
 from citewire_generator.providers.openai_compatible import OpenAiCompatible
 from citewire_generator.providers.remote import open_session
 from citewire_kit.errors import CitewireError, Code
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 
 KEY = "sk-canary-0123456789"

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from citewire_generator.settings import ConfiguredProvider, GeneratorSettings
 from citewire_kit.settings import load_settings
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 PREFIX = "CITEWIRE_GENERATOR_"
 

@@ -36,12 +36,12 @@ def one(exporter: InMemorySpanExporter) -> ReadableSpan:
 
 def call_a_model() -> None:
     with model_span("chat", provider="openai", model="gpt") as span:
-        span.asked([("user", "a secret question")])
-        span.first_token()
-        span.answered("a secret answer")
-        span.spent(12, 3)
-        span.finished("stop")
-        span.counted(retrieval_passages=5)
+        span.record_input([("user", "a secret question")])
+        span.record_first_token()
+        span.record_output("a secret answer")
+        span.record_usage(12, 3)
+        span.record_finish("stop")
+        span.record_counts(retrieval_passages=5)
 
 
 def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
@@ -102,7 +102,7 @@ def calls_measured(model: str, error_type: str) -> float | None:
 
 def test_a_call_is_measured(exported: InMemorySpanExporter) -> None:
     with measured_call("rerank", provider="openai", model="measured") as span:
-        span.spent(7)
+        span.record_usage(7)
     assert (one(exported).attributes or {})["gen_ai.usage.input_tokens"] == 7
     assert calls_measured("measured", "") == 1
 

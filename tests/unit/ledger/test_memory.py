@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from citewire_kit.errors import CitewireError, ResourceExhausted, Unavailable
-from citewire_ledger import MemoryLedger, NewCall, NoLedger, Outcome, Purpose, Spent
+from citewire_ledger import CallUsage, MemoryLedger, NewCall, NoLedger, Outcome, Purpose
 
 NEW = NewCall(Purpose.GENERATION, "p", "m", None, input_tokens=100, max_output_tokens=50)
 
@@ -16,10 +16,10 @@ async def test_what_was_spent_is_kept() -> None:
     ledger = MemoryLedger()
     async with ledger.call(NEW) as call:
         assert ledger.rows[0].outcome is Outcome.OPEN
-        call.progress(3)
-        call.spent(Spent(90, 10, 4, finish="stop"))
+        call.record_progress(3)
+        call.record_usage(CallUsage(90, 10, 4, finish="stop"))
     (row,) = ledger.rows
-    assert (row.new, row.outcome, row.reason, row.spent) == (NEW, "done", "", Spent(90, 10, 4, finish="stop"))
+    assert (row.new, row.outcome, row.reason, row.usage) == (NEW, "done", "", CallUsage(90, 10, 4, finish="stop"))
 
 
 @pytest.mark.parametrize(
@@ -36,20 +36,20 @@ async def test_whatever_happens_the_row_is_settled(error: BaseException, outcome
 
     async def make_call() -> None:
         async with ledger.call(NEW) as call:
-            call.progress(7)
+            call.record_progress(7)
             raise error
 
     with pytest.raises(type(error)):
         await make_call()
     (row,) = ledger.rows
     assert (row.outcome, row.reason) == (outcome, reason)
-    assert row.spent == Spent(100, output_tokens=7, estimated=True)
+    assert row.usage == CallUsage(100, output_tokens=7, estimated=True)
 
 
 async def test_a_failure_without_an_error() -> None:
     ledger = MemoryLedger()
     async with ledger.call(NEW) as call:
-        call.outcome("PROVIDER_REJECTED")
+        call.record_failure("PROVIDER_REJECTED")
     assert (ledger.rows[0].outcome, ledger.rows[0].reason) == ("failed", "PROVIDER_REJECTED")
 
 
@@ -64,5 +64,5 @@ async def test_a_refused_call_has_no_row() -> None:
 
 async def test_no_ledger_keeps_nothing() -> None:
     async with NoLedger().call(NEW) as call:
-        call.progress(1)
-        call.spent(Spent(1))
+        call.record_progress(1)
+        call.record_usage(CallUsage(1))

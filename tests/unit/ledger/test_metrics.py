@@ -7,9 +7,9 @@ from decimal import Decimal
 import pytest
 from prometheus_client import REGISTRY
 
-from citewire_ledger import Ledger, MemoryLedger, NewCall, NoLedger, Price, Purpose, Spent
+from citewire_ledger import CallUsage, Ledger, MemoryLedger, NewCall, NoLedger, Price, Purpose
 
-PRICE = Price(Decimal(1), Decimal("0.5"), Decimal(4))
+PRICE = Price(Decimal(1), Decimal("0.5"), Decimal(1), Decimal(4))
 
 
 def sample(name: str, **labels: str) -> float:
@@ -22,7 +22,7 @@ async def test_tokens_and_cost_are_counted_once(ledger: Ledger) -> None:
     labels = {"provider": provider, "model": "m", "purpose": "generation"}
     new = NewCall(Purpose.GENERATION, provider, "m", PRICE, 100, 50)
     async with ledger.call(new) as call:
-        call.spent(Spent(90, 10, 4))
+        call.record_usage(CallUsage(90, 10, 4))
     found = {
         kind: sample("citewire_provider_tokens_total", **labels, type=kind)
         for kind in ("input", "cached_input", "cache_write", "output")
@@ -44,7 +44,7 @@ async def test_what_is_cut_is_counted_by_estimate_and_whose_key_it_was() -> None
 
     async def make_call() -> None:
         async with NoLedger().call(NewCall(Purpose.GENERATION, "cut", "m", PRICE, 100, 50, own=True)) as call:
-            call.progress(7)
+            call.record_progress(7)
             raise KeyError
 
     with pytest.raises(KeyError):

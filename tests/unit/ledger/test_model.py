@@ -8,27 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_ledger import NewCall, Price, Purpose, Spent
-from citewire_ledger.ids import exchange_uuid
-from citewire_ledger.store import usd
+from citewire_ledger import CallUsage, NewCall, Price, Purpose
+from citewire_ledger.store import exchange_uuid, usd
 
-PRICE = Price(Decimal(3), Decimal("0.30"), Decimal(15), Decimal("3.75"))
+PRICE = Price(Decimal(3), Decimal("0.30"), Decimal("3.75"), Decimal(15))
 USD = st.decimals(0, 1000, places=6)
 
 
 def test_each_kind_of_token_has_its_price() -> None:
-    spent = Spent(1000, 400, 20, cache_write_input_tokens=100)
+    spent = CallUsage(1000, 400, 20, cache_write_input_tokens=100)
     assert PRICE.cost(spent) == 500 * 3000 + 400 * 300 + 100 * 3750 + 20 * 15_000
 
 
 def test_a_part_of_a_nano_is_a_whole_one() -> None:
-    cheap = Price(Decimal("0.0000001"), Decimal(0), Decimal(0))
-    assert cheap.cost(Spent(1)) == 1
-    assert cheap.cost(Spent(0)) == 0
+    cheap = Price(Decimal("0.0000001"), Decimal(0), Decimal(0), Decimal(0))
+    assert cheap.cost(CallUsage(1)) == 1
+    assert cheap.cost(CallUsage(0)) == 0
 
 
 @given(
-    price=st.builds(Price, USD, USD, USD, st.none() | USD),
+    price=st.builds(Price, USD, USD, USD, USD),
     estimate=st.integers(0, 10**6),
     most=st.integers(0, 10**5),
     parts=st.tuples(st.floats(0, 1.5), st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)),
@@ -38,7 +37,7 @@ def test_what_is_reserved_is_enough_for_half_as_much_again(
 ) -> None:
     used = int(estimate * parts[0])
     cached = int(used * parts[1])
-    spent = Spent(used, cached, int(most * parts[3]), cache_write_input_tokens=int((used - cached) * parts[2]))
+    spent = CallUsage(used, cached, int(most * parts[3]), cache_write_input_tokens=int((used - cached) * parts[2]))
     assert price.cost(spent) <= NewCall(Purpose.GENERATION, "p", "m", price, estimate, most).reserved()
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from citewire_kit.errors import StartupError
-from citewire_remote.catalogue import Prices, load_catalogue
+from citewire_ledger import Price
+from citewire_remote.catalogue import load_catalogue
 from citewire_remote.kinds import KINDS, ProviderType
 
 
-def usd(*texts: str) -> Prices:
-    return Prices(*(Decimal(text) for text in texts))
+def usd(*texts: str) -> Price:
+    return Price(*(Decimal(text) for text in texts))
 
 
 @pytest.mark.parametrize(
@@ -25,10 +26,10 @@ def usd(*texts: str) -> Prices:
         ("ollama", "whatever:7b", ProviderType.CHAT, usd("0", "0", "0", "0")),
     ],
 )
-def test_prices_are_exact(provider: str, name: str, kind: ProviderType, prices: Prices) -> None:
+def test_prices_are_exact(provider: str, name: str, kind: ProviderType, prices: Price) -> None:
     model = load_catalogue().find(provider, name, kind)
     assert model is not None
-    assert model.prices == prices
+    assert model.price == prices
 
 
 def test_every_default_model_of_a_kind_is_known() -> None:
@@ -74,8 +75,8 @@ def test_the_operators_file_adds_and_replaces(tmp_path: Path) -> None:
     mini, ours = catalogue.find("openai", "gpt-4.1-mini"), catalogue.find("openai-compatible", "our-llama")
     assert mini is not None
     assert ours is not None
-    assert (mini.context_window, mini.prices) == (100_000, usd("0.35", "0.35", "0.35", "1.5"))
-    assert (ours.context_window, ours.prices) == (8192, None)
+    assert (mini.context_window, mini.price) == (100_000, usd("0.35", "0.35", "0.35", "1.5"))
+    assert (ours.context_window, ours.price) == (8192, None)
     assert len(catalogue) == len(load_catalogue()) + 1
 
 
@@ -112,6 +113,6 @@ def test_the_librarys_estimates(prompt: int, estimate: str) -> None:
     # System D's own: some 30,000 tokens in long context and 15,000 after a search, and an answer of a few hundred.
     model = load_catalogue().find("openai", "gpt-4.1-mini")
     assert model is not None
-    assert model.prices is not None
-    cost = (prompt * model.prices.input + 500 * model.prices.output) / 1_000_000
+    assert model.price is not None
+    cost = (prompt * model.price.input + 500 * model.price.output) / 1_000_000
     assert cost.quantize(Decimal("0.001")) == Decimal(estimate)

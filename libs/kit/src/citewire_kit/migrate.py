@@ -1,5 +1,7 @@
 """Schema migrations: numbered SQL files, applied once, in order, by whichever process comes first.
 
+Each process that owns a schema offers them as its command `migrate`.
+
 Files are `migrations/NNNN_name.sql` in the owner's package. A file runs in one transaction, together with the note
 that it was applied. Header comments, before the first statement, change that:
 
@@ -8,6 +10,7 @@ that it was applied. Header comments, before the first statement, change that:
 - `-- migrate: post`: belongs after the new code's rollout (phase "post"), because the old code would break.
 """
 
+import argparse
 import asyncio
 import hashlib
 import importlib.resources
@@ -16,13 +19,19 @@ import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal, LiteralString, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, cast
 
 import psycopg
 from psycopg import AsyncConnection, sql
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings
 
 from citewire_kit.errors import StartupError
-from citewire_kit.telemetry import get_logger
+from citewire_kit.settings import load_settings, settings_config
+from citewire_kit.telemetry import configure_logging, get_logger
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
 
 Phase = Literal["pre", "post", "all"]
 Connection = AsyncConnection[tuple[Any, ...]]
@@ -49,6 +58,52 @@ class Migration:
     sha256: str
     transactional: bool
     post: bool
+
+
+class MigrateSettings(BaseSettings):
+    """Settings of the command `migrate`; `migrate_settings` adds the owner's prefix."""
+
+    migrate_dsn: SecretStr
+    """Connection string of the role that owns the schema and may make roles."""
+
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
+    )
+    """Lowest level that is logged."""
+
+    log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
+    """`json` for machines, `console` for people."""
+
+
+def migrate_settings(prefix: str) -> type[MigrateSettings]:
+    """Returns the settings of the owner whose environment variables start with `prefix`."""
+
+    class OwnerSettings(MigrateSettings):
+        model_config = settings_config(prefix)
+
+    return OwnerSettings
+
+
+def add_migrate(commands: "Commands", schema: str) -> None:
+    """Adds the command `migrate` to a parser's commands; the chosen phase is then in `phase`."""
+    parser = commands.add_parser("migrate", help=f"bring the schema `{schema}` up to date, as its owner")
+    parser.add_argument("--phase", choices=("all", "post", "pre"), default="all", help="before or after a rollout")
+
+
+def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str) -> None:
+    """Runs the command `migrate`: applies the migrations of `package` that `schema` lacks.
+
+    Raises:
+        SystemExit: It failed; the log says why.
+    """
+    settings = load_settings(migrate_settings(prefix))
+    configure_logging(f"{schema}-migrate", level=settings.log_level, log_format=settings.log_format)
+    dsn = settings.migrate_dsn.get_secret_value()
+    try:
+        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase))
+    except StartupError as exc:
+        log.error("cannot_migrate", error=str(exc))  # noqa: TRY400 # the message is complete without a traceback
+        raise SystemExit(1) from None
 
 
 async def migrate(

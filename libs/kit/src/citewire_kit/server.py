@@ -15,11 +15,11 @@ from grpc_reflection.v1alpha import reflection
 from citewire_kit import health, metrics
 from citewire_kit.channel import MAX_MESSAGE_BYTES
 from citewire_kit.errors import StartupError
+from citewire_kit.interceptor_stages import Load, build_stages
 from citewire_kit.interceptors import INTERCEPTOR_ORDER, StagesInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings
-from citewire_kit.stages import Load, build_stages
 from citewire_kit.tasks import end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from citewire_kit.deadline import is_over
 from citewire_kit.errors import CitewireError, Code
+from citewire_kit.interceptor_stages import current_load
 from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCause
-from citewire_kit.stages import current_load
 
 
 @contextmanager

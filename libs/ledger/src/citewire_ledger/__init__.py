@@ -1,12 +1,12 @@
 """Accounting: one row for each attempt at a paid or remote provider, opened before it and settled after it."""
 
-from citewire_ledger.ledger import Ledger, LedgerCall, Settlement
-from citewire_ledger.memory import MemoryLedger, NoLedger, Row
-from citewire_ledger.model import NewCall, Outcome, Price, Purpose, Spent
+from citewire_ledger.ledger import Ledger, LedgerCall, MemoryLedger, NoLedger
+from citewire_ledger.model import CallUsage, NewCall, Outcome, Price, Purpose
 from citewire_ledger.postgres import PostgresLedger, open_ledger
 from citewire_ledger.settings import LedgerSettings
 
 __all__ = [
+    "CallUsage",
     "Ledger",
     "LedgerCall",
     "LedgerSettings",
@@ -17,8 +17,5 @@ __all__ = [
     "PostgresLedger",
     "Price",
     "Purpose",
-    "Row",
-    "Settlement",
-    "Spent",
     "open_ledger",
 ]

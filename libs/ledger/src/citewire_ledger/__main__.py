@@ -4,8 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from citewire_kit.migrate_command import add_migrate, run_migrate
-from citewire_ledger.settings import MigrateSettings
+from citewire_kit.migrate import add_migrate, run_migrate
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -13,7 +12,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="citewire_ledger", description="Citewire's ledger.")
     add_migrate(parser.add_subparsers(dest="command", required=True), "ledger")
     parsed = parser.parse_args(arguments)
-    run_migrate(parsed.phase, MigrateSettings, schema="ledger", package="citewire_ledger")
+    run_migrate(parsed.phase, "CITEWIRE_LEDGER_", schema="ledger", package="citewire_ledger")
 
 
 if __name__ == "__main__":

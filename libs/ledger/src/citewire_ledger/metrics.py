@@ -1,12 +1,11 @@
-"""The series of tokens and their cost. The ledger's call counts them, once, wherever its row is kept."""
+"""Metrics of tokens and their cost. `Ledger.call` counts them once, wherever its row is kept."""
 
 from typing import Final
 
 from prometheus_client import Counter, Gauge
 
 from citewire_kit.metrics import LabelGuard, TokenType, record_tokens
-from citewire_ledger.ledger import Settlement
-from citewire_ledger.model import NANO, NewCall, Purpose
+from citewire_ledger.model import NANO, NewCall, Purpose, Settlement
 
 _LABELS: Final = ["provider", "model", "purpose"]
 _providers, _models = LabelGuard(16), LabelGuard(64)
@@ -21,9 +20,9 @@ COST = Counter(
     "Cost of calls to providers by the catalogue's prices, in USD; payer tenant: with the tenant's own key.",
     [*_LABELS, "payer"],
 )
-REFUSED = Counter("citewire_budget_refusals_total", "Calls that a budget had too little left for.", ["scope"])
-ORPHANS = Counter("citewire_ledger_orphans_total", "Calls of processes that died, settled by this one by estimate.")
-UNSETTLED = Gauge("citewire_ledger_unsettled", "Calls that have ended and whose settlement isn't written yet.")
+REFUSED = Counter("citewire_budget_refusals_total", "Calls refused because a budget had too little left.", ["scope"])
+ORPHANS = Counter("citewire_ledger_orphans_total", "Calls of dead processes that this one settled by estimate.")
+UNSETTLED = Gauge("citewire_ledger_unsettled", "Calls that have ended but whose settlement isn't written yet.")
 
 _OPERATIONS = {
     Purpose.QUESTION_EMBEDDING: "embeddings",
@@ -36,22 +35,22 @@ for _scope in ("org", "key"):
 
 
 def count(new: NewCall, settlement: Settlement) -> None:
-    """Counts what a call spent."""
-    spent, labels = settlement.spent, (_providers(new.provider), _models(new.model), new.purpose.value)
+    """Counts the tokens and the cost of a call."""
+    usage, labels = settlement.usage, (_providers(new.provider), _models(new.model), new.purpose.value)
     operation = _OPERATIONS.get(new.purpose, "chat")
-    counts: tuple[tuple[TokenType, int], ...] = (("input", spent.input_tokens), ("output", spent.output_tokens))
+    counts: tuple[tuple[TokenType, int], ...] = (("input", usage.input_tokens), ("output", usage.output_tokens))
     for token_type, tokens in counts:
         if tokens:
             record_tokens(
                 provider=new.provider, model=new.model, operation=operation, token_type=token_type, count=tokens
             )
     by_type = {
-        "input": spent.input_tokens,
-        "cached_input": spent.cached_input_tokens,
-        "cache_write": spent.cache_write_input_tokens,
-        "output": spent.output_tokens,
+        "input": usage.input_tokens,
+        "cached_input": usage.cached_input_tokens,
+        "cache_write": usage.cache_write_input_tokens,
+        "output": usage.output_tokens,
     }
     for kind, tokens in by_type.items():
         TOKENS.labels(*labels, kind).inc(tokens)
     if new.price is not None:
-        COST.labels(*labels, "tenant" if new.own else "operator").inc(new.price.cost(spent) / NANO)
+        COST.labels(*labels, "tenant" if new.own else "operator").inc(new.price.cost(usage) / NANO)

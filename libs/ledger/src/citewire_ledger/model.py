@@ -1,4 +1,4 @@
-"""What the ledger speaks of."""
+"""The values of the ledger: a call, its price, its usage and its settlement."""
 
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
@@ -39,8 +39,8 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What a call spent in the end.
+class CallUsage:
+    """What a call used in the end.
 
     Attributes:
         input_tokens: Those that came from the provider's cache, and those written to it, included.
@@ -63,30 +63,29 @@ class Price:
 
     Attributes:
         cached_input: Of tokens that the provider read from its cache.
-        cached_write: Of tokens that it wrote to its cache; None: as any input.
+        cache_write: Of tokens that it wrote to its cache.
     """
 
     input: Decimal
     cached_input: Decimal
+    cache_write: Decimal
     output: Decimal
-    cached_write: Decimal | None = None
 
     def nano(self) -> tuple[int, int, int, int]:
         """Returns nano-USD per million tokens of input, cached input, cache writes and output."""
-        written = self.input if self.cached_write is None else self.cached_write
-        prices = (self.input, self.cached_input, written, self.output)
+        prices = (self.input, self.cached_input, self.cache_write, self.output)
         input_, cached, write, output = (int((price * NANO).to_integral_value(ROUND_HALF_UP)) for price in prices)
         return input_, cached, write, output
 
-    def cost(self, spent: Spent) -> int:
+    def cost(self, usage: CallUsage) -> int:
         """Returns nano-USD, rounded up, as the function `ledger.cost` does."""
-        cached, written = spent.cached_input_tokens, spent.cache_write_input_tokens
-        counts = (spent.input_tokens - cached - written, cached, written, spent.output_tokens)
+        cached, written = usage.cached_input_tokens, usage.cache_write_input_tokens
+        counts = (usage.input_tokens - cached - written, cached, written, usage.output_tokens)
         total = sum(count * price for count, price in zip(counts, self.nano(), strict=True))
         return -(-total // PRICED_TOKENS)
 
-    def most(self, input_tokens: int, output_tokens: int) -> int:
-        """Returns nano-USD that a call may cost: its input estimated and dearest, its output as long as it may be."""
+    def highest_cost(self, input_tokens: int, output_tokens: int) -> int:
+        """Returns the most nano-USD a call may cost: an estimated input at its dearest rate, the longest output."""
         input_, cached, written, output = self.nano()
         tokens = int((input_tokens * INPUT_MARGIN).to_integral_value(ROUND_CEILING))
         return -(-(tokens * max(input_, cached, written) + output_tokens * output) // PRICED_TOKENS)
@@ -97,10 +96,10 @@ class NewCall:
     """A call that is about to be made.
 
     Attributes:
-        price: The catalogue's now; None if it isn't known.
+        price: The catalogue's current price; None if it isn't known.
         input_tokens: Our estimate.
-        max_output_tokens: What it may write at most; 0 for embeddings.
-        own: Whether the tenant's own key pays: it costs the operator nothing, and is counted all the same.
+        max_output_tokens: Most tokens it may write; 0 for embeddings.
+        own: Whether the tenant's own key pays: the call costs the operator nothing and is recorded all the same.
     """
 
     purpose: Purpose
@@ -113,4 +112,13 @@ class NewCall:
 
     def reserved(self) -> int:
         """Returns nano-USD to reserve; 0 if the price isn't known."""
-        return 0 if self.price is None else self.price.most(self.input_tokens, self.max_output_tokens)
+        return 0 if self.price is None else self.price.highest_cost(self.input_tokens, self.max_output_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How a call ended, and what it used."""
+
+    outcome: Outcome
+    reason: str
+    usage: CallUsage

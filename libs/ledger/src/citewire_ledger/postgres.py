@@ -1,15 +1,14 @@
 """The ledger in Postgres.
 
-A call's row is opened before the block and settled after it by a task of its own, which no cancellation of the caller
-reaches. While the database is away, settlements wait for it in memory and are tried again; if the process dies first,
-the sweeper of another one, or of its successor, settles the row by what the last heartbeat noted.
+A call's row is opened before the block and settled after it, in a task of its own that the caller's cancellation
+doesn't reach. While the database is away, settlements wait in memory and are retried. If the process dies first, the
+sweeper of another process, or of its successor, settles the row by what the last heartbeat recorded.
 """
 
 import asyncio
 import contextvars
 from collections.abc import AsyncGenerator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from citewire_kit.errors import CitewireError
@@ -19,20 +18,20 @@ from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_call_context, current_request_id, current_tenant, use_request_id
 from citewire_ledger import metrics
-from citewire_ledger.ledger import Ledger, LedgerCall, Settlement
-from citewire_ledger.model import NewCall, Outcome, Spent
-from citewire_ledger.store import Entry, LedgerStore
+from citewire_ledger.ledger import Ledger, LedgerCall
+from citewire_ledger.model import CallUsage, Outcome, Settlement
+from citewire_ledger.store import LedgerEntry, LedgerStore
 
 log = get_logger(__name__)
 
 LEASE_SECONDS: Final = 30.0
-"""After which a call that nobody prolongs counts as lost. With a sweep each third of it, all are settled in 40 s."""
+"""After this time without a heartbeat a call counts as lost. A sweep runs every third of it."""
 
 SETTLE_WAIT_SECONDS: Final = 0.5
-"""How long an answer waits for its settlement: then it goes on without, and the settlement is tried on."""
+"""How long an answer waits for its settlement; after that it goes out, and the settlement is retried."""
 
 CLOSE_SECONDS: Final = 5.0
-"""How long the process's end waits for settlements; the sweeper of another one has the rest."""
+"""How long the end of the process waits for settlements; another process's sweeper settles the rest."""
 
 _RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _POOL: Final = 8
@@ -42,36 +41,28 @@ _POOL: Final = 8
 async def open_ledger(
     dsn: str, *, process: str, lease_seconds: float = LEASE_SECONDS, max_connections: int = _POOL
 ) -> AsyncGenerator["PostgresLedger"]:
-    """Opens the ledger for a process, and keeps it: heartbeats, sweeping. Closing waits for settlements.
+    """Opens the ledger of a process, with its heartbeats and its sweeper. Closing waits for settlements.
 
-    The database is found whenever it comes; until then calls are refused.
+    Calls are refused until the database can be reached.
 
     Args:
         dsn: Connection string of the role `citewire_ledger`.
         process: Name of the service.
         lease_seconds: See `LEASE_SECONDS`.
-        max_connections: Connections at most.
+        max_connections: Most connections.
 
     Raises:
         StartupError: The connection string is malformed.
     """
     pool = await open_pool(dsn, max_size=max_connections, name=f"citewire-ledger-{process}")
     ledger = PostgresLedger(LedgerStore(pool, process=process, lease_seconds=lease_seconds))
-    keeping = asyncio.create_task(ledger.keep(lease_seconds / 3), name="ledger-keeper")
+    maintenance = asyncio.create_task(ledger.maintain(lease_seconds / 3), name="ledger-maintenance")
     try:
         yield ledger
     finally:
-        await end(keeping)
+        await end(maintenance)
         await ledger.settle_all(CLOSE_SECONDS)
         await pool.close()
-
-
-@dataclass(slots=True)
-class _Running:
-    """A call that has no settlement in the database yet."""
-
-    entry: Entry
-    call: LedgerCall = field(default_factory=LedgerCall)
 
 
 class PostgresLedger(Ledger):
@@ -83,35 +74,16 @@ class PostgresLedger(Ledger):
 
     def __init__(self, store: LedgerStore) -> None:
         self._store = store
-        self._entries: dict[int, _Running] = {}
+        self._entries: dict[LedgerCall, LedgerEntry] = {}
+        """Calls that have no settlement in the database yet."""
         self._settling: set[asyncio.Task[None]] = set()
 
-    @asynccontextmanager
-    async def call(self, new: NewCall) -> AsyncGenerator[LedgerCall]:
-        """See `Ledger.call`. The tenant, and what the call is a part of, are the context's."""
-        entry = Entry(uuid7(), current_tenant(), current_call_context(), current_request_id(), new)
-        running = _Running(entry)
-        await self._open(running)
-        error: BaseException | None = None
-        try:
-            yield running.call
-        except BaseException as exc:
-            error = exc
-            raise
-        finally:
-            settlement = running.call.settlement(new, error)
-            metrics.count(new, settlement)
-            settling = self._settle_later(running, settlement)
-            if not isinstance(error, (asyncio.CancelledError, GeneratorExit)):
-                # Not the task itself: who is cancelled while waiting leaves it running.
-                await asyncio.wait({settling}, timeout=SETTLE_WAIT_SECONDS)
-
-    async def keep(self, every_seconds: float) -> None:
-        """Prolongs leases and settles what dead processes left, until it is cancelled."""
+    async def maintain(self, every_seconds: float) -> None:
+        """Prolongs leases and settles the calls of dead processes, until it is cancelled."""
         while True:
             await asyncio.sleep(every_seconds)
-            await self._once(self._beat(), "ledger_heartbeat_failed")
-            await self._once(self._sweep(), "ledger_sweep_failed")
+            await _logged(self._beat(), "ledger_heartbeat_failed")
+            await _logged(self._sweep(), "ledger_sweep_failed")
 
     async def settle_all(self, seconds: float) -> None:
         """Waits for the settlements that are being written; those that take longer are left to a sweeper."""
@@ -124,35 +96,42 @@ class PostgresLedger(Ledger):
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
 
-    async def _open(self, running: _Running) -> None:
-        """Opens the row. A caller that is cancelled meanwhile leaves none open: no call is made."""
-        opening = asyncio.create_task(self._store.open(running.entry), name="ledger-open")
-        self._entries[id(running)] = running
+    async def _open(self, call: LedgerCall) -> None:
+        """Opens the row. A caller that is cancelled meanwhile leaves no row open, as no call is made."""
+        entry = LedgerEntry(uuid7(), current_tenant(), current_call_context(), current_request_id(), call.new)
+        opening = asyncio.create_task(self._store.open(entry), name="ledger-open")
+        self._entries[call] = entry
         try:
             await asyncio.shield(opening)
         except CitewireError as exc:
             if exc.reason == "BUDGET_EXCEEDED":
-                del self._entries[id(running)]
+                del self._entries[call]
                 metrics.REFUSED.labels(exc.metadata["budget"]).inc()
-                log.info("budget_exceeded", purpose=running.entry.new.purpose.value, **exc.metadata)
+                log.info("budget_exceeded", purpose=call.new.purpose.value, **exc.metadata)
             else:
-                # The answer may be what was lost, and not the row.
-                self._settle_later(running, _unmade(Outcome.FAILED, exc.reason))
+                # The answer may be lost while the row is there.
+                self._settle_later(call, Settlement(Outcome.FAILED, exc.reason, CallUsage(0)))
             raise
         except BaseException as exc:
-            left = isinstance(exc, asyncio.CancelledError)
-            unmade = (
-                _unmade(Outcome.CANCELLED, Outcome.CANCELLED) if left else _unmade(Outcome.FAILED, type(exc).__name__)
-            )
-            self._settle_later(running, unmade, after=opening)
+            cancelled = isinstance(exc, asyncio.CancelledError)
+            outcome = Outcome.CANCELLED if cancelled else Outcome.FAILED
+            reason = outcome.value if cancelled else type(exc).__name__
+            self._settle_later(call, Settlement(outcome, reason, CallUsage(0)), after=opening)
             raise
 
+    async def _close(self, call: LedgerCall, settlement: Settlement) -> None:
+        await super()._close(call, settlement)
+        task = self._settle_later(call, settlement)
+        if settlement.outcome is not Outcome.CANCELLED:
+            # Waiting for the task doesn't cancel it if the caller is cancelled.
+            await asyncio.wait({task}, timeout=SETTLE_WAIT_SECONDS)
+
     def _settle_later(
-        self, running: _Running, settlement: Settlement, after: asyncio.Task[None] | None = None
+        self, call: LedgerCall, settlement: Settlement, after: asyncio.Task[None] | None = None
     ) -> asyncio.Task[None]:
-        """Settles in a task of its own, and in a context of its own: the caller's deadline isn't the settlement's."""
+        """Settles in its own task and context, so that the caller's deadline doesn't bound the settlement."""
         task = asyncio.create_task(
-            self._settle(running, settlement, after), name="ledger-settle", context=contextvars.Context()
+            self._settle(call, settlement, after), name="ledger-settle", context=contextvars.Context()
         )
         self._settling.add(task)
         metrics.UNSETTLED.inc()
@@ -163,19 +142,21 @@ class PostgresLedger(Ledger):
         self._settling.discard(task)
         metrics.UNSETTLED.dec()
 
-    async def _settle(self, running: _Running, settlement: Settlement, after: asyncio.Task[None] | None) -> None:
+    async def _settle(self, call: LedgerCall, settlement: Settlement, after: asyncio.Task[None] | None) -> None:
+        entry = self._entries[call]
         try:
             if after is not None:
                 await asyncio.wait({after})
-                if not after.cancelled() and after.exception() is not None and not _unknown(after.exception()):
-                    return
-            with use_request_id(running.entry.request_id):
-                await self._write(running.entry, settlement)
+                error = None if after.cancelled() else after.exception()
+                if isinstance(error, CitewireError) and error.reason == "BUDGET_EXCEEDED":
+                    return  # a refused call has no row; after any other error it may have one
+            with use_request_id(entry.request_id):
+                await self._write(entry, settlement)
         finally:
-            self._entries.pop(id(running), None)
+            self._entries.pop(call, None)
 
-    async def _write(self, entry: Entry, settlement: Settlement) -> None:
-        """Writes a settlement, again and again while the database is away; the lease is prolonged meanwhile."""
+    async def _write(self, entry: LedgerEntry, settlement: Settlement) -> None:
+        """Writes a settlement, retried while the database is away; heartbeats prolong the lease meanwhile."""
         tries = 0
         while True:
             try:
@@ -192,7 +173,7 @@ class PostgresLedger(Ledger):
                 return
 
     async def _beat(self) -> None:
-        running = [(one.entry, one.call.output_tokens) for one in self._entries.values()]
+        running = [(entry, call.output_tokens) for call, entry in self._entries.items()]
         if running:
             await self._store.beat(running)
 
@@ -202,20 +183,11 @@ class PostgresLedger(Ledger):
             metrics.ORPHANS.inc(swept)
             log.warning("ledger_orphans_settled", calls=swept)
 
-    async def _once(self, work: Coroutine[Any, Any, None], event: str) -> None:
-        try:
-            await work
-        except CitewireError as exc:
-            log.warning(event, reason=exc.reason)
-        except Exception:
-            log.exception(event)
 
-
-def _unmade(outcome: Outcome, reason: str) -> Settlement:
-    """Settles a row whose call was never made."""
-    return Settlement(outcome, reason, Spent(0))
-
-
-def _unknown(error: BaseException | None) -> bool:
-    """Says whether an error of opening leaves it open whether the row is there. A refusal's row isn't."""
-    return not (isinstance(error, CitewireError) and error.reason == "BUDGET_EXCEEDED")
+async def _logged(work: Coroutine[Any, Any, None], event: str) -> None:
+    try:
+        await work
+    except CitewireError as exc:
+        log.warning(event, reason=exc.reason)
+    except Exception:
+        log.exception(event)

@@ -13,17 +13,15 @@ from psycopg import errors
 from citewire_kit.errors import ResourceExhausted, Unavailable
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.tenant import CallContext, Tenant
-from citewire_ledger.ids import exchange_uuid
-from citewire_ledger.ledger import Settlement
-from citewire_ledger.model import NANO, NewCall
+from citewire_ledger.model import NANO, NewCall, Settlement
 
 _QUERIES = load_queries("citewire_ledger", "queries.sql")
 _SWEPT_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """Whose call it is, and what it is a part of."""
+class LedgerEntry:
+    """A call with its tenant and the chat it belongs to."""
 
     call_id: uuid.UUID
     tenant: Tenant
@@ -38,7 +36,7 @@ class LedgerStore:
     Args:
         pool: Connections of the role `citewire_ledger`.
         process: Name of the service that makes the calls.
-        lease_seconds: After which a call that nobody prolongs counts as lost.
+        lease_seconds: After this time without a heartbeat a call counts as lost.
     """
 
     def __init__(self, pool: Pool, *, process: str, lease_seconds: float) -> None:
@@ -46,7 +44,7 @@ class LedgerStore:
         self._process = process
         self._lease = timedelta(seconds=lease_seconds)
 
-    async def open(self, entry: Entry) -> None:
+    async def open(self, entry: LedgerEntry) -> None:
         """Opens a row and reserves.
 
         Raises:
@@ -80,19 +78,19 @@ class LedgerStore:
         if refusal is not None:
             raise _budget_exceeded(refusal)
 
-    async def settle(self, entry: Entry, settlement: Settlement) -> bool:
+    async def settle(self, entry: LedgerEntry, settlement: Settlement) -> bool:
         """Settles a row; False if there is none, or it was settled before. May be repeated. Raises as `open`."""
-        spent = settlement.spent
+        usage = settlement.usage
         values = {
             "call": entry.call_id,
             "state": settlement.outcome.value,
             "reason": settlement.reason,
-            "finish": spent.finish,
-            "input_tokens": max(spent.input_tokens, spent.cached_input_tokens + spent.cache_write_input_tokens),
-            "cached_input_tokens": spent.cached_input_tokens,
-            "cache_write_tokens": spent.cache_write_input_tokens,
-            "output_tokens": spent.output_tokens,
-            "estimated": spent.estimated,
+            "finish": usage.finish,
+            "input_tokens": max(usage.input_tokens, usage.cached_input_tokens + usage.cache_write_input_tokens),
+            "cached_input_tokens": usage.cached_input_tokens,
+            "cache_write_tokens": usage.cache_write_input_tokens,
+            "output_tokens": usage.output_tokens,
+            "estimated": usage.estimated,
         }
         with _migrated():
             async with tenant_transaction(self._pool, entry.tenant) as connection:
@@ -100,8 +98,8 @@ class LedgerStore:
                 row = await cursor.fetchone()
         return row is not None and bool(row[0])
 
-    async def beat(self, running: Sequence[tuple[Entry, int]]) -> None:
-        """Prolongs the leases of running calls, and notes how many tokens have come. Raises as `transaction`."""
+    async def beat(self, running: Sequence[tuple[LedgerEntry, int]]) -> None:
+        """Prolongs the leases of running calls and records their tokens so far. Raises as `transaction`."""
         values = {
             "orgs": [entry.tenant.org_id for entry, _ in running],
             "calls": [entry.call_id for entry, _ in running],
@@ -127,7 +125,7 @@ class LedgerStore:
 
 @contextmanager
 def _migrated() -> Generator[None]:
-    """A database whose migrations are still to come is one that isn't there yet."""
+    """Treats a database without our schema as one that isn't available yet."""
     try:
         yield
     except (errors.InvalidSchemaName, errors.UndefinedTable, errors.UndefinedFunction) as exc:
@@ -158,7 +156,15 @@ def _budget_exceeded(row: tuple[Any, ...]) -> ResourceExhausted:
     )
 
 
+def exchange_uuid(text: str) -> uuid.UUID | None:
+    """Reads the id of an exchange; None if it isn't a UUID, as a bad id is no reason to refuse the call."""
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None
+
+
 def usd(nano: int) -> str:
-    """Writes nano-USD as USD, without needless zeros: 1_500_000_000 is `1.5`."""
+    """Writes nano-USD as USD, without trailing zeros: 1_500_000_000 is `1.5`."""
     whole, part = divmod(nano, NANO)
     return f"{whole}.{part:09d}".rstrip("0").rstrip(".")

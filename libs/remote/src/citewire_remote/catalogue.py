@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from citewire_kit.errors import StartupError
+from citewire_ledger.model import Price
 from citewire_remote.kinds import ProviderType
 
 ANY: Final = "*"
@@ -26,21 +27,6 @@ _TEXTS: Final = ("provider", "type", "name")
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
-    """USD per million tokens.
-
-    Attributes:
-        cached_input: Of tokens that the provider read from its cache.
-        cache_write: Of tokens that it wrote to its cache.
-    """
-
-    input: Decimal
-    cached_input: Decimal
-    cache_write: Decimal
-    output: Decimal
-
-
-@dataclass(frozen=True, slots=True)
 class CatalogueModel:
     """One model. Zero means unknown.
 
@@ -49,7 +35,7 @@ class CatalogueModel:
         max_completion_tokens: Most tokens of a completion.
         max_input_tokens: Most tokens of one input of an embedding model.
         dimensions: Length of its vectors.
-        prices: None if it isn't known what it costs.
+        price: None if it isn't known.
     """
 
     provider: str
@@ -59,7 +45,7 @@ class CatalogueModel:
     max_completion_tokens: int = 0
     max_input_tokens: int = 0
     dimensions: int = 0
-    prices: Prices | None = None
+    price: Price | None = None
 
 
 class Catalogue:
@@ -132,18 +118,18 @@ def _model(entry: object, number: int) -> CatalogueModel:
         raise ValueError(f"{at}: type must be {', '.join(ProviderType)}")
     counts = {count: _count(fields.get(count, 0), f"{at}: {count}") for count in _COUNTS}
     return CatalogueModel(
-        provider, name, ProviderType(str(kind or ProviderType.CHAT)), prices=_prices(fields, at), **counts
+        provider, name, ProviderType(str(kind or ProviderType.CHAT)), price=_prices(fields, at), **counts
     )
 
 
-def _prices(fields: Mapping[str, object], at: str) -> Prices | None:
+def _prices(fields: Mapping[str, object], at: str) -> Price | None:
     given = {price: _price(fields[price], f"{at}: {price}") for price in _PRICES if price in fields}
     if not given:
         return None
     if "input" not in given:
         raise ValueError(f"{at}: a model with prices needs the price of its input")
     paid = given["input"]
-    return Prices(
+    return Price(
         input=paid,
         cached_input=given.get("cached_input", paid),
         cache_write=given.get("cache_write", paid),

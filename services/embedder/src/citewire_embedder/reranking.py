@@ -133,8 +133,8 @@ async def _measured(model: RerankModel, task: RerankTask) -> Ranking:
     name = model.info.name
     with measured_call(_OPERATION, provider=PROVIDER, model=name) as span:
         ranking = await _ranked(model, task)
-        span.counted(texts=len(task.documents))
-        span.spent(ranking.input_tokens)
+        span.record_counts(texts=len(task.documents))
+        span.record_usage(ranking.input_tokens)
     kit_metrics.record_tokens(
         provider=PROVIDER,
         model=name,

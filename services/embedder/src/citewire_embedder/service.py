@@ -255,8 +255,8 @@ class Embedder:
         try:
             with measured_call(_OPERATION, provider=PROVIDER, model=model) as span:
                 vectors = await job.result()
-                span.counted(texts=len(texts))
-                span.spent(job.tokens_read)
+                span.record_counts(texts=len(texts))
+                span.record_usage(job.tokens_read)
             return vectors
         finally:
             self._scheduler.withdraw(job)

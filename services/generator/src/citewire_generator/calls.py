@@ -12,7 +12,7 @@ from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_kit.genai import ModelSpan, measured_call
 from citewire_kit.metrics import record_ttft
-from citewire_ledger import LedgerCall, Spent
+from citewire_ledger import CallUsage, LedgerCall
 
 OPERATION: Final = "chat"
 
@@ -54,12 +54,12 @@ class Call:
     @property
     def traces_content(self) -> bool:
         """Whether the trace wants the prompt and the answer."""
-        return self._span is not None and self._span.wants_content
+        return self._span is not None and self._span.captures_content
 
     def asked(self, messages: Iterable[tuple[str, str]]) -> None:
         """Keeps the prompt, as pairs of role and text, in the trace, and later the answer."""
         if self._span is not None:
-            self._span.asked(messages)
+            self._span.record_input(messages)
             self._said = []
 
     def received(self, texts: tuple[str, ...]) -> None:
@@ -70,12 +70,12 @@ class Call:
         else:
             record_ttft(provider=self._provider, model=self._model, seconds=now - self._started)
             if self._span is not None:
-                self._span.first_token()
+                self._span.record_first_token()
         if self._said is not None:
             self._said.extend(texts)
         self._last = now
         self._received += sum(map(estimate_tokens, texts)) or 1
-        self._entry.progress(self._received)
+        self._entry.record_progress(self._received)
 
     def settle(self, reported: Usage | None, finish: str = "") -> Usage:
         """Notes the tokens for the ledger: those that the provider reported, or else our estimate.
@@ -87,8 +87,8 @@ class Call:
             prompt = self._prompt_tokens if self._remote else 0
             usage = Usage(prompt, completion_tokens=self._received if self._remote else 0, estimated=self._remote)
         if finish:
-            self._entry.spent(
-                Spent(
+            self._entry.record_usage(
+                CallUsage(
                     input_tokens=usage.prompt_tokens,
                     cached_input_tokens=usage.cached_prompt_tokens,
                     cache_write_input_tokens=usage.cache_write_prompt_tokens,
@@ -98,9 +98,9 @@ class Call:
                 )
             )
         if self._span is not None:
-            self._span.spent(usage.prompt_tokens, usage.completion_tokens)
+            self._span.record_usage(usage.prompt_tokens, usage.completion_tokens)
             if finish:
-                self._span.finished(finish)
+                self._span.record_finish(finish)
         return usage
 
     @contextmanager
@@ -112,8 +112,8 @@ class Call:
                     yield
                 finally:
                     if self._said is not None:
-                        self._span.answered("".join(self._said))
+                        self._span.record_output("".join(self._said))
         except CitewireError as exc:
             if not self._received and exc.reason in UNBILLED:
-                self._entry.spent(Spent(0))
+                self._entry.record_usage(CallUsage(0))
             raise

@@ -19,9 +19,8 @@ from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chosen
 from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
 from citewire_kit.telemetry import get_logger
-from citewire_ledger import Ledger, NewCall, NoLedger, Price, Purpose
+from citewire_ledger import Ledger, NewCall, NoLedger, Purpose
 from citewire_remote.breaker import Breakers
-from citewire_remote.catalogue import Prices
 from citewire_remote.retry import Retries, RetryPolicy
 
 log = get_logger(__name__)
@@ -228,21 +227,10 @@ def _new_call(work: Work, chosen: Chosen) -> NewCall:
         purpose=work.purpose,
         provider=chosen.provider.name,
         model=chosen.model.name,
-        price=_price(chosen.model.prices),
+        price=chosen.model.price,
         input_tokens=work.prompt_tokens(),
         max_output_tokens=work.max_output_tokens(chosen),
         own=chosen.own,
-    )
-
-
-def _price(prices: Prices | None) -> Price | None:
-    if prices is None:
-        return None
-    return Price(
-        input=prices.input,
-        cached_input=prices.cached_input,
-        output=prices.output,
-        cached_write=prices.cache_write,
     )
 
 

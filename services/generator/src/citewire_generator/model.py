@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
-from citewire_remote.catalogue import Prices
+from citewire_ledger import Price
 from citewire_remote.tenants import SealedProvider
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
@@ -296,5 +296,5 @@ class ModelInfo:
     """False if it runs in this process and no text leaves it."""
     window_guessed: bool = False
     """True if nobody said how large the window is: a prompt that fits our guess may still be too long."""
-    prices: Prices | None = None
+    price: Price | None = None
     """None if it isn't known what it costs."""

@@ -28,5 +28,5 @@ def describe_model(catalogue: Catalogue, provider: str, name: str, window: int |
         context_window=found or fallback,
         max_completion_tokens=known.max_completion_tokens if known else 0,
         window_guessed=not found,
-        prices=known.prices if known else None,
+        price=known.price if known else None,
     )

@@ -14,7 +14,7 @@ from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType
 from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 ProviderKind = Literal["extractive", "anthropic", "openai", "ollama", "openai-compatible"]
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.CHAT].items()}

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 
 from citewire_kit import telemetry
-from citewire_kit.migrate_command import add_migrate, run_migrate
+from citewire_kit.migrate import add_migrate, run_migrate
 from citewire_kit.server import run
 from citewire_kit.settings import load_settings
-from citewire_retriever.settings import MigrateSettings, RetrieverSettings
+from citewire_retriever.settings import RetrieverSettings
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> None:
 
         work()
     elif parsed.command == "migrate":
-        run_migrate(parsed.phase, MigrateSettings, schema="corpus", package="citewire_retriever")
+        run_migrate(parsed.phase, "CITEWIRE_RETRIEVER_", schema="corpus", package="citewire_retriever")
     else:
         _serve()
 

@@ -40,7 +40,7 @@ class RetrieverServicer(RetrieverServiceServicer):
         query = convert_search.to_search_query(request)
         with model_span("retrieval") as span:
             outcome = await self._service.search(current_tenant(), query)
-            span.counted(
+            span.record_counts(
                 retrieval_mode=query.mode,
                 retrieval_wanted=query.top_k,
                 retrieval_passages=len(outcome.hits),

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from pydantic import Field, SecretStr
 
-from citewire_kit import migrate_command
 from citewire_kit.settings import ProcessSettings, settings_config
 
 _MIB = 1024 * 1024
@@ -94,9 +93,3 @@ class RetrieverSettings(ProcessSettings):
 
     recall_sample_low: float = Field(default=0.8, ge=0, le=1)
     """A sample with less recall than this is logged."""
-
-
-class MigrateSettings(migrate_command.MigrateSettings):
-    """What `migrate` can be told."""
-
-    model_config = settings_config("CITEWIRE_RETRIEVER_")

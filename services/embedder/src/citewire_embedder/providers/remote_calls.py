@@ -17,7 +17,7 @@ from citewire_kit import deadline
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.genai import Operation, measured_call
 from citewire_kit.telemetry import get_logger
-from citewire_ledger import Ledger, LedgerCall, NewCall, Price, Purpose, Spent
+from citewire_ledger import CallUsage, Ledger, LedgerCall, NewCall, Purpose
 from citewire_remote.breaker import Breaker
 from citewire_remote.catalogue import CatalogueModel
 from citewire_remote.egress import refusal_in
@@ -116,7 +116,7 @@ class RemoteCalls:
     ) -> None:
         self._spec = spec
         self._operation: Operation = operation
-        self._price = _price(known)
+        self._price = known.price if known else None
         self._redact = Redaction(spec.api_key, address)
         self._ledger = ledger
         self._breaker = breaker
@@ -162,15 +162,15 @@ class RemoteCalls:
     ) -> AnswerT:
         try:
             with measured_call(self._operation, provider=self._spec.kind, model=self._spec.model) as span:
-                span.counted(texts=texts)
+                span.record_counts(texts=texts)
                 answer = await send()
                 tokens = new.input_tokens if answer.tokens is None else answer.tokens
-                span.spent(tokens)
+                span.record_usage(tokens)
         except CitewireError as exc:
             if _costs_nothing(exc):
-                entry.spent(Spent(0, finish="error"))
+                entry.record_usage(CallUsage(0, finish="error"))
             raise
-        entry.spent(Spent(tokens, estimated=answer.tokens is None, finish="stop"))
+        entry.record_usage(CallUsage(tokens, estimated=answer.tokens is None, finish="stop"))
         return answer
 
     @asynccontextmanager
@@ -221,12 +221,6 @@ async def read_body(chunks: AsyncIterable[bytes], *, most: int, kind: str) -> by
 def open_http(limits: CallLimits) -> httpx2.AsyncClient:
     """Opens the HTTP client for an operator's provider: it goes anywhere, but follows no redirect."""
     return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
-
-
-def _price(model: CatalogueModel | None) -> Price | None:
-    if model is None or model.prices is None:
-        return None
-    return Price(input=model.prices.input, cached_input=model.prices.cached_input, output=model.prices.output)
 
 
 def _costs_nothing(error: CitewireError) -> bool:

@@ -18,7 +18,7 @@ from citewire_generator.providers.reading import AnswerReader
 from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
 from citewire_generator.tokens import estimate_tokens
 from citewire_remote.redaction import Redaction
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 PROVIDER: Final = "anthropic"
 MAX_TOKENS: Final = 2048

@@ -9,7 +9,7 @@ from citewire_generator.providers.anthropic_messages import AnthropicMessages
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.openai_compatible import OpenAiCompatible
 from citewire_generator.providers.remote import open_session
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 _BASES: Final = {"anthropic": "https://api.anthropic.com/v1", "openai": "https://api.openai.com/v1"}
 """Addresses of those that have one."""

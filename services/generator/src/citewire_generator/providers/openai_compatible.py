@@ -15,7 +15,7 @@ from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
 from citewire_generator.providers.remote import RemoteChat, call_headers, http_client
 from citewire_remote.redaction import Redaction
-from citewire_remote.silence import TimeLimits
+from citewire_remote.stall_timeout import TimeLimits
 
 PROVIDER: Final = "openai-compatible"
 SCHEMA_NAME: Final = "answer"

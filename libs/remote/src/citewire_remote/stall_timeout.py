@@ -21,7 +21,7 @@ class TimeLimits:
     whole: float = 300.0
 
 
-class SilenceWatch:
+class StallTimer:
     """Ends a wait for the provider that takes too long.
 
     Silence is measured only while we wait, and until something of use comes: a comment doesn't count. There is one
