@@ -1,4 +1,4 @@
-# Everything that is done here is a target of this file; `make help` lists them. CI calls the same targets.
+# Everything that is done here is a target of this file; `make help` lists them; CI calls them too.
 # A machine needs Python 3.11–3.13, make, git and the package registries. The rest is brought along, in .uv/ and .venv/.
 
 UV_VERSION := 0.13.8
@@ -39,7 +39,7 @@ test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name
 	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
-lint: lint-style lint-types lint-imports lint-protos lint-spelling lint-lock ## Check style, types, import boundaries, contracts and spelling
+lint: lint-style lint-types lint-imports lint-protos lint-spelling lint-lock lint-workflows ## Check style, types, import boundaries, contracts and spelling
 
 .PHONY: lint-style
 lint-style: $(SYNCED)
@@ -70,6 +70,16 @@ lint-spelling: $(SYNCED)
 .PHONY: lint-lock
 lint-lock: $(SYNCED)
 	$(UV) lock --check
+	$(BIN)/python scripts/notices.py --check
+
+.PHONY: lint-workflows
+lint-workflows: $(SYNCED)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet .github/workflows
+
+.PHONY: lint-commits
+lint-commits: $(SYNCED) ## Check the messages of new commits (COMMITS="main..HEAD" for others than origin/main's)
+	@$(BIN)/python scripts/check_commits.py $(COMMITS)
 
 ##@ Change
 .PHONY: proto
@@ -97,6 +107,16 @@ bench: $(SYNCED) ## Measure side by side and print tables (BENCHMARKS="relay" fo
 .PHONY: faults
 faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="--seed 7" for another)
 	@$(BIN)/pytest tests/faults --full --timeout 3600 $(ARGS)
+
+##@ Release
+.PHONY: wheels
+wheels: $(SYNCED) ## Build a wheel of each package into dist/
+	@rm -rf dist
+	@$(UV) build --quiet --all-packages --wheel --out-dir dist
+
+.PHONY: notices
+notices: $(SYNCED) ## Write THIRD_PARTY_NOTICES.md from the lock
+	@$(BIN)/python scripts/notices.py
 
 ##@ Deploy
 .PHONY: images
