@@ -1,0 +1,74 @@
+"""Writes THIRD_PARTY_NOTICES.md: the packages that Citewire's own need on Linux, as locked, with their licences.
+
+Usage: python scripts/notices.py [--check]
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTICES = ROOT / "THIRD_PARTY_NOTICES.md"
+PYTHONS = ("3.11", "3.12", "3.13")
+LONGEST_LICENCE = 60  # longer than this is the licence's text, not its name
+
+HEAD = """# Third-party notices
+
+Citewire's packages need these on Linux. Each distribution holds its licence's text. An image's bill of materials
+lists what is in the image. `make notices` writes this file from `uv.lock`.
+
+| package | version | licence |
+|---|---|---|
+"""
+
+
+def main(arguments: list[str]) -> int:
+    """Writes the file, or with `--check` returns 1 if it isn't what the lock gives."""
+    text = HEAD + "".join(f"| {name} | {version} | {_licence(name)} |\n" for name, version in locked_packages())
+    if "--check" not in arguments:
+        NOTICES.write_text(text, encoding="utf-8")
+    elif not NOTICES.exists() or NOTICES.read_text(encoding="utf-8") != text:
+        sys.stdout.write("THIRD_PARTY_NOTICES.md isn't what uv.lock gives: run `make notices` and commit it\n")
+        return 1
+    return 0
+
+
+def locked_packages() -> list[tuple[str, str]]:
+    """Name and version of each locked package that is installed with one of ours on a supported Python."""
+    options = ("--frozen", "--no-dev", "--no-emit-workspace", "--no-hashes", "--no-annotate", "--no-header")
+    exported = subprocess.run(
+        [ROOT / ".uv" / "bin" / "uv", "export", "--quiet", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    requirements = [Requirement(line) for line in exported.stdout.splitlines()]
+    return [
+        (requirement.name, str(requirement.specifier).removeprefix("=="))
+        for requirement in requirements
+        if any(_is_installed_on(requirement, python) for python in PYTHONS)
+    ]
+
+
+def _is_installed_on(requirement: Requirement, python: str) -> bool:
+    environment = {"sys_platform": "linux", "python_version": python, "python_full_version": f"{python}.0"}
+    return requirement.marker is None or requirement.marker.evaluate(environment)
+
+
+def _licence(name: str) -> str:
+    """What the package's metadata calls its licence."""
+    fields = metadata(name).json
+    classifiers = [line.split("::")[-1].strip() for line in fields.get("classifier", ()) if "License ::" in line]
+    named = str(fields.get("license_expression") or fields.get("license") or "")
+    is_a_name = 0 < len(named) <= LONGEST_LICENCE and "::" not in named
+    return named if is_a_name else ", ".join(classifiers) or "see the package"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
