@@ -23,6 +23,7 @@ from psycopg import sql
 from citewire_embedder.providers.base import TokenisedText, Vectors
 from citewire_kit.errors import CitewireError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.wire import place_values
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from fake_embedding import FakeModel
 from ingest_files import make_pdf, prose_page
@@ -291,8 +292,7 @@ async def check(
             wanted = await expected_chunks(document, document.title or name, settings)
             stored = await world.chunks(document_id)
             assert [describe(row) for row in stored] == [
-                (each.index, each.text, each.section, each.page, each.row, each.start_line, each.char_start)
-                for each in wanted
+                (each.index, each.text, each.section, place_values(each.place), each.char_start) for each in wanted
             ], name
             assert await world.text(document_id) == document.text
             vectors = await world.vectors(document_id)
@@ -316,5 +316,5 @@ async def check(
 
 
 def describe(row: dict[str, Any]) -> tuple[object, ...]:
-    names = ("chunk_index", "text", "section", "page_number", "row_number", "start_line", "char_start")
+    names = ("chunk_index", "text", "section", "place", "char_start")
     return tuple(row[name] for name in names)

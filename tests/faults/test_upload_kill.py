@@ -24,9 +24,7 @@ from paced_stack import PacedStack
 from proofs import PrintTable, Proof
 
 VICTIMS = ("worker", "postgres")
-_CHUNK = (
-    "chunk_index text token_count content_hash section page_number row_number start_line end_line char_start char_end"
-)
+_CHUNK = "chunk_index text token_count content_hash section place char_start char_end"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import psycopg
 import pytest
+from citewire.common.v1.place_pb2 import Place
 from psycopg import sql
 
 from citewire_kit.errors import Internal
@@ -41,10 +42,7 @@ def make_chunks(count: int, *, start: int = 0) -> list[Chunk]:
             token_count=2,
             content_hash=hashlib.sha256(f"Text {index}".encode()).digest(),
             section="A > B",
-            page=None,
-            row=None,
-            start_line=index + 1,
-            end_line=index + 1,
+            place=Place(start_line=index + 1, end_line=index + 1),
             char_start=index * 10,
             char_end=index * 10 + 6,
             verbatim=True,

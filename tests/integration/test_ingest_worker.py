@@ -10,6 +10,7 @@ import pytest
 from citewire_kit.errors import Unavailable
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.parsers.markdown import parse_markdown
+from citewire_retriever.ingest.wire import place_values
 from fake_embedding import FakeModel, tokenise, vector_of
 from ingest_world import (
     ACME,
@@ -51,8 +52,8 @@ async def test_an_upload_becomes_chunks_with_vectors(world: World, database: Has
         version = await world.until(document_id, "ready")
     wanted = await expected_chunks(parse_markdown(text, ParseLimits()), "All about topic", settings)
     stored = await world.chunks(document_id)
-    assert [(row["text"], row["section"], row["start_line"], row["content_hash"]) for row in stored] == [
-        (each.text, each.section, each.start_line, each.content_hash) for each in wanted
+    assert [(row["text"], row["section"], row["place"], row["content_hash"]) for row in stored] == [
+        (each.text, each.section, place_values(each.place), each.content_hash) for each in wanted
     ]
     assert await world.text(document_id) == text
     assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in stored)

@@ -98,6 +98,20 @@ async def test_a_changed_file_is_refused_and_named(empty_database: Database, pac
     assert await rows(dsn, "SELECT count(*) FROM corpus.things") == [(0,)]
 
 
+async def test_a_schema_older_than_the_baseline_is_refused_and_stays(
+    empty_database: Database, package: Package
+) -> None:
+    dsn = empty_database.owner_dsn
+    package.write(m0001_things=TABLE, m0002_fill=SLOW)
+    await migrate(dsn, schema="corpus", package=package.name)
+    for path in package.migrations.iterdir():
+        path.unlink()
+    package.write(m0001_baseline=TABLE)
+    with pytest.raises(MigrationError, match=r"before the first release.*Nothing was changed.*docs/upgrading\.md"):
+        await migrate(dsn, schema="corpus", package=package.name)
+    assert await rows(dsn, "SELECT count(*) FROM corpus.things") == [(100,)]
+
+
 async def test_a_file_that_fails_leaves_nothing_and_is_named(empty_database: Database, package: Package) -> None:
     dsn = empty_database.owner_dsn
     package.write(m0001_things=TABLE, m0002_broken="INSERT INTO corpus.things VALUES (1, 'a');\nSELECT nothing_here();")

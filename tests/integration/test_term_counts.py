@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psycopg
 import pytest
+from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication
@@ -240,4 +241,4 @@ async def test_ingest_stores_terms_and_publishing_counts_them(database: Database
 def _chunk(text: str) -> Chunk:
     digest = hashlib.sha256(text.encode()).digest()
     header = "Title > Section"
-    return Chunk(0, text, 1, digest, "", None, None, None, None, 0, len(text), verbatim=True, header=header)
+    return Chunk(0, text, 1, digest, "", Place(), 0, len(text), verbatim=True, header=header)

@@ -143,7 +143,7 @@ class CorpusRows:
             self._connection.cursor() as cursor,
             cursor.copy(
                 "COPY corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count,"
-                " content_hash, section, page_number, char_start, char_end) FROM STDIN"
+                " content_hash, section, place, char_start, char_end) FROM STDIN"
             ) as copy,
         ):
             for index, chunk_id in enumerate(chunk_ids):
@@ -152,7 +152,20 @@ class CorpusRows:
                 )
                 digest = hashlib.sha256(text.encode()).digest()
                 copy.write_row(
-                    (org, chunk_id, document_id, version, index, text, tokens, digest, "A > B", index + 1, 0, len(text))
+                    (
+                        org,
+                        chunk_id,
+                        document_id,
+                        version,
+                        index,
+                        text,
+                        tokens,
+                        digest,
+                        "A > B",
+                        f'{{"page": {index + 1}}}',
+                        0,
+                        len(text),
+                    )
                 )
         if texts:
             self._add_terms(org, document_id, version, chunk_ids, texts)

@@ -53,10 +53,10 @@ def check_document(document: ParsedDocument) -> None:
         assert text_of(document, block).strip(), block
         if document.has_lines:
             first = document.text.count("\n", 0, block.start) + 1
-            assert block.start_line is not None
-            assert block.end_line is not None
-            assert first <= block.start_line <= block.end_line, block
-        assert block.page is None or 1 <= block.page <= (document.pages or 0)
+            assert block.place.HasField("start_line")
+            assert block.place.HasField("end_line")
+            assert first <= block.place.start_line <= block.place.end_line, block
+        assert not block.place.HasField("page") or 1 <= block.place.page <= (document.pages or 0)
     assert "\0" not in document.text
     document.text.encode("utf-8")
 

@@ -13,7 +13,7 @@ from citewire_retriever.service.diversity import diversify
 
 def hit(chunk_id: int) -> Hit[Chunk]:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
-    place = (None, None, None, None, 0, 1)
+    place: tuple[dict[str, int], int, int] = ({}, 0, 1)
     return Hit(
         Chunk(chunk_id, chunk_id, b"", 1, 0, "t", 1, "", *place, "", "", "", "file", moment, live=True, metadata={}),
         0.5,

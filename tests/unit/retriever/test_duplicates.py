@@ -20,9 +20,10 @@ TEXT = (
 def hit(chunk_id: int, text: str, *, row: int | None = None) -> Hit[Chunk]:
     moment = datetime(2024, 1, 1, tzinfo=UTC)
     digest = hashlib.sha256(text.encode()).digest()
-    place = (None, row, None, None, 0, len(text))
+    place = {} if row is None else {"row": row}
+    where = (place, 0, len(text))
     chunk = Chunk(
-        chunk_id, chunk_id, digest, 1, 0, text, 1, "", *place, "", "", "", "file", moment, live=True, metadata={}
+        chunk_id, chunk_id, digest, 1, 0, text, 1, "", *where, "", "", "", "file", moment, live=True, metadata={}
     )
     return Hit(chunk, 0.5)
 

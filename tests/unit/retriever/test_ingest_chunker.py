@@ -53,9 +53,9 @@ def check(document: ParsedDocument, chunks: list[Chunk], rules: ChunkRules) -> N
         if each.verbatim:
             assert each.text == document.text[each.char_start : each.char_end]
         if document.has_lines:
-            assert each.start_line is not None
-            assert each.end_line is not None
-            assert document.text.count("\n", 0, each.char_start) + 1 <= each.start_line <= each.end_line
+            assert each.place.HasField("start_line")
+            assert each.place.HasField("end_line")
+            assert document.text.count("\n", 0, each.char_start) + 1 <= each.place.start_line <= each.place.end_line
 
 
 def prose(sentences: int, *, word: str = "w") -> str:
@@ -65,7 +65,7 @@ def prose(sentences: int, *, word: str = "w") -> str:
 def test_small_paragraphs_share_a_chunk_up_to_the_target() -> None:
     chunks = cut(parse_plain("\n\n".join(["one two three"] * 12), LIMITS))
     assert [each.token_count for each in chunks] == [24, 24]
-    assert (chunks[0].start_line, chunks[0].end_line) == (1, 11)
+    assert (chunks[0].place.start_line, chunks[0].place.end_line) == (1, 11)
 
 
 def test_chunks_are_of_even_size() -> None:
@@ -146,7 +146,7 @@ def test_a_long_title_is_shortened_to_its_share() -> None:
 
 def test_rows_are_never_joined(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.csv", "Name,Note\nTea,hot\nCake,sweet\n")
-    assert [(each.row, each.text) for each in cut(document)] == [
+    assert [(each.place.row, each.text) for each in cut(document)] == [
         (2, "Name: Tea\nNote: hot"),
         (3, "Name: Cake\nNote: sweet"),
     ]
@@ -155,7 +155,7 @@ def test_rows_are_never_joined(tmp_path: Path) -> None:
 def test_a_row_of_a_markdown_table_is_pairs_over_its_line() -> None:
     document = parse_markdown("| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |\n", LIMITS)
     chunks = cut(document)
-    assert [(each.text, each.start_line) for each in chunks] == [("a: 1\nb: 2", 3), ("a: 3\nb: 4", 4)]
+    assert [(each.text, each.place.start_line) for each in chunks] == [("a: 1\nb: 2", 3), ("a: 3\nb: 4", 4)]
     assert [document.text[each.char_start : each.char_end] for each in chunks] == ["| 1 | 2 |", "| 3 | 4 |"]
 
 
@@ -165,7 +165,7 @@ def test_a_long_row_is_cut_between_its_cells(tmp_path: Path) -> None:
     chunks = cut(document)
     check(document, chunks, RULES)
     assert len(chunks) > 1
-    assert {each.row for each in chunks} == {2}
+    assert {each.place.row for each in chunks} == {2}
     assert all(line.startswith("column") for each in chunks for line in each.text.split("\n"))
 
 
@@ -173,7 +173,7 @@ def test_pages_are_kept_apart(tmp_path: Path) -> None:
     pages = [prose_page("Heading", [["Short text here on the page."]]), [(72.0, 700.0, 10.0, "regular", "It goes on.")]]
     document = parse_bytes(tmp_path, "a.pdf", make_pdf(pages))
     chunks = cut(document)
-    assert [(each.page, each.section) for each in chunks] == [(1, "Heading"), (2, "Heading")]
+    assert [(each.place.page, each.section) for each in chunks] == [(1, "Heading"), (2, "Heading")]
 
 
 PYTHON = """\
@@ -213,7 +213,7 @@ def test_definitions_are_kept_apart_and_taken_apart_by_members() -> None:
     document = parse_code(PYTHON, "python", LIMITS)
     chunks = cut(document)
     check(document, chunks, RULES)
-    found = [(each.section, each.start_line, each.end_line) for each in chunks]
+    found = [(each.section, each.place.start_line, each.place.end_line) for each in chunks]
     assert found[:3] == [("", 1, 1), ("f", 4, 6), ("Small", 8, 10)]
     assert chunks[1].text.startswith("# About f.")
     assert found[3:6] == [("Large", 12, 13), ("Large > first", 15, 18), ("Large > second", 20, 23)]

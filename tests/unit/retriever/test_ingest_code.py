@@ -39,11 +39,11 @@ async def g(): pass
 
 
 def outline(document: ParsedDocument) -> list[tuple[str, int | None, int | None]]:
-    return [(b.label, b.start_line, b.end_line) for b in document.blocks if b.kind is BlockKind.DEFINITION]
+    return [(b.label, b.place.start_line, b.place.end_line) for b in document.blocks if b.kind is BlockKind.DEFINITION]
 
 
 def members(block: Block) -> list[tuple[str, int | None]]:
-    return [(b.label, b.start_line) for b in block.children]
+    return [(b.label, b.place.start_line) for b in block.children]
 
 
 def test_python(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_encrypted_filings_are_read_by_page(shared_data: Path) -> None:
         about = json.loads(line)
         document = parse(folder / "pdfs" / f"{about['doc_name']}.pdf", "filing.pdf")
         assert document.pages == about["n_pages"]
-        assert {block.page for block in document.blocks} == set(range(1, about["n_pages"] + 1))
+        assert {block.place.page for block in document.blocks} == set(range(1, about["n_pages"] + 1))
 
 
 def test_a_single_byte_encoding_is_decoded(shared_data: Path) -> None:

@@ -53,9 +53,9 @@ def test_a_page(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "guide.md", PAGE)
     assert document.title == "The Guide"
     assert document.text == PAGE
-    headings = [(b.level, b.label, b.start_line) for b in document.blocks if b.kind is BlockKind.HEADING]
+    headings = [(b.level, b.label, b.place.start_line) for b in document.blocks if b.kind is BlockKind.HEADING]
     assert headings == [(1, "Heading one with code", 5), (2, "Setext heading", 10)]
-    rows = [(text, b.start_line) for text, b in zip(texts(document), document.blocks, strict=True)
+    rows = [(text, b.place.start_line) for text, b in zip(texts(document), document.blocks, strict=True)
             if b.kind is BlockKind.ROW]  # fmt: skip
     assert rows == [("Name: Tea\nPrice: 3", 21), ("Name: Cake\nPrice: `4`", 22), ("Name: Air", 23)]
     (items,) = [b.children for b in document.blocks if b.kind is BlockKind.LIST]

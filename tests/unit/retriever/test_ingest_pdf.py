@@ -20,7 +20,7 @@ def test_pages_paragraphs_and_headings(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.pdf", data)
     assert document.pages == 2
     assert document.title == "Opening"
-    assert [(b.kind.value, b.page, t) for b, t in zip(document.blocks, texts(document), strict=True)] == [
+    assert [(b.kind.value, b.place.page, t) for b, t in zip(document.blocks, texts(document), strict=True)] == [
         ("heading", 1, "Opening"),
         (
             "paragraph",
@@ -43,7 +43,7 @@ def test_the_outline_names_the_headings(tmp_path: Path) -> None:
     ]
     data = make_pdf([page, page], outline=[("Terms", 0), ("Terms", 1), ("Not there", 1)])
     document = parse_bytes(tmp_path, "a.pdf", data)
-    headings = [(b.page, b.label) for b in document.blocks if b.kind is BlockKind.HEADING]
+    headings = [(b.place.page, b.label) for b in document.blocks if b.kind is BlockKind.HEADING]
     assert headings == [(1, "1.2 Terms"), (2, "1.2 Terms")]
 
 

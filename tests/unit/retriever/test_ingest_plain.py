@@ -15,7 +15,7 @@ from ingest_files import LIMITS, check_document, parse_bytes, texts, words
 def test_paragraphs_and_lines(tmp_path: Path) -> None:
     document = parse_bytes(tmp_path, "a.txt", "\n\none\ntwo\n   \nthree\n\n\n  four  ")
     assert texts(document) == ["one\ntwo", "three", "  four  "]
-    assert [(b.start_line, b.end_line) for b in document.blocks] == [(3, 4), (6, 6), (9, 9)]
+    assert [(b.place.start_line, b.place.end_line) for b in document.blocks] == [(3, 4), (6, 6), (9, 9)]
 
 
 @pytest.mark.parametrize("data", [b"", b" \n\t\r\n  ", b"\xef\xbb\xbf", b"\xff\xfe"])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest import sandbox as module
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
@@ -155,7 +156,7 @@ async def test_memory_is_bounded(tmp_path: Path) -> None:
 
 
 def test_documents_survive_the_wire() -> None:
-    inner = Block(BlockKind.PARAGRAPH, 1, 2, page=1, row=2, start_line=3, end_line=4)
+    inner = Block(BlockKind.PARAGRAPH, 1, 2, place=Place(page=1, row=2, start_line=3, end_line=4))
     document = ParsedDocument(
         Format.PDF, "application/pdf", "abc", (Block(BlockKind.LIST, 0, 3, text="t", children=(inner,)),), "T", 3, True
     )

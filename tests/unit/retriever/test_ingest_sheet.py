@@ -15,7 +15,7 @@ from ingest_files import LIMITS, check_document, parse_bytes, texts
 
 
 def rows(document: ParsedDocument) -> list[tuple[int | None, str]]:
-    return [(block.row, document.text[block.start : block.end]) for block in document.blocks]
+    return [(block.place.row, document.text[block.start : block.end]) for block in document.blocks]
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("a.csv", ";"), ("a.tsv", "\t"), ("a.csv", "\t"), ("a.csv", "|")])

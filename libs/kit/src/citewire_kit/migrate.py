@@ -42,6 +42,9 @@ LOCK_SECONDS: Final = 600.0
 """Longest wait for another process's migration."""
 
 _POLL_SECONDS: Final = 0.2
+_BASELINE: Final = "0001_baseline.sql"
+"""What a schema begins with; the migrations before the first release were put together in it."""
+
 _FILE = re.compile(r"\d{4}_[a-z0-9_]+\.sql")
 
 
@@ -124,7 +127,8 @@ async def migrate(
         The names of the files that were applied now.
 
     Raises:
-        MigrationError: The database can't be reached, a file that was applied has changed, or a file failed.
+        MigrationError: The database can't be reached, the schema is from before the first release, a file that was
+            applied has changed, or a file failed.
     """
     migrations = read_migrations(package)
     try:
@@ -244,6 +248,12 @@ def _verify(migrations: list[Migration], applied: dict[str, str], schema: str) -
                 f"migration {migration.file} was changed after it had been applied to {schema}: restore the file, and "
                 "put the change into a new one"
             )
+    if applied and _BASELINE not in applied and any(migration.file == _BASELINE for migration in migrations):
+        raise MigrationError(
+            f"schema {schema} was made by a version from before the first release, which can't be upgraded. Nothing "
+            "was changed: start with an empty database (for `citewire up`, an empty data folder) and add the documents "
+            "again, or go on with the version that made it. See docs/upgrading.md"
+        )
     unknown = applied.keys() - {migration.file for migration in migrations}
     if unknown:
         log.warning("schema_is_newer_than_code", schema=schema, files=sorted(unknown))

@@ -191,10 +191,8 @@ class Chunk(ChunkKey):
     text: str
     token_count: int
     section: str
-    page_number: int | None
-    row_number: int | None
-    start_line: int | None
-    end_line: int | None
+    place: Mapping[str, int]
+    """The fields of a `Place` that are set."""
     char_start: int
     char_end: int
     title: str

@@ -264,9 +264,7 @@ def _chunk(chunk: Chunk) -> pb.Chunk:
         token_count=chunk.token_count,
         content_hash=chunk.content_hash.hex(),
         section=chunk.section,
-        place=place_pb2.Place(
-            page=chunk.page_number, row=chunk.row_number, start_line=chunk.start_line, end_line=chunk.end_line
-        ),
+        place=place_pb2.Place(**chunk.place),
         char_start=chunk.char_start,
         char_end=chunk.char_end,
         title=chunk.title,

@@ -8,6 +8,8 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.chunks import Chunk, ChunkRules, TokenCounter, header_of
 from citewire_retriever.ingest.cutting import Piece, divide
 from citewire_retriever.ingest.document import LineIndex, ParsedDocument
@@ -222,11 +224,13 @@ def _shortened(header: str, share: float) -> str:
 def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
     each = cut.group
     start, end = each.span or (cut.start, cut.end)
-    start_line = lines.line_of(start) if lines else None
-    end_line = lines.line_of(max(start, end - 1)) if lines else None
-    is_first = cut.start == each.pieces[0].start
-    if is_first and each.line is not None and end_line is not None and each.line <= end_line:
-        start_line = each.line
+    place = Place()
+    place.CopyFrom(each.place)
+    if lines is not None:
+        place.start_line, place.end_line = lines.line_of(start), lines.line_of(max(start, end - 1))
+        is_first = cut.start == each.pieces[0].start
+        if is_first and each.place.HasField("start_line") and each.place.start_line <= place.end_line:
+            place.start_line = each.place.start_line
     text = cut.text
     return Chunk(
         index=index,
@@ -234,10 +238,7 @@ def _chunk(index: int, cut: _Cut, lines: LineIndex | None) -> Chunk:
         token_count=cut.tokens,
         content_hash=hashlib.sha256(text.encode("utf-8")).digest(),
         section=each.section,
-        page=each.page,
-        row=each.row,
-        start_line=start_line,
-        end_line=end_line,
+        place=place,
         char_start=start,
         char_end=end,
         verbatim=each.span is None,

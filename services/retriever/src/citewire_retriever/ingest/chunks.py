@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from citewire.common.v1.place_pb2 import Place
+
 SEPARATOR = " > "
 """Joins the headings of a section's path."""
 
@@ -47,10 +49,7 @@ class Chunk:
         token_count: Tokens of the text alone.
         content_hash: SHA-256 of the text in UTF-8.
         section: Heading path, or path of names in source code, joined by ``SEPARATOR``; empty if there is none.
-        page: Page, from 1; None if the format has none.
-        row: Line of the sheet, header = 1; None if it isn't a sheet's row.
-        start_line: First line, from 1, of the definition if it starts here; None if the format has no lines.
-        end_line: Last line.
+        place: Where it stands in the original; its first line is that of the definition if one starts here.
         char_start: Start in the stored text, in code points.
         char_end: End, exclusive.
         verbatim: Whether the text is the stored text between char_start and char_end.
@@ -62,10 +61,7 @@ class Chunk:
     token_count: int
     content_hash: bytes
     section: str
-    page: int | None
-    row: int | None
-    start_line: int | None
-    end_line: int | None
+    place: Place
     char_start: int
     char_end: int
     verbatim: bool

@@ -4,6 +4,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 
@@ -45,11 +47,8 @@ class Block:
         end: Where it ends, exclusive.
         level: Level of a heading, 1–6; 0 otherwise.
         label: A heading's plain text, or a definition's name.
-        page: Page, from 1; None if the format has none.
-        row: Line of the sheet, from 1 (the header); None if it isn't a sheet's row.
-        start_line: First line, from 1 (of a definition: with its decorators, without the comments above it); None if
-            the format has no lines.
-        end_line: Last line.
+        place: Where it stands in the file; empty if the format has no places. The first line of a definition is that of
+            its decorators, not of the comments above them.
         text: The row as ``column: value`` pairs where the stored text has another form (a Markdown table); None where
             the stored text between start and end is the text.
         children: Parts in order, for a list or a definition; they needn't cover all of it.
@@ -60,10 +59,7 @@ class Block:
     end: int
     level: int = 0
     label: str = ""
-    page: int | None = None
-    row: int | None = None
-    start_line: int | None = None
-    end_line: int | None = None
+    place: Place = field(default_factory=Place)
     text: str | None = None
     children: tuple["Block", ...] = ()
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.chunks import SEPARATOR
 from citewire_retriever.ingest.cutting import Piece
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
@@ -22,9 +24,7 @@ class Group:
         source: The text that the pieces point into: the stored text, or a row's text.
         pieces: In order.
         section: Path of headings or names.
-        page: Page, or None.
-        row: Line of the sheet, or None.
-        line: First line to report where the group starts; None to take that of the text.
+        place: What its chunks share of a place; its first line is set where that isn't the line of the text.
         span: The row's span in the stored text if the source is the row's text; None if the source is the stored text.
         definition: The block, if the group is a definition that may be taken apart.
         parts: The groups that it was taken apart into; the group itself then holds nothing.
@@ -36,9 +36,7 @@ class Group:
     source: str
     pieces: list[Piece]
     section: str
-    page: int | None = None
-    row: int | None = None
-    line: int | None = None
+    place: Place = field(default_factory=Place)
     span: tuple[int, int] | None = None
     definition: Block | None = None
     parts: list["Group"] = field(default_factory=list["Group"])
@@ -95,8 +93,10 @@ def _groups(document: ParsedDocument) -> Iterator[Group]:
         if block.kind in _ALONE:
             yield _alone(document.text, block, section)
             current = None
-        elif current is None or current.page != block.page:
-            current = Group(document.text, [_piece(block)], section, page=block.page)
+            continue
+        place = _without_lines(block.place)
+        if current is None or current.place != place:
+            current = Group(document.text, [_piece(block)], section, place)
             yield current
         else:
             current.pieces.append(_piece(block))
@@ -107,16 +107,18 @@ def _alone(text: str, block: Block, section: str) -> Group:
     path = SEPARATOR.join(part for part in (section, label) if part)[:_MAX_PATH]
     if block.text is not None:
         piece = Piece(0, len(block.text), block.kind)
-        return Group(block.text, [piece], path, block.page, block.row, block.start_line, (block.start, block.end))
-    return Group(
-        text,
-        [_piece(block)],
-        path,
-        block.page,
-        block.row,
-        block.start_line,
-        definition=block if block.kind is BlockKind.DEFINITION else None,
-    )
+        return Group(block.text, [piece], path, block.place, (block.start, block.end))
+    definition = block if block.kind is BlockKind.DEFINITION else None
+    return Group(text, [_piece(block)], path, block.place, definition=definition)
+
+
+def _without_lines(place: Place) -> Place:
+    """What blocks that share a chunk must have in common: all but their lines."""
+    shared = Place()
+    shared.CopyFrom(place)
+    shared.ClearField("start_line")
+    shared.ClearField("end_line")
+    return shared
 
 
 def _piece(block: Block) -> Piece:

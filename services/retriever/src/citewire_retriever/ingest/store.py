@@ -7,6 +7,7 @@ from typing import Any, Final, LiteralString
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
 
 from citewire_kit.errors import Internal, NotFound, Unavailable
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
@@ -30,6 +31,7 @@ from citewire_retriever.ingest.ports import (
     VectorTable,
     VersionToIngest,
 )
+from citewire_retriever.ingest.wire import place_values
 from citewire_retriever.lexical import sparse_literal, weigh_chunk
 from citewire_retriever.model import Space, Stage
 from citewire_retriever.store.vectors import HalfVector
@@ -369,13 +371,10 @@ def _columns(chunks: Sequence[Chunk]) -> dict[str, list[Any]]:
         "token_counts": [chunk.token_count for chunk in chunks],
         "hashes": [chunk.content_hash for chunk in chunks],
         "sections": [chunk.section for chunk in chunks],
-        "pages": [chunk.page for chunk in chunks],
-        "rows": [chunk.row for chunk in chunks],
-        "start_lines": [chunk.start_line for chunk in chunks],
-        "end_lines": [chunk.end_line for chunk in chunks],
         "char_starts": [chunk.char_start for chunk in chunks],
         "char_ends": [chunk.char_end for chunk in chunks],
         "verbatims": [chunk.verbatim for chunk in chunks],
+        "places": [Jsonb(place_values(chunk.place)) for chunk in chunks],
     }
 
 

@@ -5,6 +5,8 @@ JSON and not pickle: that process reads what strangers send, and its answers mus
 
 from typing import Any
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.decode import clean
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument
 
@@ -38,6 +40,11 @@ def decode_document(values: dict[str, Any]) -> ParsedDocument:
     )
 
 
+def place_values(place: Place) -> dict[str, Any]:
+    """A place as JSON values: the fields that are set, under their names in the message."""
+    return {field.name: value for field, value in place.ListFields()}
+
+
 def _encode_block(block: Block) -> list[Any]:
     return [
         block.kind.value,
@@ -45,27 +52,21 @@ def _encode_block(block: Block) -> list[Any]:
         block.end,
         block.level,
         clean(block.label),
-        block.page,
-        block.row,
-        block.start_line,
-        block.end_line,
+        place_values(block.place),
         None if block.text is None else clean(block.text),
         [_encode_block(child) for child in block.children],
     ]
 
 
 def _decode_block(values: list[Any]) -> Block:
-    kind, start, end, level, label, page, row, start_line, end_line, text, children = values
+    kind, start, end, level, label, place, text, children = values
     return Block(
         kind=BlockKind(kind),
         start=start,
         end=end,
         level=level,
         label=label,
-        page=page,
-        row=row,
-        start_line=start_line,
-        end_line=end_line,
+        place=Place(**place),
         text=text,
         children=tuple(_decode_block(child) for child in children),
     )

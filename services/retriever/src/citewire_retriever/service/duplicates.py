@@ -105,4 +105,4 @@ class _Text:
 
     @property
     def _is_row(self) -> bool:
-        return self._chunk.row_number is not None
+        return "row" in self._chunk.place

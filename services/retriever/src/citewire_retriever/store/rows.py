@@ -68,20 +68,17 @@ def chunk(row: Sequence[Any]) -> Chunk:
         token_count=row[5],
         content_hash=row[6],
         section=row[7],
-        page_number=row[8],
-        row_number=row[9],
-        start_line=row[10],
-        end_line=row[11],
-        char_start=row[12],
-        char_end=row[13],
-        title=row[14],
-        file_name=row[15],
-        url=row[16],
-        type=row[17],
-        created_at=utc(row[18]),
-        live=row[19],
-        metadata=row[20],
-        verbatim=row[21],
+        place=row[8],
+        char_start=row[9],
+        char_end=row[10],
+        title=row[11],
+        file_name=row[12],
+        url=row[13],
+        type=row[14],
+        created_at=utc(row[15]),
+        live=row[16],
+        metadata=row[17],
+        verbatim=row[18],
     )
 
 
@@ -117,7 +114,7 @@ def key(row: Sequence[Any]) -> ChunkKey:
 
 
 _SEARCH: Final = queries("search")
-WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 22, chunk)
+WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 19, chunk)
 KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, key)
 
 

@@ -4,6 +4,8 @@ import re
 from dataclasses import replace
 from itertools import pairwise
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.document import (
     Block,
     BlockKind,
@@ -69,8 +71,7 @@ class _Tiler:
                     start,
                     end,
                     label=each.name,
-                    start_line=each.start + 1,
-                    end_line=each.end + 1,
+                    place=Place(start_line=each.start + 1, end_line=each.end + 1),
                     children=self._members(each),
                 )
             )
@@ -84,7 +85,7 @@ class _Tiler:
         parts = self.tile(list(each.members), each.first, each.end)
         if parts and parts[0].kind is BlockKind.CODE:
             # The head of a class is cited by its own first line too, not by the comment above.
-            parts[0] = replace(parts[0], start_line=each.start + 1)
+            parts[0].place.start_line = each.start + 1
         return tuple(parts)
 
     def _add_code(self, blocks: list[Block], first: int, last: int) -> None:

@@ -1,7 +1,9 @@
 """Markdown (CommonMark with tables): the stored text is the file, blocks point into it."""
 
 import re
+from dataclasses import replace
 
+from citewire.common.v1.place_pb2 import Place
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
@@ -97,9 +99,7 @@ class _Reader:
             if item[0] < item[1]
         ]
         whole = lined_block(BlockKind.LIST, *span, self.lines)
-        self._add(
-            Block(BlockKind.LIST, *span, start_line=whole.start_line, end_line=whole.end_line, children=tuple(items))
-        )
+        self._add(replace(whole, children=tuple(items)))
 
     def _table(self, tokens: list[Token], first_line: int) -> None:
         """A table's rows as pairs; a table without body keeps its header as a paragraph."""
@@ -120,7 +120,7 @@ class _Reader:
             line = self.lines.line_of(span[0])
             text = pairs(header, cells)
             if text:
-                self._add(Block(BlockKind.ROW, *span, start_line=line, end_line=line, text=text))
+                self._add(Block(BlockKind.ROW, *span, place=Place(start_line=line, end_line=line), text=text))
 
     def _fill_gaps(self) -> None:
         """Text that the parser swallows (link definitions) becomes paragraphs, so that no word is lost."""

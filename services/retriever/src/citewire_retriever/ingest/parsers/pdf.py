@@ -5,6 +5,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT, one_line
@@ -143,15 +145,18 @@ class _Reader:
             return
         start, end = self.builder.write(text)
         if heading is None:
-            self.builder.add(Block(BlockKind.PARAGRAPH, start, end, page=page))
+            self.builder.add(Block(BlockKind.PARAGRAPH, start, end, place=Place(page=page)))
         else:
-            self.builder.add(Block(BlockKind.HEADING, start, end, level=heading.level, label=heading.label, page=page))
+            place = Place(page=page)
+            self.builder.add(
+                Block(BlockKind.HEADING, start, end, level=heading.level, label=heading.label, place=place)
+            )
 
     def _title(self) -> str | None:
         title = normalise(self.file.title())
         if title and not _NO_TITLE.match(title) and any(char.isalpha() for char in title):
             return title[:LABEL_LIMIT]
-        top = [block for block in self.builder.blocks if block.page == 1][:5]
+        top = [block for block in self.builder.blocks if block.place.page == 1][:5]
         headings = [block for block in top if block.kind is BlockKind.HEADING and not NUMBERED.match(block.label)]
         if not headings:
             return None

@@ -1,5 +1,7 @@
 """Plain text: paragraphs are what blank lines separate."""
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.document import (
     Block,
     BlockKind,
@@ -47,6 +49,5 @@ def paragraphs(
 
 def lined_block(kind: BlockKind, start: int, end: int, lines: LineIndex, *, level: int = 0, label: str = "") -> Block:
     """A block over text[start:end] with the lines that it covers."""
-    return Block(
-        kind, start, end, level=level, label=label, start_line=lines.line_of(start), end_line=lines.line_of(end - 1)
-    )
+    place = Place(start_line=lines.line_of(start), end_line=lines.line_of(end - 1))
+    return Block(kind, start, end, level=level, label=label, place=place)

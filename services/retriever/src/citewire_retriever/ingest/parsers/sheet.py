@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from citewire.common.v1.place_pb2 import Place
+
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.parsers.pairs import one_line, pairs
@@ -67,7 +69,7 @@ def _add_body(builder: TextBuilder, header: tuple[int, list[str]], rows: Iterato
 
 def _add(builder: TextBuilder, row: int, text: str) -> None:
     start, end = builder.write(text)
-    builder.add(Block(BlockKind.ROW, start, end, row=row))
+    builder.add(Block(BlockKind.ROW, start, end, place=Place(row=row)))
 
 
 def _records(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -3,8 +3,8 @@
 -- Vectors join the document's live version: what isn't published, or is superseded, is never seen.
 
 -- name: chunk_columns
-c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.page_number,
-c.row_number, c.start_line, c.end_line, c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
+c.chunk_id, c.document_id, c.version, c.chunk_index, c.text, c.token_count, c.content_hash, c.section, c.place,
+c.char_start, c.char_end, d.title, d.file_name, d.url, d.type, d.created_at,
 c.version IS NOT DISTINCT FROM d.live_version, d.metadata, c.verbatim
 
 -- name: chunk_sources
