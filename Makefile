@@ -39,7 +39,7 @@ test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name
 	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
-lint: lint-style lint-types lint-imports lint-protos lint-spelling lint-lock lint-workflows ## Check style, types, import boundaries, contracts and spelling
+lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-spelling lint-lock lint-workflows ## Check style, types, import boundaries, contracts and spelling
 
 .PHONY: lint-style
 lint-style: $(SYNCED)
@@ -60,8 +60,12 @@ lint-imports: $(SYNCED)
 lint-protos: $(SYNCED)
 	$(BIN)/buf lint protos
 	$(BIN)/buf format protos --diff --exit-code
-	$(BIN)/python scripts/breaking.py
+	$(BIN)/buf breaking protos --against baseline/protos.binpb
 	$(BIN)/python scripts/proto.py --check
+
+.PHONY: lint-openapi
+lint-openapi: $(SYNCED)
+	$(BIN)/python scripts/openapi.py --check
 
 .PHONY: lint-spelling
 lint-spelling: $(SYNCED)
@@ -87,6 +91,10 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 	@$(BIN)/buf format protos --write
 	@$(BIN)/python scripts/proto.py
 
+.PHONY: openapi
+openapi: $(SYNCED) ## Write docs/reference/openapi.json
+	@$(BIN)/python scripts/openapi.py
+
 .PHONY: monitoring
 monitoring: $(SYNCED) ## Write the dashboards and the rules of the objectives (deploy/monitoring)
 	@$(BIN)/python -m scripts.monitoring
@@ -109,6 +117,11 @@ faults: $(SYNCED) ## Run the fault proofs in full, with the seed printed (ARGS="
 	@$(BIN)/pytest tests/faults --full --timeout 3600 $(ARGS)
 
 ##@ Release
+.PHONY: baseline
+baseline: $(SYNCED) ## Take the contracts as they are as what `make lint` holds later ones against; with each release
+	@$(BIN)/buf build protos --exclude-source-info --output baseline/protos.binpb
+	@$(BIN)/python scripts/openapi.py --baseline
+
 .PHONY: wheels
 wheels: $(SYNCED) ## Build a wheel of each package into dist/
 	@rm -rf dist

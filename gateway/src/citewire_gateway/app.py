@@ -175,8 +175,17 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
 
 
 def build_app(services: Services) -> ASGIApp:
-    """Builds the application: routes, errors, API document, and the middleware around them."""
+    """Builds the application: the API and the middleware around it."""
     settings = services.settings
+    app = build_api()
+    app.state.services = services
+    _init_metrics()
+    inner = LocalOnly(app) if settings.auth == "off" else app
+    return middleware.wrap(inner, seconds=time_budget(settings), body_limit=body_limit(settings))
+
+
+def build_api() -> FastAPI:
+    """Builds the API: routes, errors and its document, which need no services."""
     app = FastAPI(
         title="Citewire",
         version=version("citewire-gateway"),
@@ -187,14 +196,11 @@ def build_app(services: Services) -> ASGIApp:
         # Our middleware makes the request's span and metrics; FastAPI's own would be a second root beside it.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
-    app.state.services = services
     for module in ROUTES:
         app.include_router(module.router)
     problems.install(app)
     openapi.install(app)
-    _init_metrics()
-    inner = LocalOnly(app) if settings.auth == "off" else app
-    return middleware.wrap(inner, seconds=time_budget(settings), body_limit=body_limit(settings))
+    return app
 
 
 def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
