@@ -34,7 +34,6 @@ from benchmarks.citations_data import (
     detokenise,
     elsewhere_cases,
     false_cases,
-    pack_one,
     sentences_of,
     some,
     squad_paragraphs,
@@ -45,34 +44,26 @@ from benchmarks.extractive_threshold import fit
 from benchmarks.tables import describe_machine, format_table
 from citewire_generator.model import (
     AnswerPolicy,
-    Citation,
     ContextFormat,
     FinishReason,
     GenerateRequest,
-    MarkerStyle,
     ModelInfo,
     Passage,
     Started,
     Suggestions,
     SuggestRequest,
     TextDelta,
-    Uncited,
     Usage,
-    Verdict,
 )
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
-from citewire_generator.verification.claims import read_claim
-from citewire_generator.verification.matching import FEATURES, examine
-from citewire_generator.verification.passages import PassageIndex
-from citewire_generator.verification.verdicts import (
-    SupportWeights,
-    judge,
-    load_support_weights,
-    parse_support_weights,
-)
+from citewire_verify import MarkerStyle, UncitedSentence, Verdict, VerifiedCitation
+from citewire_verify import Passage as CitedPassage
+from citewire_verify.passages import PassageIndex
+from citewire_verify.score import FEATURES, Weights, compare, load_weights, parse_weights
+from citewire_verify.tokens import tokenise_sentence
 
 PLANTED = 500
 """False claims of each kind."""
@@ -143,12 +134,12 @@ def main() -> None:
     true = true_cases(options.data)
     if options.write:
         derived = derive(true, options.data, options.seed)
-        path = Path(str(resources.files("citewire_generator.verification").joinpath("weights.json")))
+        path = Path(str(resources.files("citewire_verify").joinpath("weights.json")))
         path.write_text(json.dumps(derived, indent=2) + "\n", "utf-8")
         print(f"written: {path.name}")
-        weights = parse_support_weights(derived)
+        weights = parse_weights(derived)
     else:
-        weights = load_support_weights()
+        weights = load_weights()
     report_claims(true, options.data, weights, options.seed)
     report_time(true, weights)
     asyncio.run(report_quotes(options.data, options.seed))
@@ -168,7 +159,7 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
         chosen = list(some([case for case in cases if case.fitting], 1500, seed))
         count = 2 if label else len(KINDS) + 1
         for case in chosen:
-            rows.append(examine(read_claim(case.sentence), indices.of(case.passage)).features)
+            rows.append(compare(tokenise_sentence(case.sentence), indices.of(case.passage)).features)
             labels.append(label)
             shares.append(1 / count / len(chosen))
     features, wanted, weight = np.array(rows), np.array(labels), np.array(shares) * len(rows)
@@ -182,15 +173,20 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
         "supported": 0.5,
         "unsupported": 0.5,
     }
-    weights = parse_support_weights(raw)
+    weights = parse_weights(raw)
     spared: list[float] = []
     for case in (case for case in true if case.paraphrased and case.fitting):
-        evidence = examine(read_claim(case.sentence), indices.of(case.passage))
-        if not evidence.mismatches:
-            spared.append(judge(evidence, weights).support)
+        comparison = compare(tokenise_sentence(case.sentence), indices.of(case.passage))
+        if not comparison.mismatches:
+            spared.append(weights.score(comparison)[0])
     raw["supported"] = round(float(np.quantile(spared, SPARED)), 3)
     raw["unsupported"] = round(WRONG * float(raw["supported"]), 3)
     return raw
+
+
+def cited(passage: Passage) -> CitedPassage:
+    """A passage as the verifier reads it."""
+    return CitedPassage(passage.text, "\n".join((passage.title, passage.section, passage.file_name, passage.place)))
 
 
 class Indices:
@@ -202,11 +198,11 @@ class Indices:
     def of(self, passage: Passage) -> PassageIndex:
         """The passage, read."""
         if passage.text not in self._known:
-            self._known[passage.text] = PassageIndex(pack_one(passage))
+            self._known[passage.text] = PassageIndex(cited(passage))
         return self._known[passage.text]
 
 
-def report_claims(true: list[Case], data: Path, weights: SupportWeights, seed: int) -> None:
+def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> None:
     """Prints false alarms and detections, on the half that nothing was fitted on."""
     indices = Indices()
     held = [case for case in true if not case.fitting]
@@ -224,7 +220,7 @@ def report_claims(true: list[Case], data: Path, weights: SupportWeights, seed: i
         for group in (_squad, _near, _paraphrased):
             chosen = list(some([case for case in cases if group(case)], PLANTED, seed))
             verdicts = [
-                judge(examine(read_claim(case.sentence), indices.of(case.passage)), weights).verdict for case in chosen
+                weights.score(compare(tokenise_sentence(case.sentence), indices.of(case.passage)))[1] for case in chosen
             ]
             flagged = [verdict is not Verdict.SUPPORTED for verdict in verdicts]
             every += flagged
@@ -255,18 +251,18 @@ def _paraphrased(case: Case) -> bool:
     return case.source == "clapnq" and case.paraphrased
 
 
-def report_time(true: list[Case], weights: SupportWeights) -> None:
+def report_time(true: list[Case], weights: Weights) -> None:
     """Prints what a sentence takes."""
     cases = list(some(true, 1000, 1))
     first: list[float] = []
     again: list[float] = []
     for case in cases:
         started = time.thread_time()
-        index = PassageIndex(pack_one(case.passage))
-        judge(examine(read_claim(case.sentence), index), weights)
+        index = PassageIndex(cited(case.passage))
+        weights.score(compare(tokenise_sentence(case.sentence), index))
         first.append(1000 * (time.thread_time() - started))
         started = time.thread_time()
-        judge(examine(read_claim(case.sentence), index), weights)
+        weights.score(compare(tokenise_sentence(case.sentence), index))
         again.append(1000 * (time.thread_time() - started))
     length = _mean_length(cases)
     print(f"\n## Processor time of a sentence, ms, {len(cases)} sentences, passages of {length:.0f} characters\n")
@@ -368,16 +364,16 @@ async def _quoted(data: Path, draw: random.Random) -> Tally:
 
 async def _count(generator: Generator, request: GenerateRequest, tally: Tally) -> None:
     started: Started | None = None
-    citations: list[Citation] = []
+    citations: list[VerifiedCitation] = []
     text = ""
     async for event in generator.generate(request):
         if isinstance(event, Started):
             started = event
         elif isinstance(event, TextDelta):
             text += "".join(event.texts)
-        elif isinstance(event, Uncited):
+        elif isinstance(event, UncitedSentence):
             tally.uncited += 1
-        elif isinstance(event, Citation):
+        elif isinstance(event, VerifiedCitation):
             citations.append(event)
             if event.end > len(text):
                 raise SystemExit("a citation came before its sentence")

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from citewire_generator.model import PackedPassage, Passage
-from citewire_generator.text.sentences import UnitKind, split_units
+from citewire_generator.model import Passage
+from citewire_verify.text.sentences import UnitKind, split_units
 
 AUXILIARIES = [
     "is",
@@ -115,11 +115,6 @@ class Case:
     def fitting(self) -> bool:
         """Whether it belongs to the half that constants are fitted on."""
         return zlib.crc32(self.group.encode()) % 2 == 0
-
-
-def pack_one(passage: Passage, number: int = 1) -> PackedPassage:
-    """A passage as if it were packed whole."""
-    return PackedPassage(number, number - 1, passage, passage.text)
 
 
 def detokenise(text: str) -> str:

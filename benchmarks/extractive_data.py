@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from citewire_embedder.app import open_model
 from citewire_embedder.providers.base import Purpose
 from citewire_embedder.settings import EmbedderSettings
-from citewire_generator.text.scoring import Source
-from citewire_generator.text.sentences import split_units
+from citewire_generator.extraction.scoring import Source
 from citewire_retriever.lexical import count_question, weigh_chunk
 from citewire_retriever.service.fusion import DENSE_WEIGHT
+from citewire_verify.text.sentences import split_units
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -27,8 +27,8 @@ import numpy as np
 
 from benchmarks.extractive_data import Chunk, Floats, Ints, Names, QuestionSet, load_sets
 from benchmarks.tables import describe_machine, format_table
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import (
+from citewire_generator.extraction.questions import read_question
+from citewire_generator.extraction.scoring import (
     ANSWER_FEATURES,
     UNIT_FEATURES,
     Candidate,
@@ -38,7 +38,7 @@ from citewire_generator.text.scoring import (
     rank,
     score_units,
 )
-from citewire_generator.text.weights import Linear, Weights, load_weights, parse_weights
+from citewire_generator.extraction.weights import Linear, Weights, load_weights, parse_weights
 
 FALSE_NOT_FOUND = 0.10
 """Share of the answerable questions that may be answered with the not-found sentence."""
@@ -76,7 +76,7 @@ def main() -> None:
     sets = load_sets(options.data, options.limit, options.seed)
     if options.write:
         derived = derive(sets["squad"], options.seed)
-        path = Path(str(resources.files("citewire_generator.text").joinpath("weights.json")))
+        path = Path(str(resources.files("citewire_generator.extraction").joinpath("weights.json")))
         path.write_text(json.dumps(derived, indent=2) + "\n", "utf-8")
         print(f"written: {path.name}")
         weights = parse_weights(derived)

@@ -31,9 +31,9 @@ import numpy as np
 from benchmarks.extractive_data import Floats, Names
 from benchmarks.not_found_data import SETS, Asked, Library, read_library
 from benchmarks.tables import describe_machine, format_table
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import Source, answerable, rank, score_units
-from citewire_generator.text.weights import load_weights
+from citewire_generator.extraction.questions import read_question
+from citewire_generator.extraction.scoring import Source, answerable, rank, score_units
+from citewire_generator.extraction.weights import load_weights
 
 PASSAGES = 5
 CANDIDATES = 10

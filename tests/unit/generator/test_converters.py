@@ -19,7 +19,6 @@ from citewire_generator.model import (
     ContextFormat,
     FinishReason,
     Grounding,
-    MarkerStyle,
     Message,
     ModelInfo,
     PackedPassage,
@@ -32,6 +31,7 @@ from citewire_generator.model import (
 from citewire_kit.errors import InvalidArgument
 from citewire_remote.kinds import ProviderType
 from citewire_remote.tenants import SealedProvider
+from citewire_verify import MarkerStyle
 
 
 def valid() -> pb.GenerateRequest:

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from citewire_generator.extraction.weights import load_weights
 from citewire_generator.model import (
     NOT_FOUND_SENTENCE,
     AnswerPolicy,
     ContextFormat,
     FinishReason,
     Grounding,
-    MarkerStyle,
     Passage,
     SuggestRequest,
     Usage,
@@ -19,7 +19,7 @@ from citewire_generator.packing import Budget, pack
 from citewire_generator.providers.base import ChatTask, Delta, End
 from citewire_generator.providers.extractive import Extractive, quote
 from citewire_generator.suggestions import read_questions, suggest_from_passages
-from citewire_generator.text.weights import load_weights
+from citewire_verify import MarkerStyle
 
 HANDBOOK = (
     Passage(

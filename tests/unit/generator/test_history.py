@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_generator.history import SHORTENED_TOKENS, fit_history
-from citewire_generator.model import AnswerPolicy, GenerateRequest, MarkerStyle, Message, Notice, Passage, Role
+from citewire_generator.model import AnswerPolicy, GenerateRequest, Message, Notice, Passage, Role
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.tokens import estimate_messages
+from citewire_verify import MarkerStyle
 from scripted_chat import ScriptedChat
 
 PASSAGE = Passage(1, 1, "Refunds take 14 days.", title="Terms")

@@ -8,7 +8,6 @@ from citewire_generator.model import (
     ContextFormat,
     GenerateRequest,
     Grounding,
-    MarkerStyle,
     Message,
     Passage,
     Role,
@@ -17,6 +16,7 @@ from citewire_generator.model import (
 from citewire_generator.packing import Budget, pack
 from citewire_generator.prompts import build_messages, build_suggestion_messages, system_prompt
 from citewire_generator.tokens import estimate_tokens
+from citewire_verify import MarkerStyle
 
 
 def test_strict_grounding_names_the_exact_sentence_and_the_questions() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from citewire_generator.text.opposites import is_extreme
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import (
+from citewire_generator.extraction.opposites import is_extreme
+from citewire_generator.extraction.questions import read_question
+from citewire_generator.extraction.scoring import (
     ANSWER_FEATURES,
     UNIT_FEATURES,
     Source,
@@ -14,7 +14,7 @@ from citewire_generator.text.scoring import (
     rank,
     score_units,
 )
-from citewire_generator.text.weights import load_weights
+from citewire_generator.extraction.weights import load_weights
 
 TEXT = "The tower was built in 1889 and is the tallest structure in the city. Its lifts were accepted by the council."
 PASSAGE = Source(TEXT, "The tower", 0.6)

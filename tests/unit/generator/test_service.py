@@ -18,7 +18,6 @@ from citewire_generator.model import (
     FinishReason,
     GenerateRequest,
     Grounding,
-    MarkerStyle,
     Message,
     Notice,
     Passage,
@@ -34,6 +33,7 @@ from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import CitewireError, InvalidArgument, NotFound, Unavailable
+from citewire_verify import MarkerStyle
 from scripted_chat import ScriptedChat
 
 PASSAGES = (

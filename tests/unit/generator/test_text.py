@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_generator.text.languages import detect_language, language_code, question_about
-from citewire_generator.text.questions import AnswerKind, holds_kind, is_negated, read_question
-from citewire_generator.text.sentences import MAX_UNIT, UnitKind, looks_like_code, split_units
-from citewire_generator.text.terms import content_keys, stem, terms
+from citewire_generator.extraction.questions import AnswerKind, holds_kind, is_negated, read_question
+from citewire_generator.suggestions import language_code, question_about
+from citewire_verify.text.languages import detect_language
+from citewire_verify.text.sentences import MAX_UNIT, UnitKind, looks_like_code, split_units
+from citewire_verify.text.terms import content_keys, stem, terms
 
 
 def units(text: str, *, code: bool = False) -> list[str]:

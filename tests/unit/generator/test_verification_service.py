@@ -11,24 +11,20 @@ from prometheus_client import REGISTRY
 from citewire_generator.model import (
     NOT_FOUND_SENTENCE,
     AnswerPolicy,
-    Citation,
     Completed,
     Event,
     GenerateRequest,
     Grounding,
-    MarkerStyle,
     Passage,
     TextDelta,
-    Uncited,
-    Verdict,
 )
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
-from citewire_generator.verification import verifier
-from citewire_generator.verification.reader import AnswerReader
 from citewire_kit.errors import Unavailable
+from citewire_verify import MarkerStyle, UncitedSentence, Verdict, VerifiedCitation, verifier
+from citewire_verify.segment import Segmenter
 from scripted_chat import ScriptedChat
 
 PASSAGES = (
@@ -43,8 +39,8 @@ async def run(provider: ChatProvider, policy: AnswerPolicy = POLICY) -> list[Eve
     return [event async for event in Generator(Registry([provider])).generate(request)]
 
 
-def found(events: Sequence[Event]) -> list[Citation | Uncited]:
-    return [event for event in events if isinstance(event, Citation | Uncited)]
+def found(events: Sequence[Event]) -> list[VerifiedCitation | UncitedSentence]:
+    return [event for event in events if isinstance(event, VerifiedCitation | UncitedSentence)]
 
 
 def failures() -> float:
@@ -55,12 +51,12 @@ async def test_events_come_right_after_the_text_that_completes_their_sentence() 
     script = ("Refunds take 14 days. ", "[ref:1] ", "They ", "take 20 days at sea. ", "Shipping costs 90 EUR [ref:2].")
     events = await run(ScriptedChat(*script))
     assert [type(event).__name__ for event in events] == [
-        "Started", "TextDelta", "TextDelta", "TextDelta", "Citation", "TextDelta", "TextDelta", "Uncited", "Citation",
-        "Completed",
+        "Started", "TextDelta", "TextDelta", "TextDelta", "VerifiedCitation", "TextDelta", "TextDelta",
+        "UncitedSentence", "VerifiedCitation", "Completed",
     ]  # fmt: skip
     first, uncited, last = found(events)
-    assert isinstance(first, Citation)
-    assert isinstance(last, Citation)
+    assert isinstance(first, VerifiedCitation)
+    assert isinstance(last, VerifiedCitation)
     assert (first.start, first.end, first.number, first.verdict) == (0, 21, 1, Verdict.SUPPORTED)
     assert (first.quote, first.quote_start, first.quote_end) == ("Refunds take 14 days.", 0, 21)
     text = "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
@@ -88,8 +84,8 @@ async def run_until_it_breaks(*sent: str) -> list[Event]:
 @pytest.mark.parametrize("last", ["Shipping costs 90 EUR [ref:2].", "Shipping costs 90 EUR. [ref:2]"])
 async def test_what_was_complete_is_verified_before_the_providers_error(last: str) -> None:
     first, second = found(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
-    assert isinstance(first, Citation)
-    assert isinstance(second, Citation)
+    assert isinstance(first, VerifiedCitation)
+    assert isinstance(second, VerifiedCitation)
     assert (first.number, first.verdict) == (1, Verdict.SUPPORTED)
     assert (second.number, second.mismatches) == (2, ("90",))
 
@@ -102,7 +98,7 @@ async def test_a_sentence_that_broke_off_has_no_verdict() -> None:
 
 async def test_a_quoting_provider_is_verified_too() -> None:
     [citation] = found(await run(Extractive()))
-    assert isinstance(citation, Citation)
+    assert isinstance(citation, VerifiedCitation)
     assert (citation.verdict, citation.sentence_verdict) == (Verdict.SUPPORTED, Verdict.SUPPORTED)
 
 
@@ -123,17 +119,17 @@ async def test_without_markers_a_sentence_cites_what_supports_it_best(style: Mar
     policy = AnswerPolicy(marker_style=style, verify_citations=True, flag_uncited=True)
     events = await run(ScriptedChat("Shipping is free above 50 EUR. Zebras live in Africa."), policy)
     citation, uncited = found(events)
-    assert isinstance(citation, Citation)
+    assert isinstance(citation, VerifiedCitation)
     assert (citation.number, citation.verdict, citation.quote) == (2, Verdict.SUPPORTED, PASSAGES[1].text)
-    assert (uncited.start, type(uncited)) == (31, Uncited)
+    assert (uncited.start, type(uncited)) == (31, UncitedSentence)
 
 
 async def test_each_kind_of_event_can_be_had_alone() -> None:
     answer = "Refunds take 14 days. [ref:1] Shipping takes three weeks."
     cited = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True)
     uncited = AnswerPolicy(marker_style=MarkerStyle.REF, flag_uncited=True)
-    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [Citation]
-    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [Uncited]
+    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [VerifiedCitation]
+    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [UncitedSentence]
 
 
 async def test_where_nothing_was_found_nothing_is_flagged() -> None:
@@ -143,8 +139,8 @@ async def test_where_nothing_was_found_nothing_is_flagged() -> None:
 
 async def test_every_cited_passage_has_its_event() -> None:
     events = found(await run(ScriptedChat("Refunds take 14 days and shipping is free above 50 EUR. [ref:1, 2]")))
-    assert [event.number for event in events if isinstance(event, Citation)] == [1, 2]
-    assert {event.sentence_verdict for event in events if isinstance(event, Citation)} == {Verdict.SUPPORTED}
+    assert [event.number for event in events if isinstance(event, VerifiedCitation)] == [1, 2]
+    assert {event.sentence_verdict for event in events if isinstance(event, VerifiedCitation)} == {Verdict.SUPPORTED}
 
 
 async def test_an_answer_from_general_knowledge_cites_nothing() -> None:
@@ -161,9 +157,9 @@ async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.Monke
         raise ValueError("a fault")
 
     before = failures()
-    monkeypatch.setattr(verifier, "examine", fail)
+    monkeypatch.setattr(verifier, "compare", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    assert [type(event) for event in found(events)] == [Uncited]
+    assert [type(event) for event in found(events)] == [UncitedSentence]
     assert isinstance(events[-1], Completed)
     assert failures() == before + 1
 
@@ -173,7 +169,7 @@ async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monke
         raise ValueError("a fault")
 
     before = failures()
-    monkeypatch.setattr(AnswerReader, "feed", fail)
+    monkeypatch.setattr(Segmenter, "feed", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
     assert found(events) == []
     assert isinstance(events[-1], Completed)
@@ -193,7 +189,7 @@ async def test_text_is_not_held_back_for_verification() -> None:
             break
     gate.set()
     rest = [event async for event in answer]
-    assert [type(event) for event in found(rest)] == [Citation, Uncited] or len(found(rest)) == 1
+    assert [type(event) for event in found(rest)] == [VerifiedCitation, UncitedSentence] or len(found(rest)) == 1
 
 
 async def test_a_long_passage_is_read_beside_the_loop() -> None:
@@ -203,6 +199,6 @@ async def test_a_long_passage_is_read_beside_the_loop() -> None:
     provider = ScriptedChat("Refunds take 14 days. [ref:1]")
     events = [event async for event in Generator(Registry([provider])).generate(request)]
     [citation] = found(events)
-    assert isinstance(citation, Citation)
+    assert isinstance(citation, VerifiedCitation)
     assert citation.quote == "Refunds take 14 days."
     assert passage.text[citation.quote_start : citation.quote_end] == citation.quote

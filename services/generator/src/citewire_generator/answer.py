@@ -7,24 +7,15 @@ and a paraphrase is replaced. A sentence that gives part of an answer ("… don'
 
 import re
 
-from citewire_generator.not_found_phrases import match_openers
+from citewire_verify.not_found import DECORATION, is_not_found, may_become_not_found, normalise_sentence
 
 MAX_HELD = 200
 """Longest beginning, in code points, that is held back; a longer first sentence is shown as the model wrote it."""
 MAX_TAIL = 8192
 """Code points after the sentence in which suggested questions are counted."""
 
-_TURNS = re.compile(
-    r"(?:[,;:–—]\s*|\s)(?:but|however|though|although|except|yet|aber|jedoch|pero|mais|mas|ma|maar)\b|;"
-)
 _ENDS = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\b[a-zA-Z])[.!?…](?=[\s\"'”’*_)\]\[【]|$)|[。！？]|\n")
-_MARKER = re.compile(r"\s{0,3}[\[【［][^\]】］\n]{0,120}[\]】］]")
-_DECORATION = " \t\n\r\"'“”‘’«»*_#>`-–—"
 _CLOSING = "\"'”’»*_"
-_END_MARKS = ".!?…。！？\"'”’ "
-_CONTRACTED = re.compile(r"n't\b")
-_SHORT_BE = re.compile(r"(?<=\bi)'m\b|(?<=\bthere)'s\b|(?<=\bit)'s\b")
-_WORDS = re.compile(r"[\w']+")
 _QUESTION_END = re.compile(r"[?？؟][\"'”’»)*_]*(?=\s|$)")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+•–]|\(?\d{1,2}[.)])\s+\S")
 
@@ -40,7 +31,7 @@ class NotFoundGate:
     def __init__(self, sentence: str, *, paraphrases: bool = True) -> None:
         self._paraphrases = paraphrases
         self._sentence = sentence
-        self._normal = _normalise(sentence)
+        self._normal = normalise_sentence(sentence)
         self._held: str | None = ""
         self._tail = ""
         self._closing = False
@@ -82,24 +73,20 @@ class NotFoundGate:
         A point at the very end of what is held may belong to a number or an abbreviation: the next piece tells. The
         exact sentence needs no next piece.
         """
-        start = len(held) - len(held.lstrip(_DECORATION))
+        start = len(held) - len(held.lstrip(DECORATION))
         for match in _ENDS.finditer(held, start):
             known = match.end() < len(held) or final or match.group() not in ".!?…"
-            return match.end() if known or _normalise(held[: match.end()]) == self._normal else None
+            return match.end() if known or normalise_sentence(held[: match.end()]) == self._normal else None
         return len(held) if final else None
 
     def _may_become(self, held: str) -> bool:
-        normal = _normalise(held)
+        normal = normalise_sentence(held)
         if self._normal.startswith(normal) or normal.startswith(self._normal):
             return True
-        if not self._paraphrases:
-            return False
-        words, complete = _words(held), held[-1:].isspace()
-        match = match_openers([*words, ""] if complete else words, partial=True)
-        return match.open or (bool(match.full) and _TURNS.search(normal, _preamble_end(normal)) is None)
+        return self._paraphrases and may_become_not_found(held)
 
     def _is_not_found(self, sentence: str) -> bool:
-        if _normalise(sentence) == self._normal:
+        if normalise_sentence(sentence) == self._normal:
             return True
         return self._paraphrases and len(sentence) <= MAX_HELD and is_not_found(sentence)
 
@@ -119,33 +106,8 @@ class NotFoundGate:
         return held.lstrip()
 
 
-def is_not_found(sentence: str) -> bool:
-    """Whether a sentence says that the passages don't answer, and nothing else."""
-    normal = _normalise(sentence)
-    match = match_openers(_words(normal), partial=False)
-    return bool(match.full) and _TURNS.search(normal, _preamble_end(normal)) is None
-
-
 def count_questions(text: str) -> int:
     """Counts the questions in a text: those in a list if there is one, else every sentence that asks."""
     lines = text.splitlines()
     items = [line for line in lines if _LIST_ITEM.match(line)]
     return sum(len(_QUESTION_END.findall(line)) for line in items or lines)
-
-
-def _preamble_end(normal: str) -> int:
-    """Where the search for a turn starts: "I'm sorry, but I could not find …" has none."""
-    match = re.match(r"(?:i am |i'm )?(?:sorry|afraid|apologi[sz]e),? (?:but )?|i apologi[sz]e,? (?:but )?", normal)
-    return match.end() if match else 0
-
-
-def _words(text: str) -> list[str]:
-    text = _SHORT_BE.sub(lambda match: " am" if match.group() == "'m" else " is", _normalise(text))
-    text = _CONTRACTED.sub(" not", text.replace("can't", "can not").replace("cannot", "can not"))
-    return _WORDS.findall(re.sub(r"\bn'", "n' ", text))
-
-
-def _normalise(text: str) -> str:
-    """One spelling for comparison: no markers, no decoration, one kind of apostrophe and of space, no end mark."""
-    text = re.sub(r"[*_`]+", "", _MARKER.sub("", text)).replace("’", "'")
-    return " ".join(text.casefold().strip(_DECORATION).split()).rstrip(_END_MARKS)

@@ -5,6 +5,7 @@ from enum import Enum, StrEnum, auto
 
 from citewire_ledger import Price
 from citewire_remote.tenants import SealedProvider
+from citewire_verify import MarkerStyle, UncitedSentence, VerifiedCitation
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
 """What an answer starts with if the passages don't answer; a policy may name another sentence."""
@@ -25,17 +26,6 @@ class ContextFormat(Enum):
     SOURCE_LABELS = auto()
     TYPED = auto()
     PLAIN = auto()
-
-
-class MarkerStyle(Enum):
-    """Which markers the answer carries."""
-
-    NONE = auto()
-    REMOVE = auto()
-    REF = auto()
-    SOURCE = auto()
-    NUMBER = auto()
-    """`[N]`: of answers that other systems wrote."""
 
 
 class Grounding(Enum):
@@ -220,58 +210,7 @@ class Completed:
     """The extractive provider's score of the answer, 0–1, found or not; None where no passage was read."""
 
 
-class Verdict(Enum):
-    """How far a text supports a sentence."""
-
-    SUPPORTED = auto()
-    PARTIAL = auto()
-    UNSUPPORTED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """A sentence of the answer, and what one passage that it cites says about it."""
-
-    start: int
-    """The sentence's span: code points of the answer as it was sent."""
-    end: int
-    number: int
-    """Of the packed passage."""
-    quote: str
-    """The passage's best supporting text, verbatim; empty if nothing comes near."""
-    quote_start: int
-    """In code points of the request's passage text."""
-    quote_end: int
-    support: float
-    """0–1."""
-    verdict: Verdict
-    """On this passage alone."""
-    sentence_verdict: Verdict
-    """On all passages that the sentence cites, together."""
-    mismatches: tuple[str, ...] = ()
-    """What the sentence states and the passage doesn't, as written in the sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Uncited:
-    """A sentence that states facts and cites nothing, by its span in the answer as it was sent."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What is to be said of a whole answer."""
-
-    found: tuple[Citation | Uncited, ...]
-    """In the order of the sentences."""
-    cited: tuple[int, ...]
-    """Numbers of the passages that markers refer to, each once, in order of first use."""
-    invalid_markers: int
-
-
-Event = Started | TextDelta | Notice | Citation | Uncited | Completed
+Event = Started | TextDelta | Notice | VerifiedCitation | UncitedSentence | Completed
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from citewire_generator.model import (
     ContextFormat,
     GenerateRequest,
     Grounding,
-    MarkerStyle,
     Message,
     Role,
     SuggestRequest,
 )
 from citewire_generator.packing import Budget, pack
+from citewire_verify import MarkerStyle
 
 
 def build_messages(request: GenerateRequest, context: str) -> tuple[Message, ...]:

@@ -7,9 +7,7 @@ from citewire_generator import metrics
 from citewire_generator.answer import NotFoundGate
 from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
 from citewire_generator.engine import Admitted, Began, Ended, Engine, Work
-from citewire_generator.markers import MarkerFilter
 from citewire_generator.model import (
-    Citation,
     Completed,
     Event,
     FinishReason,
@@ -23,18 +21,17 @@ from citewire_generator.model import (
     Suggestions,
     SuggestRequest,
     TextDelta,
-    Uncited,
 )
 from citewire_generator.planning import AnswerPlan, ServiceLimits
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
 from citewire_generator.registry import Chosen, Registry
 from citewire_generator.tokens import estimate_tokens
-from citewire_generator.verification.reader import Sentence
-from citewire_generator.verification.verifier import open_verifier
+from citewire_generator.verification import AnswerVerifier
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Purpose
+from citewire_verify import MarkerFilter, Sentence, UncitedSentence, VerifiedCitation
 
 log = get_logger(__name__)
 
@@ -52,7 +49,9 @@ class _AnswerText:
         quoting = not began.chosen.model.remote
         self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoting) if strict or quoting else None
         self.markers = MarkerFilter(policy.marker_style, len(packed))
-        self._verifier = open_verifier(policy, packed, own=(NO_GENERAL_KNOWLEDGE,))
+        self._verifier: AnswerVerifier | None = None
+        if policy.verify_citations or policy.flag_uncited:
+            self._verifier = AnswerVerifier(policy, packed, known=(NO_GENERAL_KNOWLEDGE,))
 
     @property
     def not_found(self) -> bool:
@@ -69,11 +68,12 @@ class _AnswerText:
         """
         if self._verifier is None:
             return []
-        return self._verifier.read("".join(texts), self.markers.take_marks(), final=final, broken=broken)
+        found = self._verifier.feed("".join(texts), self.markers.take_markers())
+        return found + self._verifier.finish(broken=broken) if final or broken else found
 
-    async def judge(self, sentences: list[Sentence]) -> list[Citation | Uncited]:
+    async def judge(self, sentences: list[Sentence]) -> list[VerifiedCitation | UncitedSentence]:
         """Returns what is to be said of complete sentences."""
-        return await self._verifier.judge(sentences, flag=not self.not_found) if self._verifier else []
+        return await self._verifier.verify(sentences, uncited=not self.not_found) if self._verifier else []
 
     def feed(self, delta: Delta) -> tuple[str, ...]:
         """Returns what may be shown of a delta's texts, entry by entry."""

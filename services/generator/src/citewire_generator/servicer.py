@@ -31,7 +31,7 @@ from citewire_generator.converters import (
 from citewire_generator.own_providers import TenantProviders
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
-from citewire_generator.verification.verifier import verify_answer
+from citewire_generator.verification import verify_answer
 from citewire_kit.streams import track_stream
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
+from citewire_generator.extraction.questions import read_question
+from citewire_generator.extraction.scoring import Source, answer_score, rank, score_units
+from citewire_generator.extraction.weights import load_weights
 from citewire_generator.model import Passage
 from citewire_generator.packing import defuse
-from citewire_generator.text.languages import detect_language, language_code, question_about
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import Source, answer_score, rank, score_units
-from citewire_generator.text.sentences import is_code
-from citewire_generator.text.stop_words import words_of
-from citewire_generator.text.terms import Term, content_keys, terms
-from citewire_generator.text.weights import load_weights
+from citewire_verify.text.languages import detect_language
+from citewire_verify.text.sentences import is_code
+from citewire_verify.text.stop_words import words_of
+from citewire_verify.text.terms import Term, content_keys, normalise, terms, words
 
 MAX_QUESTION = 200
 """Longest suggested question in code points."""
@@ -27,6 +27,25 @@ MAX_TRIED = 24
 ENOUGH = 2
 """Questions for which single words are taken as topics too, if there is nothing better."""
 
+_NAMES = {
+    "en": "english en",
+    "de": "german deutsch de",
+    "fr": "french francais fr",
+    "es": "spanish espanol castellano es",
+    "it": "italian italiano it",
+    "pt": "portuguese portugues pt",
+    "nl": "dutch nederlands nl",
+}
+_BY_NAME = {name: code for code, names in _NAMES.items() for name in names.split()}
+_ABOUT = {
+    "en": ("What does “{where}” say about {topic}?", "What is said about {topic}?"),
+    "de": ("Was steht in „{where}“ über {topic}?", "Was steht in den Dokumenten über {topic}?"),
+    "fr": ("Que dit « {where} » sur {topic} ?", "Que disent les documents sur {topic} ?"),
+    "es": ("¿Qué dice «{where}» sobre {topic}?", "¿Qué dicen los documentos sobre {topic}?"),
+    "it": ("Che cosa dice «{where}» su {topic}?", "Che cosa dicono i documenti su {topic}?"),
+    "pt": ("O que diz «{where}» sobre {topic}?", "O que dizem os documentos sobre {topic}?"),
+    "nl": ("Wat staat er in “{where}” over {topic}?", "Wat staat er in de documenten over {topic}?"),
+}
 _FENCE = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL)
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\(?\d{1,2}[.)]|[Qq]\d{0,2}[:.])\s*")
 _IDEOGRAPHS = re.compile("[\u4e00-\u9fff]{2,8}|[\u30a0-\u30ff]{3,12}|[\uac00-\ud7af]{2,8}")
@@ -231,3 +250,15 @@ def _distinct(lines: Iterable[str], count: int, avoid: str) -> tuple[str, ...]:
 
 def _compared(text: str) -> str:
     return re.sub(r"\W+", " ", text).casefold().strip()
+
+
+def language_code(name: str) -> str | None:
+    """Returns the code of a language by its name or code (`English`, `Español`, `de`, `pt-BR`); None if unknown."""
+    found = words(name)
+    return _BY_NAME.get(normalise(found[0])) if found else None
+
+
+def question_about(topic: str, where: str, language: str) -> str:
+    """Asks what is said about a topic, in a document if `where` names one."""
+    inside, anywhere = _ABOUT.get(language, _ABOUT["en"])
+    return inside.format(where=where, topic=topic) if where else anywhere.format(topic=topic)

@@ -19,14 +19,12 @@ from citewire_generator.converters.fields import (
 from citewire_generator.model import (
     NOT_FOUND_SENTENCE,
     AnswerPolicy,
-    Citation,
     Completed,
     ContextFormat,
     Event,
     FinishReason,
     GenerateRequest,
     Grounding,
-    MarkerStyle,
     ModelInfo,
     Notice,
     Passage,
@@ -34,13 +32,11 @@ from citewire_generator.model import (
     Suggestions,
     SuggestRequest,
     TextDelta,
-    Uncited,
-    Verdict,
-    Verification,
 )
 from citewire_kit.errors import Violations
 from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
 from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
+from citewire_verify import MarkerStyle, UncitedSentence, Verdict, Verification, VerifiedCitation
 
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
 MAX_SENTENCE = 500
@@ -192,9 +188,9 @@ def from_event(event: Event) -> pb.GenerateResponse:
         case Notice():
             notice = pb.Notice(name=event.name, text=event.text, provider=event.provider, model=event.model)
             return pb.GenerateResponse(notice=notice)
-        case Citation():
+        case VerifiedCitation():
             return pb.GenerateResponse(verified_citation=_from_citation(event))
-        case Uncited():
+        case UncitedSentence():
             return pb.GenerateResponse(uncited_sentence=_from_uncited(event))
         case Completed():
             return pb.GenerateResponse(
@@ -215,13 +211,12 @@ def from_event(event: Event) -> pb.GenerateResponse:
 
 def from_verification(verification: Verification) -> pb.VerifyResponse:
     """Converts what is to be said of an answer."""
-    response = pb.VerifyResponse(cited_numbers=verification.cited, invalid_markers=verification.invalid_markers)
-    for found in verification.found:
-        if isinstance(found, Citation):
-            response.verified_citations.append(_from_citation(found))
-        else:
-            response.uncited_sentences.append(_from_uncited(found))
-    return response
+    return pb.VerifyResponse(
+        verified_citations=[_from_citation(citation) for citation in verification.citations],
+        uncited_sentences=[_from_uncited(sentence) for sentence in verification.uncited],
+        cited_numbers=verification.cited_numbers,
+        invalid_markers=verification.invalid_markers,
+    )
 
 
 def from_suggestions(suggestions: Suggestions) -> pb.SuggestQuestionsResponse:
@@ -246,7 +241,7 @@ def from_models(models: Sequence[ModelInfo]) -> pb.ListModelsResponse:
     )
 
 
-def _from_citation(citation: Citation) -> pb.VerifiedCitation:
+def _from_citation(citation: VerifiedCitation) -> pb.VerifiedCitation:
     return pb.VerifiedCitation(
         sentence=pb.AnswerSpan(start=citation.start, end=citation.end),
         number=citation.number,
@@ -260,7 +255,7 @@ def _from_citation(citation: Citation) -> pb.VerifiedCitation:
     )
 
 
-def _from_uncited(uncited: Uncited) -> pb.UncitedSentence:
+def _from_uncited(uncited: UncitedSentence) -> pb.UncitedSentence:
     return pb.UncitedSentence(sentence=pb.AnswerSpan(start=uncited.start, end=uncited.end))
 
 

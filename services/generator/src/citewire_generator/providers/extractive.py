@@ -10,11 +10,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
+from citewire_generator.extraction.questions import read_question
+from citewire_generator.extraction.scoring import Candidate, Scored, Source, answerable, rank, score_units
+from citewire_generator.extraction.weights import Weights, load_weights
 from citewire_generator.model import (
     AnswerPolicy,
     FinishReason,
     Grounding,
-    MarkerStyle,
     ModelInfo,
     PackedPassage,
     Suggestions,
@@ -23,12 +25,10 @@ from citewire_generator.model import (
 )
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.suggestions import suggest_from_passages
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.scoring import Candidate, Scored, Source, answerable, rank, score_units
-from citewire_generator.text.sentences import UnitKind, is_code
-from citewire_generator.text.terms import normalise, words
-from citewire_generator.text.weights import Weights, load_weights
 from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
+from citewire_verify import MarkerStyle
+from citewire_verify.text.sentences import UnitKind, is_code
+from citewire_verify.text.terms import normalise, words
 
 PROVIDER: Final = "extractive"
 MODEL: Final = "extractive"

@@ -8,12 +8,12 @@ gets the topic words of the question before it.
 import re
 from collections.abc import Sequence
 
-from citewire_generator.answer import is_not_found
+from citewire_generator.extraction.questions import read_question
 from citewire_generator.model import Message, Passage, Role
 from citewire_generator.reflection.values import Assessment, Decision, Rewritten
-from citewire_generator.text.questions import read_question
-from citewire_generator.text.small_talk import is_small_talk, refers_back
-from citewire_generator.text.terms import content_keys, terms
+from citewire_verify.not_found import is_not_found
+from citewire_verify.text.small_talk import is_small_talk, refers_back
+from citewire_verify.text.terms import content_keys, terms
 
 SUPPORT = 0.8
 """Share of a sentence's topic words that one passage has to hold."""

@@ -1,0 +1,270 @@
+"""Names and numbers of a sentence that a passage doesn't have, or has another of in the same place.
+
+Where a sentence's words stand around a name or number as they do in the passage, but around another one, the passage
+contradicts the sentence, even if the sentence's own name or number is elsewhere in the passage.
+"""
+
+import re
+
+from citewire_verify.align import Alignment
+from citewire_verify.tokens import Token, TokenKind
+
+SAID = 0.6
+"""Share of a sentence's weight from which the passage speaks of the same."""
+BETWEEN = 6
+"""Tokens between two neighbours of a name or number, at most."""
+_BESIDE = 3
+"""Tokens between a name or number and its only neighbour, at most."""
+_LINE = 5
+"""Tokens beside a name that are the same in sentence and passage, at most."""
+_MOST = 400
+"""Positions of a token that are looked at."""
+_RUN = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]{2,}")
+_RUN_BEFORE = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]+$")
+_RUN_GAP = 8
+"""Characters between two neighbours of a run of characters, at most."""
+
+
+def find_covered(a: Alignment) -> dict[int, float]:
+    """Returns the content tokens that the passage or its headings have, and how surely."""
+    return {
+        index: a.certainty[index] or 1.0
+        for index, token in enumerate(a.content)
+        if a.positions[index] or a.passage.in_headings(token)
+    }
+
+
+def find_missing(a: Alignment, covered: dict[int, float]) -> dict[int, str]:
+    """Returns names and numbers that the passage and its headings don't have, as the sentence writes them."""
+    missing: dict[int, str] = {}
+    weights = a.sentence.weights
+    share = sum(weights[index] for index in covered)
+    for index, token in enumerate(a.content):
+        if index in covered or token.is_vague:
+            continue
+        # The first word may be a name; it is one of something else if the passage has most of what is said of it.
+        said = token.maybe_name and share >= SAID * (a.sentence.total - weights[index])
+        if said or token.kind in {TokenKind.NAME, TokenKind.NUMBER}:
+            missing[index] = _written(a, index)
+    for name in a.sentence.katakana:
+        if name.casefold() not in a.passage.folded:
+            missing[-1 - len(missing)] = name
+    return missing
+
+
+def find_replaced(a: Alignment) -> tuple[dict[int, str], dict[int, str]]:
+    """Finds names and numbers for which the passage has others between the same words.
+
+    Returns:
+        Those that are replaced; and names whose parts the passage has only as parts of other names. Both by content
+        token, as the sentence writes them.
+    """
+    replaced: dict[int, str] = {}
+    torn: dict[int, str] = {}
+    for index, token in enumerate(a.content):
+        named = token.kind in {TokenKind.NAME, TokenKind.NUMBER} or _may_be_name(a, index)
+        if not named or token.is_vague:
+            continue
+        if token.kind is TokenKind.NAME and _is_torn(a, index):
+            torn[index] = _written(a, index)
+        if _is_replaced(a, index, a.quote) or _is_said_of_another(a, index):
+            replaced[index] = _written(a, index)
+    if a.sentence.unspaced:
+        replaced |= {-1 - number: run for number, run in enumerate(_replaced_runs(a))}
+    return replaced, torn
+
+
+def _written(a: Alignment, index: int) -> str:
+    """A name as a whole, a number with its percent sign."""
+    text, names = a.sentence.text, a.sentence.names
+    if a.content[index].kind is TokenKind.NUMBER:
+        return text[a.content[index].start : a.content[index].end]
+    members = [token for token, name in zip(a.content, names, strict=True) if name == names[index]]
+    return text[members[0].start : members[-1].end]
+
+
+def _may_be_name(a: Alignment, index: int) -> bool:
+    """Whether a token without a name's form may be one: a sentence's first, or of a script without capitals."""
+    token = a.content[index]
+    if a.positions[index] or a.passage.in_headings(token):
+        return False
+    return token.maybe_name or (token.caseless and not token.unspaced and len(token.normal) > 2)
+
+
+def _is_torn(a: Alignment, index: int) -> bool:
+    """Whether the passage has two words of one name, but nowhere near each other: they are parts of other names."""
+    names, tokens = a.sentence.names, a.passage.tokens
+    if index + 1 == len(names) or names[index] != names[index + 1] or a.adjacent[index]:
+        return False
+    first, second = a.positions[index], a.positions[index + 1]
+    after = any(at + 1 < len(tokens) and tokens[at + 1].kind is TokenKind.NAME for at in first)
+    before = any(at and tokens[at - 1].kind is TokenKind.NAME for at in second)
+    return bool(first) and bool(second) and (after or before)
+
+
+def _name_of(a: Alignment, index: int) -> range:
+    """The content tokens of the name that a token is part of; a number is alone."""
+    names = a.sentence.names
+    if a.content[index].kind is not TokenKind.NAME:
+        return range(index, index + 1)
+    last = index
+    while last + 1 < len(names) and names[last + 1] == names[index]:
+        last += 1
+    return range(names[index], last + 1)
+
+
+def _is_said_of_another(a: Alignment, index: int) -> bool:
+    """Whether the unit that says the rest of the sentence says it of another name or number.
+
+    A name weighs much, so that a wrong one may draw the quote to a unit where it stands rightly.
+    """
+    name, weights = _name_of(a, index), a.sentence.weights
+    rest = [other for other in range(len(a.content)) if other not in name]
+    held: dict[int, float] = {}
+    for other in rest:
+        for unit in a.units[other]:
+            held[unit] = held.get(unit, 0.0) + weights[other] * a.certainty[other]
+    own = {unit for part in name for unit in a.units[part]}
+    if not own or not held:
+        return False
+    best = max(held, key=lambda unit: (held[unit], -unit))
+    if best in own or best in a.quote or held[best] < SAID * sum(weights[other] for other in rest):
+        return False
+    return _is_replaced(a, index, range(best, best + 1))
+
+
+def _is_replaced(a: Alignment, index: int, units: range) -> bool:
+    """Whether units have another name or number between the tokens that stand around one in the sentence."""
+    token, name = a.content[index], _name_of(a, index)
+    own = {position for part in name for position in a.positions[part]}
+    before, after = name.start - 1, name.stop
+    left = a.positions_in(units, before) if before >= 0 else []
+    right = a.positions_in(units, after) if after < len(a.content) else []
+    if token.kind is TokenKind.NUMBER and _is_in_date(a, index, own):
+        return False
+    in_line = token.kind is not TokenKind.PLAIN and _is_replaced_in_line(a, name, own, token, units)
+    if in_line or (left and right):
+        return in_line or _has_other_between(a, left, right, own, token)
+    if token.kind is TokenKind.PLAIN and token.caseless:
+        return False
+    if left and a.content[before].clause == a.content[name.start].clause:
+        return _has_other_beside(a, left, 1, own, token)
+    if right and a.content[after].clause == a.content[name.stop - 1].clause:
+        return _has_other_beside(a, right, -1, own, token)
+    return False
+
+
+def _is_in_date(a: Alignment, index: int, own: set[int]) -> bool:
+    """Whether a number stands in a date in digits that the passage writes with the month's name."""
+    tokens = a.passage.tokens
+    for beside in (index - 1, index + 1):
+        if not 0 <= beside < len(a.content) or a.content[beside].quantity is None or a.content[beside].is_month:
+            continue
+        for position in a.positions[beside]:
+            around = range(position - _BESIDE + 1, position + _BESIDE)
+            inside = range(max(around.start, 0), min(around.stop, len(tokens)))
+            if own.intersection(around) and any(tokens[at].is_month for at in inside):
+                return True
+    return False
+
+
+def _is_replaced_in_line(a: Alignment, name: range, own: set[int], token: Token, units: range) -> bool:
+    """Whether another name or number stands beside the very words that stand beside one in the sentence."""
+    tokens, content = a.sentence.tokens, a.sentence.content
+    start, stop = content[name.start], content[name.stop - 1]
+    line_before = tokens[content[name.start - 1] : start] if name.start > 0 else []
+    line_after = tokens[stop + 1 : content[name.stop] + 1] if name.stop < len(content) else []
+    for line, step in ((line_before, -1), (line_after, 1)):
+        if not 0 < len(line) <= _LINE:
+            continue
+        near = line[-1] if step < 0 else line[0]
+        for position in a.passage.normals.get(near.normal, [])[:_MOST]:
+            if _is_line(a, line, position, step, units) and _is_followed_by_other(a, position, -step, own, token):
+                return True
+    return False
+
+
+def _is_line(a: Alignment, line: list[Token], position: int, step: int, units: range) -> bool:
+    """Whether the passage has these tokens in this order in one unit, the one beside the name at `position`."""
+    start = position - len(line) + 1 if step < 0 else position
+    same = a.passage.tokens[max(start, 0) : start + len(line)]
+    if [token.normal for token in same] != [token.normal for token in line]:
+        return False
+    unit = a.passage.unit_of[start]
+    return unit == a.passage.unit_of[position] and unit in units
+
+
+def _is_followed_by_other(a: Alignment, position: int, step: int, own: set[int], token: Token) -> bool:
+    """Whether the next token in a direction, in the same unit, is another name or number."""
+    units, following = a.passage.unit_of, position + step
+    if not 0 <= following < len(units) or any(units[at] == units[following] for at in own):
+        return False
+    return _is_other(a, following, token) and units[position] == units[following]
+
+
+def _has_other_between(a: Alignment, left: list[int], right: list[int], own: set[int], token: Token) -> bool:
+    units, other = a.passage.unit_of, False
+    for start in left:
+        for end in right:
+            if not 1 < end - start <= BETWEEN or units[start] != units[end]:
+                continue
+            between = range(start + 1, end)
+            if not own.isdisjoint(between):
+                return False
+            # The two are neighbours in the sentence: what stands right between them may be another token of it.
+            close = len(between) <= _BESIDE
+            other = other or any(_is_other(a, position, token, used=close) for position in between)
+    return other
+
+
+def _has_other_beside(a: Alignment, neighbours: list[int], step: int, own: set[int], token: Token) -> bool:
+    """The same where the units have only one neighbour: then the other has to stand right beside it."""
+    units, other = a.passage.unit_of, False
+    for neighbour in neighbours:
+        reach = range(neighbour + step, neighbour + step * (_BESIDE + 1), step)
+        if any(units[position] == units[neighbour] for position in own):
+            return False
+        inside = [at for at in reach if 0 <= at < len(units) and units[at] == units[neighbour]]
+        other = other or any(_is_other(a, position, token) for position in inside)
+    return other
+
+
+def _is_other(a: Alignment, position: int, token: Token, *, used: bool = False) -> bool:
+    """Whether a passage's token is of the same kind as a sentence's, and (unless `used`) not one of the sentence's."""
+    there = a.passage.tokens[position]
+    if position in a.matched and not used:
+        return False
+    if token.kind is TokenKind.PLAIN:
+        return there.kind is TokenKind.NAME or there.maybe_name or (there.caseless and there.kind is TokenKind.PLAIN)
+    if there.kind is not token.kind and not (there.maybe_name and token.kind is TokenKind.NAME):
+        return False
+    if there.quantity is None or token.quantity is None:
+        return True
+    return there.is_month == token.is_month and there.quantity.word == token.quantity.word and not there.is_vague
+
+
+def _replaced_runs(a: Alignment) -> list[str]:
+    """Runs of characters, in scripts without spaces, for which the passage has others between the same characters."""
+    text, passage, tokens = a.sentence.text, a.passage.text, a.passage.tokens
+    covered = [False] * len(text)
+    spans_from: dict[int, list[Token]] = {}
+    spans_to: dict[int, list[Token]] = {}
+    for index, pair in enumerate(a.content):
+        if there := [tokens[position] for position in a.positions_in(a.quote, index)]:
+            covered[pair.start : pair.end] = [True] * (pair.end - pair.start)
+            spans_from[pair.start] = spans_to[pair.end] = there
+    bare = "".join(" " if known else char for char, known in zip(text, covered, strict=True))
+    replaced: list[str] = []
+    for run in _RUN.finditer(bare):
+        left, right = spans_to.get(run.start(), []), spans_from.get(run.end(), [])
+        if left and right:
+            gaps = [passage[x.end : y.start] for x in left for y in right if 0 < y.start - x.end <= _RUN_GAP]
+            other = any(_RUN.search(gap) and run.group() not in gap for gap in gaps)
+        else:
+            # At a clause's start nothing stands before it: what stands right before the same characters is another.
+            begins = not run.start() or not text[run.start() - 1].isalnum()
+            before = [_RUN_BEFORE.search(passage[max(y.start - _RUN_GAP, 0) : y.start]) for y in right if begins]
+            other = any(match is not None and len(match.group()) > 1 for match in before)
+        if other:
+            replaced.append(run.group())
+    return replaced

@@ -1,0 +1,175 @@
+"""A passage, indexed so that a sentence's tokens are found in it."""
+
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+
+from citewire_verify.numbers import Quantity, base_amounts, month_value, rounds_to
+from citewire_verify.text.sentences import Unit, UnitKind, looks_like_code, split_units
+from citewire_verify.tokens import Token, TokenKind, tokenise
+
+MAX_READ = 60_000
+"""Code points of a passage that are read; what follows supports nothing."""
+_STEM = 5
+"""Letters that forms of a word have in common at least."""
+_MOST = 24
+"""Positions of a token that are looked at."""
+_MOST_NUMBERS = 400
+"""Numbers of a passage that are looked at for another way to write an amount."""
+_INITIALS = 2
+_IN_DATE = re.compile(r"\d[-./]\||\|[-./]\d|\|\s?[月월]")
+"""What stands around a date's part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """What an answer cites."""
+
+    text: str
+    headings: str = ""
+    """Title, section, file name, place: what a sentence may take from them counts as said, and isn't quoted."""
+
+
+class PassageIndex:
+    """Tokens and units of one passage, and where each token stands. A position is an index in `tokens`."""
+
+    def __init__(self, passage: Passage) -> None:
+        self.text = passage.text[:MAX_READ]
+        self.folded = self.text.casefold()
+        self.flat = " ".join(self.folded.split())
+        """The text with every run of white space as one space."""
+        self.units: list[Unit] = split_units(self.text, code=looks_like_code(self.text))
+        self.tokens: list[Token] = tokenise(self.text)
+        self.unit_of: list[int] = self._units_of()
+        """The unit of each token; -1 for a token in none."""
+        self.normals: dict[str, list[int]] = defaultdict(list)
+        """Positions by spelling."""
+        self._keys: dict[str, list[int]] = defaultdict(list)
+        self._stems: dict[str, list[int]] = defaultdict(list)
+        self._values: dict[float, list[int]] = defaultdict(list)
+        self._numbers: list[int] = []
+        self._initials: dict[str, int] = {}
+        initials = ""
+        for position, token in enumerate(self.tokens):
+            self._add(position, token)
+            initials = (initials + token.normal[0])[-6:] if token.capital else ""
+            for length in range(_INITIALS, len(initials) + 1):
+                self._initials.setdefault(initials[-length:], position - length + 1)
+        headings = tokenise(passage.headings)
+        self._heading_keys = {token.key for token in headings if token.quantity is None}
+        self._heading_values = {value for token in headings if token.quantity for value in token.quantity.values}
+
+    def _add(self, position: int, token: Token) -> None:
+        self.normals[token.normal].append(position)
+        if token.quantity is not None:
+            self._numbers.append(position)
+            for value in token.quantity.values:
+                self._values[value].append(position)
+            return
+        if token.kind is not TokenKind.STOP:
+            self._keys[token.key].append(position)
+            if len(token.normal) > _STEM:
+                self._stems[token.normal[:_STEM]].append(position)
+        if token.kind is not TokenKind.STOP or token.capital:
+            month = month_value(token.normal)
+            if month is not None:
+                self._values[month].append(position)
+
+    def _units_of(self) -> list[int]:
+        starts = [unit.start for unit in self.units]
+        units: list[int] = []
+        for token in self.tokens:
+            index = bisect_right(starts, token.start) - 1
+            units.append(index if index >= 0 and token.start < self.units[index].end else -1)
+        return units
+
+    def find(self, token: Token) -> tuple[list[int], float]:
+        """Returns the positions of a sentence's token in the passage, and how surely it is the same token, 0–1."""
+        if token.quantity is not None:
+            return self._find_number(token, token.quantity), 1.0
+        if positions := self._keys.get(token.key) or self.normals.get(token.normal):
+            return positions[:_MOST], 1.0
+        if len(token.normal) > _STEM and not token.unspaced:
+            candidates = self._stems.get(token.normal[:_STEM], ())[:_MOST]
+            if alike := [position for position in candidates if _alike(self.tokens[position], token)]:
+                return alike, 0.8
+        if token.kind is TokenKind.NAME and 1 < len(token.normal) <= 6 and token.normal in self._initials:
+            return [self._initials[token.normal]], 0.9
+        return [], 0.0
+
+    def in_headings(self, token: Token) -> bool:
+        """Whether the headings have a sentence's token."""
+        if token.quantity is not None:
+            return not self._heading_values.isdisjoint(token.quantity.values)
+        return token.key in self._heading_keys
+
+    def quotable(self, unit: int) -> bool:
+        """Whether a unit says something by itself."""
+        return self.units[unit].kind is not UnitKind.HEADING
+
+    def _find_number(self, token: Token, claimed: Quantity) -> list[int]:
+        positions = [position for value in claimed.values for position in self._values.get(value, ())[:_MOST]]
+        if token.is_month:
+            return sorted(position for position in positions if self._may_be_month(self.tokens[position]))
+        if claimed.whole:
+            return self._find_parts(claimed, positions)
+        fitting = [position for position in positions if not _other_unit(claimed, self.tokens[position].quantity)]
+        if fitting:
+            return sorted(fitting)
+        numbers = [(position, self.tokens[position].quantity) for position in self._numbers[:_MOST_NUMBERS]]
+        if amounts := base_amounts(claimed):
+            return [position for position, number in numbers if number and _same_amount(amounts, number)][:_MOST]
+        if positions:
+            return []
+        return [
+            position
+            for position, number in numbers
+            if number and any(rounds_to(value, claimed) for value in number.values)
+        ][:_MOST]
+
+    def _may_be_month(self, token: Token) -> bool:
+        """Whether a token names a month, or is a number that may stand for one, as in `2024-05-03` or `5月`."""
+        if token.quantity is None or token.is_month:
+            return True
+        beside = self.text[max(token.start - 2, 0) : token.start] + "|" + self.text[token.end : token.end + 2]
+        return bool(token.quantity.whole) or _IN_DATE.search(beside) is not None
+
+    def _find_parts(self, claimed: Quantity, positions: list[int]) -> list[int]:
+        """Finds a number that counts only as a whole: as it is, or, for a date, by its parts near one another."""
+        numbers = [(position, self.tokens[position].quantity) for position in sorted(set(positions))]
+        same = [position for position, number in numbers if number is not None and number.whole == claimed.whole]
+        if same:
+            return same
+        parts = [position for position, number in numbers if number is None or not number.whole]
+        values = {value for position in parts for value in self._values_at(position)}
+        return parts if values.issuperset(claimed.values) else []
+
+    def _values_at(self, position: int) -> tuple[float, ...]:
+        token = self.tokens[position]
+        if token.quantity is not None and token.quantity.values:
+            return token.quantity.values
+        month = month_value(token.normal)
+        return () if month is None else (month,)
+
+
+def _same_amount(amounts: list[float], number: Quantity) -> bool:
+    """Whether a number is the same amount in another unit: two weeks, 14 days."""
+    others = base_amounts(number)
+    return any(abs(amount - other) <= 1e-6 * amount for amount in amounts for other in others)
+
+
+def _other_unit(number: Quantity, other: Quantity | None) -> bool:
+    """Whether two equal numbers count different things of one kind: 14 days, 14 months; 5 %, 5 km."""
+    if other is None:
+        return False
+    if number.unit and other.unit:
+        return number.unit != other.unit and number.unit.split()[0] == other.unit.split()[0]
+    return bool((number.percent and other.unit) or (other.percent and number.unit))
+
+
+def _alike(token: Token, other: Token) -> bool:
+    """Whether two tokens are forms of one word, by their common beginning."""
+    shorter, longer = sorted((token.normal, other.normal), key=len)
+    common = next((i for i, letter in enumerate(shorter) if letter != longer[i]), len(shorter))
+    return common >= 0.65 * len(longer) and len(longer) - len(shorter) <= _STEM

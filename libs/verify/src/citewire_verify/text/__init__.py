@@ -1,0 +1,1 @@
+"""Reading text: sentences, terms, languages, small talk, code."""

@@ -1,0 +1,158 @@
+"""Words of a text as they are compared: normalised, stemmed, with what marks names and numbers."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from citewire_verify.text.stop_words import STOP_WORDS
+
+# Scripts without spaces between words (and Hangul, whose words carry particles): compared by pairs of characters.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0002ffff"
+)
+# Vowel signs and other marks, which belong to the letter before them.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
+_TOKEN = re.compile(
+    rf"(?P<unspaced>[{_UNSPACED}]+)"
+    r"|(?P<number>\d+(?:[.,]\d+)*)"
+    rf"|(?P<word>(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+)"
+)
+_HUMP = re.compile(r"[a-z][A-Z]")
+_NEW_SENTENCE = frozenset(".!?:\n•|")
+_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_STRIPPED_MARKS = re.compile("[\u0300-\u036f\u0610-\u061a\u064b-\u065f\u0670]")
+_VOWELS = frozenset("aeiouy")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One word of a text."""
+
+    key: str
+    """What is compared: equal for forms of one word."""
+    start: int
+    end: int
+    stop: bool
+    """Whether it carries no topic."""
+    name: bool
+    """Whether it is written like a name: a capital that doesn't only start the sentence, or an acronym."""
+    number: bool
+
+
+def terms(text: str) -> list[Term]:
+    """Takes a text apart, in order."""
+    return list(_terms(text))
+
+
+def content_keys(text: str) -> set[str]:
+    """Returns the distinct words of a text that carry a topic."""
+    return {term.key for term in _terms(text) if not term.stop}
+
+
+def words(text: str) -> list[str]:
+    """Returns the words of a text as they are written, numbers left out."""
+    return [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "number"]
+
+
+def _terms(text: str) -> Iterator[Term]:
+    previous_end = 0
+    sentence_start = True
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
+        between = text[previous_end:start]
+        if between != " ":
+            sentence_start = sentence_start or not _NEW_SENTENCE.isdisjoint(between)
+        kind = match.lastgroup
+        raw = match.group()
+        if kind == "unspaced":
+            yield from _pairs(raw, start)
+        elif kind == "number":
+            yield Term(_number_key(raw), start, end, stop=False, name=False, number=True)
+        else:
+            yield from _word_terms(raw, start, sentence_start=sentence_start)
+        previous_end, sentence_start = end, False
+
+
+def _word_terms(raw: str, start: int, *, sentence_start: bool) -> Iterator[Term]:
+    parts = [(m.group(), m.start()) for m in _CAMEL.finditer(raw)] if _is_camel(raw) else [(raw, 0)]
+    for part, offset in parts:
+        normal = normalise(part)
+        stop = normal in STOP_WORDS and not (part.isupper() and len(part) > 1)
+        name = part[0].isupper() and not stop and (not sentence_start or (part.isupper() and len(part) > 1))
+        begin = start + offset
+        yield Term(stem(normal), begin, begin + len(part), stop=stop, name=name, number=False)
+
+
+def _pairs(run: str, start: int) -> Iterator[Term]:
+    """Characters of an unspaced script, in overlapping pairs."""
+    if len(run) == 1:
+        yield Term(run, start, start + 1, stop=False, name=False, number=False)
+    for index in range(len(run) - 1):
+        begin = start + index
+        yield Term(run[index : index + 2], begin, begin + 2, stop=False, name=False, number=False)
+
+
+def _is_camel(raw: str) -> bool:
+    return raw.isascii() and _HUMP.search(raw) is not None
+
+
+def _number_key(raw: str) -> str:
+    """`1,200` and `1200` are one number, `3.50` and `3.5` too; `1.200` is not taken for either."""
+    raw = unicodedata.normalize("NFKC", raw)
+    if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", raw):
+        raw = raw.replace(",", "")
+    if re.fullmatch(r"\d+\.\d+", raw):
+        raw = raw.rstrip("0").rstrip(".")
+    return raw.lstrip("0") or "0"
+
+
+@lru_cache(maxsize=65536)
+def normalise(word: str) -> str:
+    """Spells a word for comparison: lower case, compatibility forms resolved, Latin letters without accents."""
+    if word.isascii():
+        return word.lower()
+    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    return unicodedata.normalize("NFC", _STRIPPED_MARKS.sub("", decomposed))
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """Cuts the endings that forms of an English word differ in; other words lose little by it.
+
+    Lighter than Porter's: it is to match `founded` with `founder` and `foundation` no more than a reader would.
+    """
+    if len(word) < 4 or not word.isascii():
+        return word
+    word = _plural(word)
+    for ending in ("ingly", "edly", "ing", "ed", "ly"):
+        base = word.removesuffix(ending)
+        if base != word and len(base) >= 3 and not _VOWELS.isdisjoint(base):
+            word = _undouble(base)
+            break
+    for ending in ("ment", "ness", "ful", "ation", "ition", "ion", "er", "or", "ive", "al", "ity"):
+        base = word.removesuffix(ending)
+        if base != word and len(base) >= 4:
+            word = _undouble(base)
+            break
+    if len(word) > 4 and word[-1] in "ei":
+        word = word[:-1]
+    return word[:-1] + "i" if len(word) > 3 and word[-1] == "y" and word[-2] not in _VOWELS else word
+
+
+def _plural(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _undouble(word: str) -> str:
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz":
+        return word[:-1]
+    return word

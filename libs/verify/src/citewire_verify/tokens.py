@@ -1,0 +1,329 @@
+"""Tokens of a sentence or a passage as they are compared: which are names, which numbers, which are negated."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from citewire_verify.numbers import MONTH, Quantity, find_numbers, month_named, month_value
+from citewire_verify.text.languages import detect_language
+from citewire_verify.text.terms import Term, normalise, stem, terms
+from citewire_verify.vocabulary import (
+    FRAMES,
+    LANGUAGE_NEGATORS,
+    NEGATED_FORMS,
+    NEGATORS,
+    NOT_NEGATING_AFTER,
+    OPENERS,
+    POSTPOSED_NEGATORS,
+    PREFIXES,
+    SOFT_NEGATORS,
+    TRANSPARENT,
+    TRANSPARENT_FORMS,
+)
+
+
+class TokenKind(Enum):
+    """What a token is, as far as its form tells."""
+
+    STOP = auto()
+    PLAIN = auto()
+    NAME = auto()
+    NUMBER = auto()
+
+
+@dataclass(slots=True)
+class Token:
+    """A word, or a number of several words. It doesn't change once `tokenise` has returned it."""
+
+    key: str
+    """What is compared: equal for forms of one word."""
+    normal: str
+    """The word in lower case, without accents."""
+    start: int
+    end: int
+    kind: TokenKind
+    capital: bool = False
+    unspaced: bool = False
+    """Whether its script has no spaces between words."""
+    caseless: bool = False
+    """Whether its script has no capitals."""
+    quantity: Quantity | None = None
+    negated: int = 0
+    """How many negators have it in their scope."""
+    negated_directly: bool = False
+    """Whether it is the first word with a topic after its negator."""
+    negative_form: bool = False
+    """Whether it is a form that negates its base: `impossible`."""
+    maybe_name: bool = False
+    """Whether it begins its sentence, so that its capital doesn't tell if it is a name."""
+    clause: int = 0
+    """Number of the clause, by its punctuation."""
+
+    @property
+    def is_month(self) -> bool:
+        """Whether it is a month's name."""
+        return self.quantity is not None and self.quantity.unit == MONTH
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether it is a number so common that its absence says nothing: one, first, both."""
+        quantity = self.quantity
+        return quantity is not None and quantity.word and quantity.values[0] <= 2 and not quantity.unit
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTokens:
+    """A sentence of an answer, ready to be looked for in passages."""
+
+    text: str
+    tokens: list[Token]
+    content: list[int]
+    """Indices of the tokens with a topic."""
+    weights: list[float]
+    """Of the content tokens."""
+    names: list[int]
+    """For each content token, the index (in `content`) of the first token of its name; its own if it is in none."""
+    unspaced: bool
+    """Whether most of it is in a script without spaces."""
+    katakana: list[str]
+    """Foreign names and words in Japanese."""
+    total: float
+    """Sum of the weights; 1 if there are none."""
+
+
+MAX_CONTENT = 160
+"""Tokens with a topic that are compared; a longer sentence is judged by its beginning."""
+SCOPE = 3
+"""Words with a topic that a negator reaches."""
+_SAMPLE = 600
+"""Code points that tell a text's language."""
+_DOTTED = re.compile(r"(?<![\w.])(?:[A-Z]\.){2,6}")
+_ENGLISH = frozenset(
+    {"the", "a", "an", "of", "in", "and", "is", "was", "are", "were", "to", "by", "that", "for", "with"}
+)
+_BREAK = re.compile(r"[,;:.!?()\[\]…。！？、，—–\n]")
+_KATAKANA = re.compile(r"[\u30a1-\u30fa\u30fc]{3,}")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_UNSPACED_NO = re.compile(r"[不没沒無无未非莫勿]|ない|なかった|ません|ず、|않|없|아니|못|ไม่|မ")
+_NOT_NO = re.compile(
+    r"不仅|不僅|不但|不同|不断|不斷|非常|無線|无线|未来|未來|不足|少なくない|かもしれない|なければならない|में"
+)
+_TITLE_SHARE = 0.7
+_NAME_WEIGHT = 1.5
+"""Weight of a name or number; another word has 1."""
+_SHORT_WEIGHT = 0.7
+"""Weight of a word of three letters or fewer."""
+_PAIR_WEIGHT = 0.5
+"""Weight of a pair of characters of a script without spaces."""
+_FRAME_WEIGHT = 0.2
+"""Weight of a word that only introduces what is said: `According to the document, …`, `Furthermore, …`."""
+_NAME_GAP = 4
+"""Code points between two words of one name, at most."""
+_CAPITAL_MONTHS = frozenset({"en", "de"})
+"""Languages that write months with a capital."""
+_DATE_GAP = re.compile(r"[\s.,]*(?:of|the|de|del|do|d[iu])?[\s.,]*", re.IGNORECASE)
+"""What may stand between a month and its day or year."""
+
+
+def tokenise(text: str) -> list[Token]:
+    """Splits a text into tokens."""
+    text = _joined(text)
+    language = detect_language(text[:_SAMPLE])
+    quantities = find_numbers(text, language)
+    found: list[Token] = []
+    at = 0
+    for term in terms(text):
+        while at < len(quantities) and quantities[at].end <= term.start:
+            at += 1
+        if at < len(quantities) and quantities[at].start <= term.start < quantities[at].end:
+            number = quantities[at]
+            if not found or found[-1].quantity is not number:
+                normal = normalise(text[number.start : number.end])
+                found.append(Token(normal, normal, number.start, number.end, TokenKind.NUMBER, quantity=number))
+            continue
+        found.append(_token(text, term))
+    english = language == "en" and any(word.normal in _ENGLISH for word in found)
+    _mark_names(text, found, german=language == "de", english=english)
+    _mark_months(text, found, language)
+    _mark_negated(text, found, language)
+    return found
+
+
+def _joined(text: str) -> str:
+    """Initials of an acronym without their points, in as many characters: `U.S.` is `US` and two spaces."""
+    if "." not in text:
+        return text
+    return _DOTTED.sub(lambda match: match.group().replace(".", "").ljust(len(match.group())), text)
+
+
+def _token(text: str, term: Term) -> Token:
+    raw = text[term.start : term.end]
+    normal = normalise(raw)
+    kind = TokenKind.NAME if term.name and len(raw) > 1 else TokenKind.PLAIN
+    if term.stop or normal in NEGATORS:
+        kind = TokenKind.STOP
+    capital = raw[0].isupper()
+    if raw.isascii():
+        base = NEGATED_FORMS.get(normal)
+        if base is None:
+            return Token(term.key, normal, term.start, term.end, kind, capital)
+        return Token(stem(base), normal, term.start, term.end, kind, capital, negative_form=True)
+    caseless = not capital and raw[0] == raw[0].upper()
+    unspaced = caseless and _UNSPACED.match(raw) is not None
+    return Token(term.key, normal, term.start, term.end, kind, capital, unspaced, caseless)
+
+
+def _mark_names(text: str, found: list[Token], *, german: bool, english: bool) -> None:
+    """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
+    plain = [
+        word for word in found if word.kind is not TokenKind.NUMBER and not word.unspaced and word.normal.isalpha()
+    ]
+    content = [word for word in plain if word.kind is not TokenKind.STOP]
+    titled = len(content) >= 4 and sum(word.capital for word in content) >= _TITLE_SHARE * len(content)
+    titled = titled and all(word.capital for word in plain if len(word.normal) > 4)
+    for index, word in enumerate(found):
+        if word.kind not in {TokenKind.NAME, TokenKind.PLAIN} or not word.capital:
+            continue
+        raw = text[word.start : word.end]
+        if raw.isupper() and len(raw) > 1 and not titled:
+            word.kind = TokenKind.NAME
+            continue
+        following = found[index + 1] if index + 1 < len(found) else None
+        beside = following is not None and following.capital and following.kind is not TokenKind.STOP
+        beside = beside and following is not None and not text[word.end : following.start].strip(" -.&'’")
+        before = found[index - 1] if index else None
+        beside = beside or (
+            before is not None and before.kind is TokenKind.NAME and not text[before.end : word.start].strip(" -.&'’")
+        )
+        if titled or (month_value(word.normal) is not None and not german):
+            word.kind = TokenKind.PLAIN
+        elif german:
+            word.kind = TokenKind.NAME if beside else TokenKind.PLAIN
+        elif word.kind is TokenKind.PLAIN and word.normal not in OPENERS:
+            # The capital of a sentence's start: a name if another one follows; else it may be one.
+            comma = text[word.end : word.end + 1] == ","
+            word.kind = TokenKind.NAME if beside else TokenKind.PLAIN
+            word.maybe_name = (
+                english and not (beside or comma or word.normal.endswith(("ly", "ing", "ed"))) and len(raw) > 2
+            )
+
+
+def _mark_months(text: str, found: list[Token], language: str) -> None:
+    """Makes numbers of months' names: beside a day or a year; where they are written with a capital, also alone."""
+    for index, word in enumerate(found):
+        month = None if word.quantity is not None else month_value(word.normal)
+        if month is None or not (word.capital or language not in _CAPITAL_MONTHS):
+            continue
+        dated = any(
+            0 <= other < len(found)
+            and found[other].quantity is not None
+            and _DATE_GAP.fullmatch(text[min(word.end, found[other].end) : max(word.start, found[other].start)])
+            for other in (index - 1, index + 1, index - 2, index + 2)
+        )
+        if not dated:
+            around = [found[other] for other in (index - 1, index + 1) if 0 <= other < len(found)]
+            named = any(token.kind is TokenKind.NAME or token.maybe_name for token in around)
+            inside = index > 0 and not _BREAK.search(text, found[index - 1].end, word.start)
+            if named or not inside or language not in _CAPITAL_MONTHS or len(word.normal) < 3:
+                continue
+        word.kind, word.quantity = TokenKind.NUMBER, month_named(word.start, word.end, month)
+        word.maybe_name = False
+
+
+def _mark_negated(text: str, found: list[Token], language: str) -> None:
+    negators = NEGATORS | LANGUAGE_NEGATORS.get(language, frozenset())
+    reach: list[int] = []
+    head = False
+    clause = 0
+    previous = 0
+    last: Token | None = None
+    for index, word in enumerate(found):
+        if _BREAK.search(text, previous, word.start):
+            if head and last is not None and last.clause == clause:
+                last.negated, last.negated_directly = last.negated + 1, True
+            clause += 1
+            reach, head = [], False
+        previous = word.end
+        word.clause = clause
+        if _is_negator(text, found, index, negators):
+            if word.normal in POSTPOSED_NEGATORS and last is not None and last.clause == clause and not last.negated:
+                last.negated, last.negated_directly = 1, True
+            reach, head = [*reach[:2], SCOPE], True
+        elif word.normal in NOT_NEGATING_AFTER and head:
+            reach, head = [], False
+        elif word.kind is not TokenKind.STOP:
+            if reach:
+                word.negated, word.negated_directly = len(reach), head
+                reach, head = [left - 1 for left in reach if left > 1], head and word.normal in TRANSPARENT
+            if word.negative_form:
+                word.negated, word.negated_directly = word.negated + 1, True
+                reach, head = [*reach[:2], SCOPE], word.normal in TRANSPARENT_FORMS
+            last = word
+    if head and last is not None and last.clause == clause:
+        last.negated, last.negated_directly = last.negated + 1, True
+
+
+def _is_negator(text: str, found: list[Token], index: int, negators: frozenset[str]) -> bool:
+    word = found[index]
+    if word.normal == "t":
+        return text[max(word.start - 2, 0) : word.start].lower() in {"n'", "n’"}
+    if word.normal not in negators:
+        return False
+    # `No. 5`, `non-profit`
+    return not (word.normal in {"no", "non"} and text[word.end : word.end + 1] in {".", "-"})
+
+
+def negates_unspaced(text: str) -> bool:
+    """Whether a text of a script without spaces negates something."""
+    return _UNSPACED_NO.search(_NOT_NO.sub("", text)) is not None
+
+
+def negates_softly(tokens: Iterable[Token], others: Iterable[Token]) -> bool:
+    """Whether tokens negate without a negator, where others don't: `failed to`, `impossible` for `not possible`."""
+    plain = {token.normal for token in others}
+    for token in tokens:
+        if token.normal in SOFT_NEGATORS and token.normal not in plain:
+            return True
+        for prefix in PREFIXES:
+            if token.normal.startswith(prefix) and token.normal[len(prefix) :] in plain:
+                return True
+    return False
+
+
+def tokenise_sentence(text: str) -> SentenceTokens:
+    """Tokenises a sentence of an answer, its markers blanked, and weighs its tokens."""
+    tokens = tokenise(text)
+    content = [index for index, token in enumerate(tokens) if token.kind is not TokenKind.STOP][:MAX_CONTENT]
+    weights = [_weight(tokens[index]) for index in content]
+    names: list[int] = []
+    for place, index in enumerate(content):
+        joined = place > 0 and content[place - 1] == index - 1 and _one_name(text, tokens[index - 1], tokens[index])
+        names.append(names[-1] if joined else place)
+    return SentenceTokens(
+        text=text,
+        tokens=tokens,
+        content=content,
+        weights=weights,
+        names=names,
+        unspaced=2 * sum(tokens[index].unspaced for index in content) > len(content),
+        katakana=_KATAKANA.findall(text),
+        total=sum(weights) or 1.0,
+    )
+
+
+def _weight(token: Token) -> float:
+    if token.unspaced:
+        return _PAIR_WEIGHT
+    if token.normal in FRAMES or (token.capital and token.normal in OPENERS):
+        return _FRAME_WEIGHT
+    if token.kind is TokenKind.PLAIN:
+        return _SHORT_WEIGHT if len(token.normal) <= 3 else 1.0
+    return _NAME_WEIGHT
+
+
+def _one_name(text: str, first: Token, second: Token) -> bool:
+    both = first.kind is TokenKind.NAME and second.kind is TokenKind.NAME
+    between = text[first.end : second.start]
+    # A marker that was blanked is wider than what stands between the words of a name.
+    return both and len(between) <= _NAME_GAP and not between.strip(" -.'’&")

@@ -1,1 +1,0 @@
-"""Reading text: sentences, words, and how well they fit a question."""

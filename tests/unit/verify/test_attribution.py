@@ -1,0 +1,62 @@
+"""Answers without markers: a sentence counts as citing the passage that supports it best, if one does."""
+
+from __future__ import annotations
+
+import pytest
+
+from citewire_verify import (
+    MarkerStyle,
+    Passage,
+    UncitedSentence,
+    Verdict,
+    VerifiedCitation,
+    Verifier,
+    verify,
+)
+
+TEXTS = (
+    "The lighthouse was built in 1874. It stands on a rock.",
+    "The ferry to the island leaves at 7:40 from pier 4, except on Sundays.",
+    "Members of the rowing club pay 300 kroner a year.",
+)
+PASSAGES = {number: Passage(text) for number, text in enumerate(TEXTS, 1)}
+
+
+def said(
+    answer: str, *, attribute: bool = True, uncited: bool = False, flag: bool = True
+) -> list[VerifiedCitation | UncitedSentence]:
+    verifier = Verifier(PASSAGES, uncited=uncited, attribute=attribute)
+    sentences = verifier.feed(answer) + verifier.finish()
+    return [found for sentence in sentences for found in verifier.verify(sentence, uncited=flag)]
+
+
+@pytest.mark.parametrize("style", [MarkerStyle.REMOVE, MarkerStyle.NONE])
+def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
+    answer = "The ferry leaves from pier 4 at 7:40. The lighthouse was built in 1874."
+    citations = verify(answer, list(PASSAGES.values()), markers=style).citations
+    assert [*citations] == said(answer)
+    assert [(one.number, one.verdict) for one in citations] == [(2, Verdict.SUPPORTED), (1, Verdict.SUPPORTED)]
+    for one in citations:
+        assert TEXTS[one.number - 1][one.quote_start : one.quote_end] == one.quote
+        assert one.sentence_verdict is one.verdict
+    assert answer[citations[1].start : citations[1].end].strip() == "The lighthouse was built in 1874."
+
+
+def test_what_no_passage_supports_cites_nothing() -> None:
+    assert said("Whales sing in the bay during the long winter nights.") == []
+    flagged = said("Whales sing in the bay during the long winter nights.", uncited=True)
+    assert [type(one) for one in flagged] == [UncitedSentence]
+
+
+def test_a_changed_number_is_not_supported() -> None:
+    found = said("The lighthouse was built in 1847.")
+    assert all(isinstance(one, VerifiedCitation) and one.verdict is not Verdict.SUPPORTED for one in found)
+
+
+def test_questions_and_not_found_answers_cite_nothing() -> None:
+    assert said("When was the lighthouse built in 1874?") == []
+    assert said("The lighthouse was built in 1874.", flag=False) == []
+
+
+def test_with_markers_a_sentence_without_one_is_given_none() -> None:
+    assert said("The lighthouse was built in 1874.", attribute=False) == []
