@@ -31,8 +31,7 @@ from benchmarks.embedder_quality import measure_quality
 from benchmarks.embedder_systems import HOME, System, Way, install, over_grpc, worker, write_graph
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
-from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model, read_directory
 from citewire_embedder.providers.openvino_session import available_cpus, bf16_supported
 from citewire_embedder.providers.tokeniser import Tokeniser
 

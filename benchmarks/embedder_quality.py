@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.embedder_systems import HOME, System, Way, worker
 from benchmarks.tables import format_table
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
-from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model, read_directory
 from citewire_embedder.providers.openvino_session import available_cpus
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "retrieval-scifact"

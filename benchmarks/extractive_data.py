@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from citewire_embedder.app import open_model
+from citewire_embedder.models import open_model
 from citewire_embedder.providers.base import Purpose
 from citewire_embedder.settings import EmbedderSettings
 from citewire_generator.extraction.scoring import Source

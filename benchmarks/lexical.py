@@ -33,9 +33,8 @@ import psycopg
 from benchmarks.extractive_data import embed
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
 from citewire_embedder.providers.late_interaction import LateInteraction
-from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model, read_directory
 from citewire_embedder.providers.openvino_session import available_cpus
 from citewire_kit.migrate import migrate
 from citewire_kit.postgres import open_pool

@@ -19,7 +19,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_remote.sealing import new_master_key
-from citewire_remote.tenants import OpenedProvider
+from citewire_remote.tenant_providers import TenantProvider
 from fake_embedding import DIMENSIONS, FakeModel
 
 CANARY = "sk-canary-55aa10"
@@ -39,11 +39,11 @@ class Running:
 
     stub: EmbedderServiceStub
     operators: FakeModel
-    opened: list[OpenedProvider] = field(default_factory=list[OpenedProvider])
+    opened: list[TenantProvider] = field(default_factory=list[TenantProvider])
     made: list[FakeModel] = field(default_factory=list[FakeModel])
     error: CitewireError | None = None
 
-    def build(self, opened: OpenedProvider) -> FakeModel:
+    def build(self, opened: TenantProvider) -> FakeModel:
         self.opened.append(opened)
         self.made.append(FakeModel())
         self.made[-1].error = self.error

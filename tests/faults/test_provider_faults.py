@@ -246,8 +246,8 @@ async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
     *failed, last = asking.ledger.rows
     assert {row.outcome for row in failed} == {Outcome.FAILED}
     assert (last.outcome, last.new.provider) == (Outcome.DONE, "ollama")
-    assert last.spent is not None
-    assert (last.spent.input_tokens, last.spent.output_tokens, last.spent.estimated) == (7, 3, False)
+    assert last.usage is not None
+    assert (last.usage.input_tokens, last.usage.output_tokens, last.usage.estimated) == (7, 3, False)
 
 
 async def test_the_table(

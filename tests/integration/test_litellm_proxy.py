@@ -19,8 +19,8 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 
 from citewire_embedder.providers.base import Purpose as TextPurpose
-from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec
-from citewire_embedder.providers.remote_calls import open_http
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http
+from citewire_embedder.providers.remote_embedding import RemoteModel
 from citewire_generator.app import start
 from citewire_generator.model import FinishReason, Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatTask
@@ -237,9 +237,9 @@ async def _whole_by_sdk(proxy: LiteLlmProxy, kind: str, body: Mapping[str, Any])
 @asynccontextmanager
 async def embedding(proxy: LiteLlmProxy, kind: str, name: str) -> AsyncGenerator[tuple[RemoteModel, Tap, MemoryLedger]]:
     """An embedding model whose provider is the proxy, behind a tap."""
-    limits, ledger = RemoteLimits(retry=RetryPolicy(attempts=1)), MemoryLedger()
+    limits, ledger = CallLimits(retry=RetryPolicy(attempts=1)), MemoryLedger()
     async with tapped(proxy.port) as tap:
-        spec = RemoteSpec(kind, name, f"{tap.root}/v1", KEY)
+        spec = ModelSpec(kind, name, f"{tap.root}/v1", KEY)
         model = RemoteModel(spec, load_catalogue(), open_http(limits), ledger=ledger, limits=limits)
         try:
             yield model, tap, ledger

@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
 from citewire_embedder.providers.late_interaction import LateInteraction
-from citewire_embedder.providers.model_directory import read_directory
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model, read_directory
 
 CASES = [
     (

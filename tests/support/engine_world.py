@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, ProviderRef
 from prometheus_client import REGISTRY
 
-from citewire_generator.chain import OwnProviders
 from citewire_generator.engine import CallLimits, Engine
 from citewire_generator.model import (
     Completed,
@@ -32,9 +32,7 @@ from citewire_kit.errors import (
 )
 from citewire_ledger import MemoryLedger
 from citewire_remote.breaker import BreakerPolicy, Breakers
-from citewire_remote.kinds import ProviderType
 from citewire_remote.retry import RetryPolicy
-from citewire_remote.tenants import SealedProvider
 
 PASSAGES = tuple(Passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
 FAST = CallLimits(RetryPolicy(attempts=3, first_seconds=0.001, most_seconds=0.001), first_token_seconds=0.3)
@@ -62,8 +60,8 @@ class World:
         self.ledger = MemoryLedger()
         registry = Registry(providers, [one.models[0].name for one in providers[1:]])
         engine = Engine(self.ledger, Breakers(breaker), limits)
-        self.own = Own()
-        self.generator = Generator(registry, engine=engine, own=self.own)
+        self.tenant_providers = FakeTenantProviders()
+        self.generator = Generator(registry, engine=engine, lease=self.tenant_providers.lease)
         self.events: list[Event] = []
 
     async def ask(self, **fields: object) -> list[Event]:
@@ -99,7 +97,7 @@ class World:
         return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
 
 
-class Own(OwnProviders):
+class FakeTenantProviders:
     """A tenant's providers by the name of their model; leases are counted."""
 
     def __init__(self) -> None:
@@ -107,7 +105,7 @@ class Own(OwnProviders):
         self.leased = 0
 
     @asynccontextmanager
-    async def lease(self, sealed: SealedProvider) -> AsyncGenerator[Chosen]:
+    async def lease(self, sealed: ProviderRef) -> AsyncGenerator[Chosen]:
         provider = self.providers[sealed.model]
         self.leased += 1
         try:
@@ -116,8 +114,10 @@ class Own(OwnProviders):
             self.leased -= 1
 
 
-def sealed(model: str) -> SealedProvider:
-    return SealedProvider(ProviderType.CHAT, "openai-compatible", model, b"base", b"key")
+def sealed(model: str) -> ProviderRef:
+    return ProviderRef(
+        type=PROVIDER_TYPE_CHAT, provider="openai-compatible", model=model, sealed_api_base=b"base", sealed_key=b"key"
+    )
 
 
 def sample(name: str, **labels: str) -> float:

@@ -8,19 +8,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 from numpy.typing import NDArray
 
-from citewire_embedder.model import ServiceLimits
 from citewire_embedder.providers.base import (
     EmbeddingModel,
-    EmbeddingSpace,
     ModelInfo,
     Purpose,
     TokenisedText,
     Vectors,
 )
 from citewire_embedder.scheduler import BatchLimits
-from citewire_embedder.service import Embedder
+from citewire_embedder.service import Embedder, ServiceLimits
 
 DIMENSIONS = 8
 WINDOW = 16
@@ -49,7 +48,7 @@ class FakeModel(EmbeddingModel):
     @property
     def info(self) -> ModelInfo:
         return ModelInfo(
-            space=EmbeddingSpace("fake", "r1", DIMENSIONS),
+            space=EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS),
             max_input_tokens=self._window,
             extra_tokens=2,
             precision="fp32",

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.embedder import CHUNK_TOKENS, single_token_words, text_of
 from benchmarks.embedder_quality import Collection, score
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model
 from citewire_embedder.providers.tokeniser import Tokeniser
 
 

@@ -68,8 +68,8 @@ async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tupl
             assert one.score == pytest.approx(expected[one.index], abs=1e-4)
         best = await model.rerank(QUERY, DOCUMENTS, 2)
         assert best.ranked == ranking.ranked[:2]
-        assert (model.info.name, model.info.provider) == ("tiny-late-interaction", "local")
-        assert model.info.revision == read_directory(path).revision()
+        assert (model.info.space.model, model.info.provider) == ("tiny-late-interaction", "local")
+        assert model.info.space.revision == read_directory(path).revision()
 
 
 async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]) -> None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from citewire_embedder.providers.base import Prompts
 from citewire_embedder.providers.encoder import Pooling
-from citewire_embedder.providers.model_directory import Prompts, read_directory
+from citewire_embedder.providers.model_directory import read_directory
 from citewire_kit.errors import StartupError
 from tiny_models import POSITIONS, ROBERTA_PAD, TinyModel, make_pooling, write_json, write_model
 

@@ -13,8 +13,8 @@ import pytest
 from aiohttp import web
 
 from citewire_embedder.providers.base import Purpose
-from citewire_embedder.providers.remote import RemoteLimits, RemoteModel, RemoteSpec
-from citewire_embedder.providers.remote_calls import open_http, trial
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, provider_test
+from citewire_embedder.providers.remote_embedding import RemoteModel
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
 from citewire_ledger import MemoryLedger, Outcome
 from citewire_ledger import Purpose as PaidFor
@@ -26,7 +26,7 @@ from citewire_remote.retry import RetryPolicy
 from local_http import serving
 
 Reply = Callable[[Mapping[str, Any]], web.Response]
-FAST = RemoteLimits(retry=RetryPolicy(first_seconds=0.001), seconds=5, texts=4)
+FAST = CallLimits(retry=RetryPolicy(first_seconds=0.001), seconds=5, texts=4)
 
 
 class Upstream:
@@ -85,11 +85,11 @@ async def model_at(
     model: str = "some-model",
     ledger: MemoryLedger | None = None,
     breakers: Breakers | None = None,
-    limits: RemoteLimits = FAST,
+    limits: CallLimits = FAST,
     **spec: Any,  # noqa: ANN401 # fields of the spec
 ) -> AsyncGenerator[RemoteModel]:
     made = RemoteModel(
-        RemoteSpec(kind, model, url, **spec),
+        ModelSpec(kind, model, url, **spec),
         load_catalogue(),
         open_http(limits),
         ledger=ledger,
@@ -244,7 +244,7 @@ async def test_a_test_call_is_one_and_accounted_as_one(upstream: Upstream) -> No
     ledger = MemoryLedger()
     upstream.replies = [status(503)] * 3
     async with model_at(upstream.url, ledger=ledger, own=True) as model:
-        with trial(), pytest.raises(CitewireError):
+        with provider_test(), pytest.raises(CitewireError):
             await embed(model, ["x"])
     (row,) = ledger.rows
     assert (row.new.purpose, row.new.own) == (PaidFor.PROVIDER_TEST, True)
@@ -273,7 +273,7 @@ async def test_nobody_there() -> None:
 
 
 async def test_a_silent_provider_is_given_up(upstream: Upstream) -> None:
-    limits = RemoteLimits(retry=RetryPolicy(attempts=3), seconds=0.2)
+    limits = CallLimits(retry=RetryPolicy(attempts=3), seconds=0.2)
     hung = web.Response(headers={"Content-Length": "5"}, content_type="application/json")
     upstream.replies = [lambda _: hung]
     ledger = MemoryLedger()
@@ -289,7 +289,7 @@ async def test_a_silent_provider_is_given_up(upstream: Upstream) -> None:
 
 
 async def test_a_tenants_provider_is_not_found_on_loopback(upstream: Upstream) -> None:
-    spec = RemoteSpec("openai-compatible", "m", upstream.url, own=True)
+    spec = ModelSpec("openai-compatible", "m", upstream.url, own=True)
     client = guarded_client(EgressPolicy.parse(""), timeout=FAST.timeout())
     model = RemoteModel(spec, load_catalogue(), client, limits=FAST)
     with pytest.raises(CitewireError) as caught:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 
-from citewire_embedder.model import EmbedBatch
-from citewire_embedder.providers.base import EmbeddingModel, EmbeddingSpace, ModelInfo, Purpose, Vectors
-from citewire_embedder.service import Embedder
+from citewire_embedder.providers.base import EmbeddingModel, ModelInfo, Purpose, Vectors
+from citewire_embedder.service import EmbedBatch, Embedder
 from citewire_kit.errors import InvalidArgument, NotFound, StartupError, Unavailable
 from fake_embedding import FakeModel, make_limits, words
 
@@ -25,7 +25,9 @@ class Elsewhere(FakeModel):
 
     @property
     def info(self) -> ModelInfo:
-        return ModelInfo(EmbeddingSpace(self.name, "openai", self.dimensions), 16, 0, "", "openai")
+        return ModelInfo(
+            EmbeddingSpace(model=self.name, revision="openai", dimensions=self.dimensions), 16, 0, "", "openai"
+        )
 
     async def load(self) -> None:
         self.loads += 1
@@ -104,7 +106,7 @@ async def test_a_failure_elsewhere_is_its_callers_alone() -> None:
 
 
 def test_names_are_unique_and_the_default_is_one_of_them() -> None:
-    with pytest.raises(StartupError, match="one name"):
+    with pytest.raises(StartupError, match="same name"):
         Embedder(FakeModel(), make_limits(), remote=[Elsewhere("fake")])
     with pytest.raises(StartupError, match="no embedding model nowhere"):
         Embedder(FakeModel(), make_limits(), default="nowhere")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, trial
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, open_http, provider_test
 from citewire_embedder.providers.remote_rerank import RemoteReranker
 from citewire_kit.errors import CitewireError
 from citewire_ledger import MemoryLedger, Outcome, Purpose
@@ -221,7 +221,7 @@ async def test_a_test_call_is_accounted_as_one_and_not_repeated() -> None:
     ledger = MemoryLedger()
     async with rerank_upstream() as upstream, reranker(upstream, ledger, own=True) as model:
         upstream.failures = [503]
-        with trial(), pytest.raises(CitewireError):
+        with provider_test(), pytest.raises(CitewireError):
             await model.rerank(QUERY, DOCUMENTS)
         assert len(upstream.paths) == 1
     assert [(row.new.purpose, row.new.own) for row in ledger.rows] == [(Purpose.PROVIDER_TEST, True)]

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from citewire_embedder import rerankers
-from citewire_embedder.providers.base import Precision
+from citewire_embedder import models
+from citewire_embedder.providers.base import Precision, RerankModel
 from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import read_directory
 from citewire_embedder.providers.remote_rerank import RemoteReranker
-from citewire_embedder.providers.reranking import RerankModel
 from citewire_embedder.settings import EmbedderSettings
 from citewire_ledger import NoLedger
 from citewire_remote.kinds import ProviderType
-from citewire_remote.tenants import OpenedProvider
+from citewire_remote.tenant_providers import TenantProvider
 from fake_embedding import FakeModel
 from tiny_models import TinyModel, write_model
 
@@ -26,7 +25,7 @@ async def built(path: Path, **values: str) -> RerankModel | None:
     directory = read_directory(path / "tiny")
     model = LocalModel("tiny", directory, precision=Precision.FP32, threads=1)
     settings = EmbedderSettings.model_validate({"auth": "off", **values})
-    found = rerankers.Rerankers(settings, NoLedger()).operators(model)
+    found = models.ModelFactory(settings, NoLedger()).reranker(model)
     await model.close()
     if found is not None:
         await found.close()
@@ -46,7 +45,7 @@ async def built(path: Path, **values: str) -> RerankModel | None:
 async def test_the_local_models_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bf16: bool, values: dict[str, str], expected: str
 ) -> None:
-    monkeypatch.setattr(rerankers, "bf16_supported", lambda: has_bf16)
+    monkeypatch.setattr(models, "bf16_supported", lambda: has_bf16)
     found = await built(tmp_path, **values)
     assert isinstance(found, LateInteraction)
     assert found.info.precision == expected
@@ -56,17 +55,17 @@ async def test_a_provider_or_none(tmp_path: Path) -> None:
     assert await built(tmp_path / "none", rerank_provider="none") is None
     found = await built(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
     assert isinstance(found, RemoteReranker)
-    assert (found.info.name, found.info.provider, found.info.max_input_tokens) == ("rerank-v3.5", "cohere", 4096)
+    assert (found.info.space.model, found.info.provider, found.info.max_input_tokens) == ("rerank-v3.5", "cohere", 4096)
 
 
 async def test_a_model_without_token_vectors_makes_none() -> None:
     settings = EmbedderSettings.model_validate({"auth": "off"})
-    assert rerankers.Rerankers(settings, NoLedger()).operators(FakeModel()) is None
+    assert models.ModelFactory(settings, NoLedger()).reranker(FakeModel()) is None
 
 
 async def test_a_tenants_own_goes_to_the_kinds_address() -> None:
     settings = EmbedderSettings.model_validate({"auth": "off"})
-    opened = OpenedProvider(ProviderType.RERANK, "jina", "jina-reranker-v2-base-multilingual", "", "key")
-    model = rerankers.Rerankers(settings, NoLedger()).own(opened)
+    opened = TenantProvider(ProviderType.RERANK, "jina", "jina-reranker-v2-base-multilingual", "", "key")
+    model = models.ModelFactory(settings, NoLedger()).tenant_reranker(opened)
     assert (model.info.provider, model.info.max_input_tokens) == ("jina", 1024)
     await model.close()

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from citewire_embedder.providers.base import Purpose
-from citewire_embedder.providers.catalogue import BUILT_IN, find_model
-from citewire_embedder.providers.model_directory import Prompts
+from citewire_embedder.providers.base import Prompts, Purpose
+from citewire_embedder.providers.model_directory import BUILT_IN, find_model
 from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import StartupError
 from tiny_models import SPECIAL, WORDS, write_tokeniser

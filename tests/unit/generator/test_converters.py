@@ -29,8 +29,6 @@ from citewire_generator.model import (
     Usage,
 )
 from citewire_kit.errors import InvalidArgument
-from citewire_remote.kinds import ProviderType
-from citewire_remote.tenants import SealedProvider
 from citewire_verify import MarkerStyle
 
 
@@ -196,8 +194,7 @@ def test_a_tenants_own_provider_and_who_takes_over() -> None:
     request.fallbacks.add().model = "openai/gpt-4.1"
     request.fallbacks.add().provider.CopyFrom(ref)
     found = to_request(request)
-    sealed = SealedProvider(ProviderType.CHAT, "openai", "m", sealed_key=b"x")
-    assert (found.provider, found.fallbacks) == (sealed, ("openai/gpt-4.1", sealed))
+    assert (found.provider, found.fallbacks) == (ref, ("openai/gpt-4.1", ref))
     request.fallbacks.extend([Fallback(model="m")] * 3)
     with pytest.raises(InvalidArgument, match="fallbacks: must be at most 4"):
         to_request(request)

@@ -237,12 +237,12 @@ async def test_a_requests_chain_replaces_the_servers() -> None:
 async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
     one, mine, other = TakingTurns("one", answer("one")), TakingTurns("mine", [KEY]), TakingTurns("other", answer("o"))
     world = World(one, TakingTurns("two", answer("two")))
-    world.own.providers = {"mine-model": mine, "other-model": other}
+    world.tenant_providers.providers = {"mine-model": mine, "other-model": other}
     assert (await world.fails(provider=sealed("mine-model"))).reason == "PROVIDER_AUTH"
     assert one.tasks == []
     await world.ask(provider=sealed("mine-model"), fallbacks=(sealed("other-model"), "one-model"))
     assert world.text == "o says so."
-    assert world.own.leased == 0
+    assert world.tenant_providers.leased == 0
     assert [row.new.own for row in world.ledger.rows] == [True, True, True]
     await world.ask(provider=sealed("mine-model"), fallbacks=("one-model",))
     assert (world.text, [row.new.own for row in world.ledger.rows][3:]) == ("one says so.", [True, False])

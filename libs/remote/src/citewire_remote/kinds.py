@@ -1,4 +1,4 @@
-"""The kinds of providers that a tenant may bring, and what each needs."""
+"""The kinds of providers that a tenant may bring, and what each of them needs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,10 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from citewire.common.v1 import common_pb2 as pb
 from yarl import URL
+
+from citewire_kit.enums import EnumMap
 
 
 class ProviderType(StrEnum):
@@ -17,14 +20,17 @@ class ProviderType(StrEnum):
     RERANK = "rerank"
 
 
+PROVIDER_TYPES: Final = EnumMap(ProviderType, pb.ProviderType)
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """What a kind of provider needs.
 
     Attributes:
-        model: The model that is used where none is named; "" if one must be.
-        needs_key: Whether it does nothing without a key.
-        needs_base: Whether it has no address of its own.
+        model: The default model; "" if a model must be named.
+        needs_key: Whether an API key is required.
+        needs_base: Whether an address is required.
     """
 
     model: str = ""
@@ -58,7 +64,7 @@ _ENDPOINTS: Final = ("/chat/completions", "/embeddings", "/messages", "/rerank")
 
 
 def normalise_base(url: str) -> str:
-    """Spells a base URL so that it ends in `/v1`; the path of an endpoint at its end is left out.
+    """Normalises a base URL so that it ends in `/v1`, without the path of an endpoint.
 
     Raises:
         ValueError: It isn't an http or https URL with a host, or carries credentials, a query or a fragment.

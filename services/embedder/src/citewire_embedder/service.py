@@ -3,23 +3,18 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace, ProviderRef
 
 from citewire_embedder.admission import Admission
 from citewire_embedder.cache import CachedVector, VectorCache
-from citewire_embedder.model import EmbedBatch, EmbedResult, ServiceLimits, TokenCounts
-from citewire_embedder.own_providers import OwnProviders
-from citewire_embedder.providers.base import (
-    EmbeddingModel,
-    ModelInfo,
-    Purpose,
-    TokenisedText,
-    Vectors,
-)
-from citewire_embedder.scheduler import Scheduler
+from citewire_embedder.providers.base import EmbeddingModel, ModelInfo, Purpose, TokenisedText, Vectors
+from citewire_embedder.providers.remote_calls import provider_test
+from citewire_embedder.scheduler import BatchLimits, Scheduler
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import (
     CitewireError,
@@ -31,7 +26,7 @@ from citewire_kit.errors import (
     Unimplemented,
 )
 from citewire_kit.genai import measured_call
-from citewire_remote.tenants import SealedProvider
+from citewire_remote.tenant_providers import TenantClients, TenantProvider
 
 PROVIDER = "citewire-local"
 """The provider's name in the metrics of models that run here."""
@@ -39,16 +34,86 @@ PROVIDER = "citewire-local"
 _OPERATION: Final = "embeddings"
 _NAMED_VIOLATIONS = 16
 _PROBE_SECONDS = 1.0
+_TEST_TEXT = "A short text that tests the model."
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedBatch:
+    """Texts to embed.
+
+    Attributes:
+        texts: 1-256 texts, none empty.
+        purpose: What they are embedded for.
+        org_id: The organisation that they belong to.
+        model: The model's name; empty for the default.
+        dimensions: Requested length of the vectors; None for the model's own.
+        truncate: Cut texts that are longer than the window, instead of refusing the batch.
+        provider: The tenant provider to embed with; None for one of the operator's models.
+    """
+
+    texts: tuple[str, ...]
+    purpose: Purpose
+    org_id: str
+    model: str = ""
+    dimensions: int | None = None
+    truncate: bool = False
+    provider: ProviderRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedResult:
+    """The vectors of a batch, in its order.
+
+    Attributes:
+        vectors: Shape (texts, dimensions).
+        space: The space of the vectors.
+        input_tokens: Tokens that the model read; texts answered from the cache cost none.
+        token_counts: Tokens of each text before any cut.
+        truncated: Indices of the texts that were cut.
+    """
+
+    vectors: Vectors
+    space: EmbeddingSpace
+    input_tokens: int
+    token_counts: tuple[int, ...]
+    truncated: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCounts:
+    """Tokens of texts, without those that the model adds to each, and the model that counted."""
+
+    counts: tuple[int, ...]
+    model: ModelInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """Limits of the service; all are settings.
+
+    Attributes:
+        query_tokens: Tokens of queries that may wait or be computed at once.
+        document_tokens: The same for documents.
+        cache_entries: Query vectors kept.
+        batch: Size of a batch of the model.
+        stream_ahead: Batches of one EmbedStream that are worked on at once.
+    """
+
+    query_tokens: int
+    document_tokens: int
+    cache_entries: int
+    batch: BatchLimits
+    stream_ahead: int = 2
 
 
 class Embedder:
-    """Embeds texts with the model of this process, with the operator's remote ones, or with a tenant's own."""
+    """Embeds texts with the model of this process, with the operator's remote models, or with a tenant provider."""
 
     def __init__(
         self,
         model: EmbeddingModel,
         limits: ServiceLimits,
-        own: OwnProviders | None = None,
+        tenant_models: TenantClients[EmbeddingModel] | None = None,
         remote: Sequence[EmbeddingModel] = (),
         default: str = "",
     ) -> None:
@@ -57,23 +122,23 @@ class Embedder:
         Args:
             model: The model that is computed here.
             limits: Limits of the service.
-            own: Opens tenants' own.
-            remote: The operator's models elsewhere. They are loaded when they are first used, and a failure is the
-                caller's: this process serves without them.
-            default: Name of the model that is used where a request names none; "" is the one computed here.
+            tenant_models: Opens the models of tenant providers; None if this process takes none.
+            remote: The operator's remote models. They are loaded when they are first used, and a failure concerns that
+                caller only: this process serves without them.
+            default: Name of the default model; "" is the one computed here.
 
         Raises:
-            StartupError: Two models have one name, or there is no model of the default's name.
+            StartupError: Two models have the same name, or no model has the default's name.
         """
         self._model = model
-        self._remote = {one.info.space.model: one for one in remote}
-        names = [model.info.space.model, *(one.info.space.model for one in remote)]
+        self._remote = {remote_model.info.space.model: remote_model for remote_model in remote}
+        names = [other.info.space.model for other in (model, *remote)]
         if len(set(names)) != len(names):
-            raise StartupError(f"two embedding models have one name: {', '.join(names)}")
+            raise StartupError(f"two embedding models have the same name: {', '.join(names)}")
         self._default = default or names[0]
         if self._default not in names:
             raise StartupError(f"there is no embedding model {self._default}; there are: {', '.join(names)}")
-        self._own = own
+        self._tenant_models = tenant_models
         self._limits = limits
         self._scheduler = Scheduler(model, limits.batch)
         rate = self._scheduler.tokens_per_second
@@ -176,35 +241,44 @@ class Embedder:
             await asyncio.gather(reader, *tasks, return_exceptions=True)
 
     async def count_tokens(
-        self, texts: Sequence[str], model: str = "", provider: SealedProvider | None = None
+        self, texts: Sequence[str], model: str = "", provider: ProviderRef | None = None
     ) -> TokenCounts:
-        """Counts tokens as the model sees them, or that of a tenant's own provider.
+        """Counts tokens as a model of the operator's, or the tenant provider's, sees them.
 
         Raises:
             NotFound: There is no such model.
         """
         if provider is not None:
-            async with self._lease(provider) as own:
-                return TokenCounts(tuple(await own.count_tokens(texts)), own.info)
+            async with self._lease(provider) as leased:
+                return TokenCounts(tuple(await leased.count_tokens(texts)), leased.info)
         found = self._find(model)
         if found is not self._model:
             await found.load()
         return TokenCounts(tuple(await found.count_tokens(texts)), found.info)
 
-    def _lease(self, provider: SealedProvider) -> AbstractAsyncContextManager[EmbeddingModel]:
-        if self._own is None:
-            raise Unimplemented("this server takes no providers of its tenants' own", reason="NOT_IMPLEMENTED")
-        return self._own.lease(provider)
+    async def test_provider(self, provider: TenantProvider) -> EmbeddingSpace:
+        """Makes one small call to a tenant provider; returns the space of its vectors.
 
-    async def _embed_own(self, batch: EmbedBatch, provider: SealedProvider) -> EmbedResult:
-        """Embeds with a tenant's own: nothing is cached, as its key may be taken back at any time."""
-        async with self._lease(provider) as model:
-            return await self._embed_elsewhere(batch, model, keep=False)
+        Raises:
+            CitewireError: The call failed.
+        """
+        with provider_test():
+            async with self._lease(provider) as model:
+                await model.embed(await model.tokenise([_TEST_TEXT], Purpose.DOCUMENT))
+                return model.info.space
 
-    async def _embed_elsewhere(self, batch: EmbedBatch, model: EmbeddingModel, *, keep: bool) -> EmbedResult:
-        """Embeds with a remote model: no turn is waited for, as nothing is computed here."""
+    @asynccontextmanager
+    async def _lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[EmbeddingModel]:
+        if self._tenant_models is None:
+            raise Unimplemented("this server doesn't take tenant providers", reason="NOT_IMPLEMENTED")
+        async with self._tenant_models.lease(provider) as model:
+            await model.load()
+            yield model
+
+    async def _embed_remote(self, batch: EmbedBatch, model: EmbeddingModel, *, cached: bool) -> EmbedResult:
+        """Embeds with a remote model, without admission, as nothing is computed here."""
         model = _sized(model, batch.dimensions)
-        found = self._look_up(batch, model) if keep else [None] * len(batch.texts)
+        found = self._look_up(batch, model) if cached else [None] * len(batch.texts)
         missing = [index for index, entry in enumerate(found) if entry is None]
         texts = await model.tokenise([batch.texts[index] for index in missing], batch.purpose)
         counts = [entry.tokens if entry else 0 for entry in found]
@@ -214,17 +288,19 @@ class Embedder:
         vectors, spent = _filled(found, model.info), 0
         if missing:
             vectors[missing], spent = await model.embed_counted(texts)
-        if keep:
+        if cached:
             self._keep(batch, model, missing, vectors, counts)
         return EmbedResult(vectors, model.info.space, spent, tuple(counts), cut)
 
     async def _embed(self, batch: EmbedBatch, *, wait_for_permits: bool) -> EmbedResult:
         if batch.provider is not None:
-            return await self._embed_own(batch, batch.provider)
+            async with self._lease(batch.provider) as model:
+                # Nothing is cached: the tenant may withdraw the key at any time.
+                return await self._embed_remote(batch, model, cached=False)
         model = self._find(batch.model)
         if model is not self._model:
             await model.load()
-            return await self._embed_elsewhere(batch, model, keep=True)
+            return await self._embed_remote(batch, model, cached=True)
         self._check_ready()
         _sized(model, batch.dimensions)
         admission = self._admissions[batch.purpose]

@@ -10,24 +10,13 @@ import grpc
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1 import embedder_pb2_grpc as pb_grpc
 
-from citewire_embedder.converters import (
-    from_counts,
-    from_models,
-    from_ranking,
-    from_result,
-    from_rewrap,
-    from_seal,
-    to_batch,
-    to_provider,
-    to_provider_spec,
-    to_rerank,
-    to_texts,
-)
-from citewire_embedder.model import EmbedBatch
-from citewire_embedder.own_providers import OwnProviders
+from citewire_embedder import converters
 from citewire_embedder.reranking import Reranker
-from citewire_embedder.service import Embedder
+from citewire_embedder.service import EmbedBatch, Embedder
 from citewire_kit.tenant import current_tenant
+from citewire_remote.converters import provider_from_proto, rewrap_from_proto
+from citewire_remote.kinds import ProviderType
+from citewire_remote.tenant_providers import Vault
 
 SERVICE_NAME = "citewire.embedder.v1.EmbedderService"
 
@@ -37,14 +26,14 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
     """Serves `citewire.embedder.v1.EmbedderService`; the RPCs are described in its proto."""
 
-    def __init__(self, embedder: Embedder, own: OwnProviders, reranker: Reranker) -> None:
+    def __init__(self, embedder: Embedder, vault: Vault, reranker: Reranker) -> None:
         self._embedder = embedder
-        self._own = own
+        self._vault = vault
         self._reranker = reranker
 
     async def Embed(self, request: pb.EmbedRequest, context: Context) -> pb.EmbedResponse:
-        batch = to_batch(request, current_tenant().org_id)
-        return from_result(await self._embedder.embed(batch))
+        batch = converters.batch_from_proto(request, current_tenant().org_id)
+        return converters.result_to_proto(await self._embedder.embed(batch))
 
     async def EmbedStream(
         self, request_iterator: AsyncIterator[pb.EmbedStreamRequest], context: Context
@@ -54,26 +43,33 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
 
         async def batches() -> AsyncGenerator[EmbedBatch]:
             async for request in request_iterator:
-                batch = to_batch(request.batch, org_id, prefix="batch.")
+                batch = converters.batch_from_proto(request.batch, org_id, prefix="batch.")
                 ids.append(request.batch_id)
                 yield batch
 
         async with aclosing(self._embedder.embed_stream(batches())) as results:
             async for result in results:
-                yield pb.EmbedStreamResponse(batch_id=ids.popleft(), batch=from_result(result))
+                yield pb.EmbedStreamResponse(batch_id=ids.popleft(), batch=converters.result_to_proto(result))
 
     async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:
-        return from_ranking(*await self._reranker.rerank(to_rerank(request)))
+        converters.check_rerank(request)
+        return converters.ranking_to_proto(*await self._reranker.rerank(request))
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
-        texts, provider = to_texts(request)
-        return from_counts(await self._embedder.count_tokens(texts, request.model, provider))
+        converters.check_count_tokens(request)
+        provider = request.provider if request.HasField("provider") else None
+        return converters.counts_to_proto(await self._embedder.count_tokens(request.inputs, request.model, provider))
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
-        return from_models(self._embedder.models(), self._reranker.models())
+        return converters.models_to_proto(self._embedder.models(), self._reranker.models())
 
     async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
-        return from_seal(*await self._own.seal(to_provider_spec(request), test=not request.spec.skip_test))
+        provider = provider_from_proto(request.spec, converters.PROVIDER_TYPES)
+        embeds = provider.type is ProviderType.EMBEDDING
+        test = self._embedder.test_provider if embeds else self._reranker.test_provider
+        ref, report, space = await self._vault.seal(provider, None if request.spec.skip_test else test)
+        return pb.SealProviderResponse(ref=ref, test=report, space=space)
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
-        return from_rewrap(*self._own.rewrap(to_provider(request)))
+        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, converters.PROVIDER_TYPES))
+        return pb.RewrapProviderResponse(ref=ref, changed=changed)

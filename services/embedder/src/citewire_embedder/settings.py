@@ -1,15 +1,16 @@
 """What the embedder can be told, as environment variables `CITEWIRE_EMBEDDER_*`."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings
 
-from citewire_embedder.model import ServiceLimits
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.remote import RemoteLimits, RemoteSpec
-from citewire_embedder.rerank_settings import RerankSettings
+from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec
 from citewire_embedder.scheduler import BatchLimits
+from citewire_embedder.service import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
@@ -18,6 +19,73 @@ from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
 
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
+
+
+class RerankProvider(StrEnum):
+    """Who reranks."""
+
+    LOCAL = "local"
+    NONE = "none"
+    COHERE = "cohere"
+    JINA = "jina"
+    COMPATIBLE = "openai-compatible"
+
+
+class RerankSettings(BaseSettings):
+    """Mixed into the process's settings."""
+
+    model_config = settings_config("CITEWIRE_EMBEDDER_")
+
+    rerank_provider: RerankProvider = RerankProvider.LOCAL
+    """Whose rerank model serves requests that bring no provider of their own: `local` is late interaction over the
+    embedding model's token vectors, whose worth is in docs/adr/0009-rerank.md; `none` refuses them."""
+
+    rerank_api_base: ApiBase = ""
+    """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
+
+    rerank_api_key: SecretStr | None = None
+    """Its key; required for `cohere` and `jina`."""
+
+    rerank_model: str = Field(default="", max_length=200)
+    """The provider's name for the model; required for `openai-compatible`."""
+
+    rerank_seconds: float = Field(default=10.0, gt=0)
+    """Longest wait for one answer of a rerank provider."""
+
+    rerank_attempts: int = Field(default=2, ge=1, le=10)
+    """Calls for one request to a rerank provider, the first included: who waits for an order waits for seconds."""
+
+    rerank_precision: Precision | None = None
+    """Of the local model. Unset: bf16 where the embedding model computes in fp32 and the CPU has bf16 instructions, as
+    an order doesn't suffer by it; else the embedding model's."""
+
+    rerank_tokens: int = Field(default=65_536, ge=1)
+    """Tokens that may wait for the local model or be computed at once. More are refused at once."""
+
+    @model_validator(mode="after")
+    def _rerank_is_complete(self) -> Self:
+        kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
+        if kind is not None:
+            prefix, provider = "CITEWIRE_EMBEDDER_RERANK", self.rerank_provider
+            if kind.needs_key and not text_of(self.rerank_api_key):
+                raise ValueError(f"{prefix}_API_KEY is required when {prefix}_PROVIDER is {provider}")
+            if kind.needs_base and not self.rerank_api_base:
+                raise ValueError(f"{prefix}_API_BASE is required when {prefix}_PROVIDER is {provider}")
+            if not (self.rerank_model.strip() or kind.model):
+                raise ValueError(f"{prefix}_MODEL is required when {prefix}_PROVIDER is {provider}")
+        return self
+
+    def rerank_spec(self) -> ModelSpec | None:
+        """Returns the operator's remote rerank model; None if there is none."""
+        kind = KINDS[ProviderType.RERANK].get(self.rerank_provider)
+        if kind is None:
+            return None
+        name = self.rerank_model.strip() or kind.model
+        return ModelSpec(self.rerank_provider, name, self.rerank_api_base, text_of(self.rerank_api_key))
+
+    def rerank_limits(self) -> CallLimits:
+        """Returns how rerank providers are called."""
+        return CallLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
 
 
 class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, ProcessSettings):
@@ -139,18 +207,18 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
             raise ValueError(f"{self.env_name('remote_model')} is required with {self.env_name('api_base')}")
         return self
 
-    def remote(self) -> list[RemoteSpec]:
+    def remote(self) -> list[ModelSpec]:
         """Returns the operator's remote models, the default first."""
-        found: list[RemoteSpec] = []
+        found: list[ModelSpec] = []
         if key := text_of(self.openai_api_key):
-            spec = RemoteSpec("openai", self.openai_model, self.openai_api_base, key, dimensions=self.openai_dimensions)
+            spec = ModelSpec("openai", self.openai_model, self.openai_api_base, key, dimensions=self.openai_dimensions)
             found.append(spec)
         if self.ollama_api_base:
-            found.append(RemoteSpec("ollama", self.ollama_model, self.ollama_api_base))
+            found.append(ModelSpec("ollama", self.ollama_model, self.ollama_api_base))
         if self.api_base:
             key, size, window = text_of(self.api_key), self.remote_dimensions, self.remote_window
             name = self.remote_model.strip()
-            found.append(RemoteSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
+            found.append(ModelSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
         return sorted(found, key=lambda one: one.kind != self.provider)
 
     def default_model(self) -> str:
@@ -158,9 +226,9 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
         wanted = self.provider or ("openai" if text_of(self.openai_api_key) else "local")
         return next((one.model for one in self.remote() if one.kind == wanted), "")
 
-    def remote_limits(self) -> RemoteLimits:
+    def remote_limits(self) -> CallLimits:
         """Returns how remote providers are called."""
-        return RemoteLimits(
+        return CallLimits(
             retry=RetryPolicy(attempts=self.attempts),
             seconds=self.remote_seconds,
             connect_seconds=self.remote_connect_seconds,

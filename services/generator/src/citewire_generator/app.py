@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 
 from citewire.generator.v1.generator_pb2_grpc import add_GeneratorServiceServicer_to_server
 
@@ -10,7 +11,6 @@ from citewire_generator.calls import OPERATION
 from citewire_generator.engine import Engine
 from citewire_generator.model import ModelInfo
 from citewire_generator.models import describe_model
-from citewire_generator.own_providers import TenantProviders
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.providers.factory import build_chat_provider
@@ -19,6 +19,7 @@ from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
 from citewire_generator.settings import GeneratorSettings
+from citewire_generator.tenant_providers import TenantChatProviders
 from citewire_kit.errors import NotFound, StartupError
 from citewire_kit.metrics import init_model, init_streams
 from citewire_kit.server import GrpcServer
@@ -28,7 +29,7 @@ from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue, load_catalogue
 from citewire_remote.egress import guarded_connector
 from citewire_remote.retry import RetryPolicy
-from citewire_remote.tenants import OpenedProvider, Vault
+from citewire_remote.tenant_providers import TenantProvider, Vault
 
 log = get_logger(__name__)
 
@@ -61,17 +62,22 @@ async def start(
         opening = settings.ledger("generator", calls_providers=any(model.remote for model in registry.models()))
         ledger = await stack.enter_async_context(opening)
     engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
-    own = _own_providers(settings, catalogue, ledger)
-    stack.push_async_callback(own.close)
-    generator = Generator(registry, settings.limits(), engine=engine, own=own)
-    reflector = Reflector(registry, engine=engine, own=own, seconds=settings.judge_seconds)
+    vault = Vault(settings.key_source(), settings.egress_policy())
+    tenant_providers = _tenant_providers(settings, vault, catalogue, ledger)
+    stack.push_async_callback(tenant_providers.close)
+    generator = Generator(registry, settings.limits(), engine=engine, lease=tenant_providers.lease)
+    reflector = Reflector(registry, engine=engine, lease=tenant_providers.lease, seconds=settings.judge_seconds)
     server = GrpcServer(
         settings,
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
     )
-    server.add(add_GeneratorServiceServicer_to_server, GeneratorServicer(generator, reflector, own), SERVICE_NAME)
+    server.add(
+        add_GeneratorServiceServicer_to_server,
+        GeneratorServicer(generator, reflector, vault, tenant_providers),
+        SERVICE_NAME,
+    )
     await server.start()
     chosen = registry.default
     log.info(
@@ -106,23 +112,21 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
     return providers
 
 
-def _own_providers(settings: GeneratorSettings, catalogue: Catalogue, ledger: Ledger) -> TenantProviders:
-    """Builds what opens tenants' providers: their connections go only where tenants' may."""
+def _tenant_providers(
+    settings: GeneratorSettings, vault: Vault, catalogue: Catalogue, ledger: Ledger
+) -> TenantChatProviders:
     policy, limits = settings.egress_policy(), settings.time_limits()
 
-    def build(opened: OpenedProvider, model: ModelInfo) -> ChatProvider:
+    def build(provider: TenantProvider, model: ModelInfo) -> ChatProvider:
         return build_chat_provider(
-            opened.provider,
-            api_base=opened.api_base,
-            api_key=opened.api_key,
+            provider.provider,
+            api_base=provider.api_base,
+            api_key=provider.api_key,
             models=(model,),
             limits=limits,
             connector=guarded_connector(policy),
         )
 
-    def describe(provider: str, model: str) -> ModelInfo:
-        return describe_model(catalogue, provider, model)
-
-    # A test call isn't repeated: who saves a provider wants to hear what it says, and soon.
-    trials = Engine(ledger, limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
-    return TenantProviders(Vault(settings.key_source(), policy), build, describe, trials)
+    # A test call isn't retried: the person who saves a provider wants its answer soon.
+    test_engine = Engine(ledger, limits=replace(settings.call_limits(), retry=RetryPolicy(attempts=1)))
+    return TenantChatProviders(vault, build, partial(describe_model, catalogue), test_engine)

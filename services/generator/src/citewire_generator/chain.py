@@ -1,13 +1,13 @@
 """Who may answer a request, in order: the model that it means, then those that take over."""
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
+from citewire.common.v1.common_pb2 import ProviderRef
+
 from citewire_generator.registry import Chosen, Registry
 from citewire_kit.errors import Unimplemented
-from citewire_remote.tenants import SealedProvider
 
 Chain = tuple[Chosen, ...]
 """At least one."""
@@ -22,42 +22,26 @@ class Asked(Protocol):
         ...
 
     @property
-    def provider(self) -> SealedProvider | None:
-        """A tenant's own; None: the operator's."""
+    def provider(self) -> ProviderRef | None:
+        """A tenant provider; None: one of the operator's."""
         ...
 
     @property
-    def fallbacks(self) -> tuple[str | SealedProvider, ...]:
+    def fallbacks(self) -> tuple[str | ProviderRef, ...]:
         """Who takes over."""
         ...
 
 
-class OwnProviders(ABC):
-    """Opens tenants' own providers."""
-
-    @abstractmethod
-    def lease(self, sealed: SealedProvider) -> AbstractAsyncContextManager[Chosen]:
-        """Opens a provider of the current tenant's; it stays open inside the block.
-
-        Raises:
-            CitewireError: It isn't the tenant's, or can't be opened here.
-        """
-
-
-class NoOwnProviders(OwnProviders):
-    """For processes that keep none."""
-
-    def lease(self, sealed: SealedProvider) -> AbstractAsyncContextManager[Chosen]:
-        """See `OwnProviders.lease`."""
-        raise Unimplemented("this server takes no providers of its tenants' own", reason="NOT_IMPLEMENTED")
+LeaseProvider = Callable[[ProviderRef], AbstractAsyncContextManager[Chosen]]
+"""Opens one of the current tenant's providers, for as long as the context is entered."""
 
 
 @asynccontextmanager
-async def open_chain(registry: Registry, own: OwnProviders, request: Asked) -> AsyncGenerator[Chain]:
+async def open_chain(registry: Registry, lease: LeaseProvider | None, request: Asked) -> AsyncGenerator[Chain]:
     """Opens the chain of a request.
 
-    A tenant's own provider is followed only by what the request names: the operator's chain would cost the operator,
-    and show text to whom the tenant didn't choose.
+    After a tenant provider come only the fallbacks that the request names: the operator's chain would cost the
+    operator, and show text to providers that the tenant didn't choose.
 
     Raises:
         NotFound: It names a model that isn't offered.
@@ -65,10 +49,12 @@ async def open_chain(registry: Registry, own: OwnProviders, request: Asked) -> A
     """
     async with AsyncExitStack() as stack:
 
-        async def opened(target: str | SealedProvider) -> Chosen:
+        async def opened(target: str | ProviderRef) -> Chosen:
             if isinstance(target, str):
                 return registry.choose(target)
-            return await stack.enter_async_context(own.lease(target))
+            if lease is None:
+                raise Unimplemented("this server doesn't take tenant providers", reason="NOT_IMPLEMENTED")
+            return await stack.enter_async_context(lease(target))
 
         chain = [await opened(request.provider or request.model)]
         if request.fallbacks:

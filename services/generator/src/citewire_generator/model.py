@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
+from citewire.common.v1.common_pb2 import ProviderRef
+
 from citewire_ledger import Price
-from citewire_remote.tenants import SealedProvider
 from citewire_verify import MarkerStyle, UncitedSentence, VerifiedCitation
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
@@ -112,10 +113,10 @@ class GenerateRequest:
     model: str = ""
     max_completion_tokens: int | None = None
     temperature: float | None = None
-    provider: SealedProvider | None = None
-    """A tenant's own; None: the operator's."""
-    fallbacks: tuple[str | SealedProvider, ...] = ()
-    """Who takes over: models of the operator's, or tenants' own providers. Empty: the operator's chain, unless
+    provider: ProviderRef | None = None
+    """A tenant provider; None: one of the operator's."""
+    fallbacks: tuple[str | ProviderRef, ...] = ()
+    """Who takes over: models of the operator's, or tenant providers. Empty: the operator's chain, unless
     `provider` is set."""
 
 
@@ -128,9 +129,9 @@ class SuggestRequest:
     count: int = 3
     language: str = ""
     model: str = ""
-    provider: SealedProvider | None = None
-    """A tenant's own; None: the operator's."""
-    fallbacks: tuple[str | SealedProvider, ...] = ()
+    provider: ProviderRef | None = None
+    """A tenant provider; None: one of the operator's."""
+    fallbacks: tuple[str | ProviderRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from citewire_generator import metrics
 from citewire_generator.answer import NotFoundGate
-from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
+from citewire_generator.chain import Chain, LeaseProvider, open_chain
 from citewire_generator.engine import Admitted, Began, Ended, Engine, Work
 from citewire_generator.model import (
     Completed,
@@ -146,7 +146,7 @@ class Generator:
         registry: The operator's models.
         limits: Defaults of requests.
         engine: Makes the calls.
-        own: Opens tenants' own providers.
+        lease: Opens tenant providers; None if this process takes none.
     """
 
     def __init__(
@@ -155,12 +155,12 @@ class Generator:
         limits: ServiceLimits | None = None,
         *,
         engine: Engine | None = None,
-        own: OwnProviders | None = None,
+        lease: LeaseProvider | None = None,
     ) -> None:
         self._registry = registry
         self._limits = limits or ServiceLimits()
         self._engine = engine or Engine()
-        self._own = own or NoOwnProviders()
+        self._lease = lease
 
     def models(self) -> list[ModelInfo]:
         """The models offered, the default first."""
@@ -177,7 +177,7 @@ class Generator:
         Raises:
             CitewireError: The request can't be served, or the provider failed; then there is no `Completed`.
         """
-        async with open_chain(self._registry, self._own, request) as chain:
+        async with open_chain(self._registry, self._lease, request) as chain:
             plan = AnswerPlan(request, chain, self._limits)
             shown = False
             early: list[Notice] = []
@@ -229,7 +229,7 @@ class Generator:
         Raises:
             CitewireError: There is no such model, or the provider failed.
         """
-        async with open_chain(self._registry, self._own, request) as chain:
+        async with open_chain(self._registry, self._lease, request) as chain:
             work = _SuggestionWork(request, chain)
             async with aclosing(self._engine.run(work)) as events:
                 async for _ in events:

@@ -14,25 +14,24 @@ from citewire_generator.converters import (
     from_decision,
     from_event,
     from_models,
-    from_rewrap,
     from_rewritten,
-    from_seal,
     from_suggestions,
     from_verification,
     to_assess,
     to_decide,
-    to_provider,
-    to_provider_spec,
     to_request,
     to_rewrite,
     to_suggest,
     to_verify,
 )
-from citewire_generator.own_providers import TenantProviders
+from citewire_generator.converters.fields import CHAT
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
+from citewire_generator.tenant_providers import TenantChatProviders
 from citewire_generator.verification import verify_answer
 from citewire_kit.streams import track_stream
+from citewire_remote.converters import provider_from_proto, rewrap_from_proto
+from citewire_remote.tenant_providers import Vault
 
 SERVICE_NAME = "citewire.generator.v1.GeneratorService"
 DIALECT = "grpc"
@@ -44,10 +43,13 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"  # generic only in the
 class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     """Serves `citewire.generator.v1.GeneratorService`; the RPCs are described in its proto."""
 
-    def __init__(self, generator: Generator, reflector: Reflector, own: TenantProviders) -> None:
+    def __init__(
+        self, generator: Generator, reflector: Reflector, vault: Vault, tenant_providers: TenantChatProviders
+    ) -> None:
         self._generator = generator
         self._reflector = reflector
-        self._own = own
+        self._vault = vault
+        self._tenant_providers = tenant_providers
 
     async def Generate(
         self, request: pb.GenerateRequest, context: Context
@@ -78,8 +80,10 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         return from_models(self._generator.models())
 
     async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
-        sealed, report = await self._own.seal(to_provider_spec(request), test=not request.spec.skip_test)
-        return from_seal(sealed, report)
+        test = None if request.spec.skip_test else self._tenant_providers.test_provider
+        ref, report, _ = await self._vault.seal(provider_from_proto(request.spec, CHAT), test)
+        return pb.SealProviderResponse(ref=ref, test=report)
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
-        return from_rewrap(*self._own.rewrap(to_provider(request)))
+        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, CHAT))
+        return pb.RewrapProviderResponse(ref=ref, changed=changed)

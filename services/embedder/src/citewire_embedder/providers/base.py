@@ -1,7 +1,7 @@
-"""What an embedding model is to the rest of the service, and the values that travel between them.
+"""The interfaces of embedding and rerank models, and the values that they exchange with the rest of the service.
 
-A model turns text into tokens and tokens into vectors, in two steps: the scheduler needs the token counts to batch
-and to admit work before any vector is computed.
+An embedding model works in two steps, text into tokens and tokens into vectors: the scheduler needs the token counts
+to batch and to admit work before any vector is computed.
 """
 
 from abc import ABC, abstractmethod
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 from numpy.typing import NDArray
 
 Vectors = NDArray[np.float32]
@@ -32,23 +33,26 @@ class Purpose(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingSpace:
-    """Vectors are comparable only inside one space."""
+class Prompts:
+    """Texts that a model was trained to see before an input; empty for most models."""
 
-    model: str
-    revision: str
-    dimensions: int
+    query: str = ""
+    document: str = ""
+
+    def for_purpose(self, purpose: Purpose) -> str:
+        """Returns the prompt for a purpose."""
+        return self.query if purpose is Purpose.QUERY else self.document
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What a caller may know about a model.
+    """A model as callers see it.
 
     Attributes:
-        space: The space of its vectors.
-        max_input_tokens: Its window in tokens, `extra_tokens` included.
-        extra_tokens: Tokens that the model adds to each text: special ones, and the longer of its prompts.
-        precision: In what numbers it computes; empty for a remote model.
+        space: The space of its vectors. A rerank model has a name, and a revision if it is local, but no dimensions.
+        max_input_tokens: Its window in tokens, `extra_tokens` included; 0 if it isn't known.
+        extra_tokens: Tokens that the model adds to each text: special tokens, and the longer of its prompts.
+        precision: Numeric precision of a local model; empty for a remote one.
         provider: `local`, or the kind of a remote provider.
     """
 
@@ -124,3 +128,79 @@ class EmbeddingModel(ABC):
     @abstractmethod
     async def close(self) -> None:
         """Lets go of the model and its threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One document of a ranking.
+
+    Attributes:
+        index: The document's index among those given.
+        score: Comparable only within one model.
+    """
+
+    index: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Documents by relevance.
+
+    Attributes:
+        ranked: Best first; equal scores in the order given.
+        input_tokens: Tokens that the model read.
+        estimated: Whether the provider didn't say how many.
+    """
+
+    ranked: tuple[Ranked, ...]
+    input_tokens: int
+    estimated: bool = False
+
+
+class RerankModel(ABC):
+    """A model that scores documents against a query. Its methods may run concurrently."""
+
+    @property
+    @abstractmethod
+    def info(self) -> ModelInfo:
+        """What the model is; its space has no dimensions."""
+
+    @abstractmethod
+    async def rerank(
+        self,
+        query: str,
+        documents: Sequence[str],
+        top_n: int | None = None,
+        first_scores: Sequence[float] = (),
+        headings: Sequence[str] = (),
+    ) -> Ranking:
+        """Scores all documents and returns the best.
+
+        Args:
+            query: The question.
+            documents: 1-1000 texts, none empty.
+            top_n: How many to return; None for all.
+            first_scores: The documents' scores in a first ranking, for models that use them; may be empty.
+            headings: The heading of each document, which is read before it; may be empty, as may each.
+
+        Raises:
+            CitewireError: The model failed.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Releases the model with its threads or connections."""
+
+
+def with_headings(headings: Sequence[str], documents: Sequence[str]) -> Sequence[str]:
+    """Puts each document's heading, if it has one, before it on a line of its own."""
+    if not headings:
+        return documents
+    return [f"{heading}\n{text}" if heading else text for heading, text in zip(headings, documents, strict=True)]
+
+
+def best_first(scores: Sequence[float], top_n: int | None) -> tuple[Ranked, ...]:
+    """Orders documents by their scores; equal ones keep their order."""
+    order = sorted(range(len(scores)), key=lambda index: -scores[index])
+    return tuple(Ranked(index, float(scores[index])) for index in order[:top_n])

@@ -15,14 +15,23 @@ from functools import partial
 from typing import TypeVar
 
 import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 from numpy.typing import NDArray
 
-from citewire_embedder.providers.base import Precision, Purpose, TokenisedText
+from citewire_embedder.providers.base import (
+    ModelInfo,
+    Precision,
+    Purpose,
+    Ranking,
+    RerankModel,
+    TokenisedText,
+    best_first,
+    with_headings,
+)
 from citewire_embedder.providers.encoder import build_encoder
 from citewire_embedder.providers.local import pad
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
-from citewire_embedder.providers.reranking import Ranking, RerankInfo, RerankModel, below, best_first
 from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
@@ -92,14 +101,15 @@ class LateInteraction(RerankModel):
             lower_case=directory.lower_case,
             prompts=directory.prompts,
         )
-        self._info = RerankInfo(f"{name}{SUFFIX}", "local", directory.revision(), directory.max_tokens, precision.value)
+        space = EmbeddingSpace(model=f"{name}{SUFFIX}", revision=directory.revision())
+        self._info = ModelInfo(space, directory.max_tokens, 0, precision.value, "local")
         self._session: Session | None = None
         self._tokens = 0
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reranker")
 
     @property
-    def info(self) -> RerankInfo:
+    def info(self) -> ModelInfo:
         """What the model is."""
         return self._info
 
@@ -164,7 +174,7 @@ class LateInteraction(RerankModel):
         # What is beyond the window isn't read, so it needn't be tokenised either.
         most = self._directory.max_tokens * _TOKEN_CHARACTERS
         (asked,) = self._tokeniser.tokenise([query[:most]], Purpose.QUERY)
-        beginnings = [text[:most] for text in below(headings, documents)]
+        beginnings = [text[:most] for text in with_headings(headings, documents)]
         texts = self._tokeniser.tokenise(beginnings, Purpose.DOCUMENT)
         above = self._tokeniser.tokenise([text[:most] for text in headings], Purpose.DOCUMENT)
         # Without the two special tokens of each text.
@@ -180,7 +190,7 @@ class LateInteraction(RerankModel):
         except StartupError as exc:
             log.warning("reranker_not_loaded", error=str(exc))
             raise Unavailable("the rerank model can't be loaded", reason="SERVICE_UNAVAILABLE") from exc
-        log.info("reranker_loaded", model=self._info.name, seconds=round(time.perf_counter() - start, 3))
+        log.info("reranker_loaded", model=self._info.space.model, seconds=round(time.perf_counter() - start, 3))
         self._session = session
         return session
 

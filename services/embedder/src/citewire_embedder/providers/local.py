@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 from numpy.typing import NDArray
 
 from citewire_embedder.providers.base import (
     EmbeddingModel,
-    EmbeddingSpace,
     ModelInfo,
     Precision,
     Purpose,
@@ -73,7 +73,7 @@ class LocalModel(EmbeddingModel):
     def info(self) -> ModelInfo:
         """What the model is; an ONNX export's dimensions are known after `load`."""
         return ModelInfo(
-            space=EmbeddingSpace(self._name, self._revision, self._dimensions),
+            space=EmbeddingSpace(model=self._name, revision=self._revision, dimensions=self._dimensions),
             max_input_tokens=self.directory.max_tokens,
             extra_tokens=self._tokeniser.extra_tokens,
             precision=self._precision.value,

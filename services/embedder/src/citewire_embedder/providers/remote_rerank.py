@@ -3,19 +3,29 @@
 There is no official SDK that several of them share: the calls are plain HTTP.
 """
 
-from collections.abc import Sequence
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import httpx2
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 
-from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, RemoteCalls, read_body
-from citewire_embedder.providers.rerank_wire import Answer, Way, read_answer, ways_to, write_request
-from citewire_embedder.providers.reranking import Ranked, Ranking, RerankInfo, RerankModel, below
-from citewire_embedder.providers.token_estimate import estimate_tokens
-from citewire_kit.errors import CitewireError
+from citewire_embedder.providers.base import ModelInfo, Ranked, Ranking, RerankModel, with_headings
+from citewire_embedder.providers.remote_calls import (
+    CallLimits,
+    ModelSpec,
+    RemoteCalls,
+    estimate_tokens,
+    read_body,
+)
+from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_ledger import Ledger, NoLedger, Purpose
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue
+from citewire_remote.failures import as_list, as_mapping
 from citewire_remote.kinds import ProviderType
 
 OPERATION: Final = "rerank"
@@ -25,6 +35,48 @@ MAX_ERROR_BODY: Final = 64 * 1024
 
 _ELSEWHERE: Final = frozenset({"400", "404", "405", "413", "422"})
 """Statuses by which a server says that this isn't its address or its shape, before the right one is known."""
+
+
+class Shape(StrEnum):
+    """Which request a server takes."""
+
+    DOCUMENTS = "documents"
+    """`{model, query, documents, top_n}`: Cohere, Jina, Infinity, vLLM, LiteLLM, llama.cpp."""
+
+    TEXTS = "texts"
+    """`{query, texts}`: text-embeddings-inference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a server is asked.
+
+    Attributes:
+        url: The address.
+        shape: The request's.
+        most: Most documents of one request: TEI takes 32 as it ships, Cohere advises 1,000.
+    """
+
+    url: str
+    shape: Shape = Shape.DOCUMENTS
+    most: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server gave.
+
+    Attributes:
+        ranked: Best first.
+        tokens: What it counted; None if it didn't say.
+    """
+
+    ranked: tuple[Ranked, ...]
+    tokens: int | None
+
+
+_BASES: Mapping[str, str] = {"cohere": "https://api.cohere.com/v1", "jina": "https://api.jina.ai/v1"}
+_TEI_MOST = 32
 
 
 class RemoteReranker(RerankModel):
@@ -66,10 +118,10 @@ class RemoteReranker(RerankModel):
         self._way: Way | None = None
 
     @property
-    def info(self) -> RerankInfo:
+    def info(self) -> ModelInfo:
         """What the model is."""
         window = self._known.max_input_tokens if self._known else 0
-        return RerankInfo(self._spec.model, self._spec.kind, max_input_tokens=window)
+        return ModelInfo(EmbeddingSpace(model=self._spec.model), window, 0, "", self._spec.kind)
 
     async def rerank(
         self,
@@ -84,7 +136,7 @@ class RemoteReranker(RerankModel):
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
-        documents = below(headings, documents)
+        documents = with_headings(headings, documents)
         wanted = min(top_n or len(documents), len(documents))
         first: CitewireError | None = None
         for way in self._ways if self._way is None else (self._way,):
@@ -156,3 +208,84 @@ async def _beginning(response: httpx2.Response) -> bytes:
         if len(body) >= MAX_ERROR_BODY:
             break
     return bytes(body[:MAX_ERROR_BODY])
+
+
+def ways_to(kind: str, api_base: str) -> tuple[Way, ...]:
+    """Returns how a provider may be asked, the likeliest first.
+
+    Args:
+        kind: The provider's kind.
+        api_base: Ends in `/v1`; "" is the kind's own.
+    """
+    base = api_base or _BASES[kind]
+    root = base.removesuffix("/v1")
+    if kind == "cohere":
+        return (Way(f"{root}/v2/rerank"),)
+    if kind == "jina":
+        return (Way(f"{base}/rerank"),)
+    # Infinity and TEI serve at the root unless told otherwise.
+    return (
+        Way(f"{base}/rerank"),
+        Way(f"{root}/rerank"),
+        Way(f"{root}/rerank", Shape.TEXTS, _TEI_MOST),
+    )
+
+
+def write_request(way: Way, model: str, query: str, documents: Sequence[str], top_n: int) -> Mapping[str, object]:
+    """Writes a request's body; texts that are too long are cut by the server, where it can be told so."""
+    if way.shape is Shape.TEXTS:
+        return {"query": query, "texts": list(documents), "truncate": True, "return_text": False}
+    return {"model": model, "query": query, "documents": list(documents), "top_n": top_n}
+
+
+def read_answer(body: bytes, headers: Mapping[str, str], documents: int, top_n: int, provider: str) -> Answer:
+    """Reads an answer to a request with so many documents.
+
+    Raises:
+        FailedPrecondition: It isn't one (`PROVIDER_REJECTED`): unknown or repeated documents, scores that are no
+            numbers, or fewer of them than were asked for.
+    """
+    try:
+        parsed: object = json.loads(body)
+    except ValueError:
+        raise _unreadable("isn't JSON", provider) from None
+    fields = as_mapping(parsed)
+    ranked = [_ranked(entry, documents, provider) for entry in as_list(fields.get("results", parsed))]
+    if len({one.index for one in ranked}) != len(ranked):
+        raise _unreadable("names a document twice", provider)
+    if len(ranked) < min(top_n, documents):
+        raise _unreadable(f"ranks {len(ranked)} of {documents} documents", provider)
+    ranked.sort(key=lambda one: (-one.score, one.index))
+    return Answer(tuple(ranked), _tokens(fields, headers))
+
+
+def _ranked(entry: object, documents: int, provider: str) -> Ranked:
+    fields = as_mapping(entry)
+    index, score = fields.get("index"), fields.get("relevance_score", fields.get("score"))
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < documents:
+        raise _unreadable("names a document that wasn't sent", provider)
+    if not isinstance(score, (int, float)) or isinstance(score, bool) or not math.isfinite(score):
+        raise _unreadable("holds a score that is no number", provider)
+    return Ranked(index, float(score))
+
+
+def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | None:
+    usage, meta = as_mapping(fields.get("usage")), as_mapping(fields.get("meta"))
+    said: list[object] = [
+        usage.get("total_tokens"),
+        usage.get("prompt_tokens"),
+        as_mapping(meta.get("tokens")).get("input_tokens"),
+        as_mapping(meta.get("billed_units")).get("total_tokens"),
+    ]
+    counted = headers.get("x-compute-tokens", "")
+    said.append(int(counted) if counted.isascii() and counted.isdecimal() else None)
+    # A server that doesn't count says 0.
+    return next((one for one in said if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
+
+
+def _unreadable(what: str, provider: str) -> FailedPrecondition:
+    return FailedPrecondition(
+        f"the rerank provider's answer {what}",
+        reason="PROVIDER_REJECTED",
+        metadata={"provider": provider, "retry": "never"},
+    )

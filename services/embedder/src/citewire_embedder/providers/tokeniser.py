@@ -5,8 +5,7 @@ from pathlib import Path
 
 from tokenizers import Encoding, Tokenizer
 
-from citewire_embedder.providers.base import Purpose, TokenisedText
-from citewire_embedder.providers.model_directory import Prompts
+from citewire_embedder.providers.base import Prompts, Purpose, TokenisedText
 from citewire_kit.errors import StartupError
 
 
@@ -35,10 +34,9 @@ class Tokeniser:
         self._tokenizer.no_padding()
         self._max_tokens = max_tokens
         self._lower_case = lower_case
-        prompts = prompts or Prompts()
-        self._prompts = {Purpose.QUERY: prompts.query, Purpose.DOCUMENT: prompts.document}
+        self._prompts = prompts or Prompts()
         self._special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        longest = max(self.count([prompt])[0] if prompt else 0 for prompt in self._prompts.values())
+        longest = max(self.count([self._prompts.query, self._prompts.document]))
         self.extra_tokens = self._special + longest
         """Tokens that are added to each text: special ones, and the longer of the prompts."""
         if self.extra_tokens >= max_tokens:
@@ -46,7 +44,7 @@ class Tokeniser:
 
     def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
         """Turns texts into token ids, with special tokens and the purpose's prompt, cut to the window."""
-        prompt = self._prompts[purpose]
+        prompt = self._prompts.for_purpose(purpose)
         encodings = self._encode([prompt + text for text in texts] if prompt else texts)
         return [self._finish(encoding) for encoding in encodings]
 

@@ -34,8 +34,7 @@ from citewire_generator.model import (
     TextDelta,
 )
 from citewire_kit.errors import Violations
-from citewire_remote.converters import from_report, from_sealed, to_ref, to_sealed, to_spec
-from citewire_remote.tenants import ProviderSpec, SealedProvider, TrialReport
+from citewire_remote.converters import ref_from_proto
 from citewire_verify import MarkerStyle, UncitedSentence, Verdict, Verification, VerifiedCitation
 
 MAX_INSTRUCTIONS_BYTES = 16 * 1024
@@ -96,7 +95,7 @@ def to_request(request: pb.GenerateRequest) -> GenerateRequest:
     temperature = request.temperature if request.HasField("temperature") else None
     if temperature is not None:
         v.require(0 <= temperature <= 2, "temperature", "must be between 0 and 2")
-    provider = to_sealed(v, request.provider, "provider", CHAT) if request.HasField("provider") else None
+    provider = ref_from_proto(v, request.provider, "provider", CHAT) if request.HasField("provider") else None
     fallbacks = to_fallbacks(v, request.fallbacks)
     v.raise_if_any()
     return GenerateRequest(
@@ -144,37 +143,9 @@ def to_suggest(request: pb.SuggestQuestionsRequest) -> SuggestRequest:
     v.require(1 <= count <= 10, "count", "must be between 1 and 10")
     check_name(v, request.language, "language")
     check_name(v, request.model, "model")
-    provider = to_sealed(v, request.provider, "provider", CHAT) if request.HasField("provider") else None
+    provider = ref_from_proto(v, request.provider, "provider", CHAT) if request.HasField("provider") else None
     v.raise_if_any()
     return SuggestRequest(passages, request.question, count, request.language, request.model, provider)
-
-
-def to_provider_spec(request: pb.SealProviderRequest) -> ProviderSpec:
-    """Checks and converts a request of SealProvider.
-
-    Raises:
-        InvalidArgument: Names every field that is wrong.
-    """
-    return to_spec(request.spec, CHAT)
-
-
-def to_provider(request: pb.RewrapProviderRequest) -> SealedProvider:
-    """Checks and converts a request of RewrapProvider.
-
-    Raises:
-        InvalidArgument: Names every field that is wrong.
-    """
-    return to_ref(request.ref, CHAT)
-
-
-def from_seal(sealed: SealedProvider, report: TrialReport) -> pb.SealProviderResponse:
-    """Converts a provider that was sealed."""
-    return pb.SealProviderResponse(ref=from_sealed(sealed), test=from_report(report))
-
-
-def from_rewrap(sealed: SealedProvider, changed: bool) -> pb.RewrapProviderResponse:
-    """Converts a provider that was sealed again."""
-    return pb.RewrapProviderResponse(ref=from_sealed(sealed), changed=changed)
 
 
 def from_event(event: Event) -> pb.GenerateResponse:

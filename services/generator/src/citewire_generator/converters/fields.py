@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.model import (
@@ -13,9 +14,8 @@ from citewire_generator.model import (
     Usage,
 )
 from citewire_kit.errors import Violations
-from citewire_remote.converters import to_sealed
+from citewire_remote.converters import ref_from_proto
 from citewire_remote.kinds import ProviderType
-from citewire_remote.tenants import SealedProvider
 
 MAX_QUESTION_BYTES = 32 * 1024
 MAX_PASSAGES = 10_000
@@ -78,15 +78,14 @@ def to_history(v: Violations, history: Sequence[pb.Message]) -> tuple[Message, .
     return tuple(messages)
 
 
-def to_fallbacks(v: Violations, fallbacks: Sequence[pb.Fallback]) -> tuple[str | SealedProvider, ...]:
+def to_fallbacks(v: Violations, fallbacks: Sequence[pb.Fallback]) -> tuple[str | ProviderRef, ...]:
     """Checks and converts who takes over."""
     v.require(len(fallbacks) <= MAX_FALLBACKS, "fallbacks", f"must be at most {MAX_FALLBACKS}")
-    found: list[str | SealedProvider] = []
+    found: list[str | ProviderRef] = []
     for index, fallback in enumerate(fallbacks[:MAX_FALLBACKS]):
         at = f"fallbacks[{index}]"
         if fallback.HasField("provider"):
-            sealed = to_sealed(v, fallback.provider, f"{at}.provider", CHAT)
-            found += [] if sealed is None else [sealed]
+            found.append(ref_from_proto(v, fallback.provider, f"{at}.provider", CHAT))
         elif v.require(bool(fallback.model), at, "must name a model or a provider"):
             check_name(v, fallback.model, f"{at}.model")
             found.append(fallback.model)

@@ -2,6 +2,7 @@
 
 from typing import TypedDict
 
+from citewire.common.v1.common_pb2 import ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.converters.fields import (
@@ -25,8 +26,7 @@ from citewire_generator.reflection.values import (
     Rewritten,
 )
 from citewire_kit.errors import Violations
-from citewire_remote.converters import to_sealed
-from citewire_remote.tenants import SealedProvider
+from citewire_remote.converters import ref_from_proto
 
 MAX_ANSWER_BYTES = 1024 * 1024
 _KINDS: dict[int, RewriteKind] = {
@@ -115,8 +115,8 @@ def from_rewritten(rewritten: Rewritten) -> pb.RewriteResponse:
 
 class _Asked(TypedDict):
     model: str
-    provider: SealedProvider | None
-    fallbacks: tuple[str | SealedProvider, ...]
+    provider: ProviderRef | None
+    fallbacks: tuple[str | ProviderRef, ...]
 
 
 def _asked(v: Violations, request: pb.DecideRequest | pb.AssessRequest | pb.RewriteRequest) -> _Asked:
@@ -124,6 +124,6 @@ def _asked(v: Violations, request: pb.DecideRequest | pb.AssessRequest | pb.Rewr
     check_name(v, request.model, "model")
     return _Asked(
         model=request.model,
-        provider=to_sealed(v, request.provider, "provider", CHAT) if request.HasField("provider") else None,
+        provider=ref_from_proto(v, request.provider, "provider", CHAT) if request.HasField("provider") else None,
         fallbacks=to_fallbacks(v, request.fallbacks),
     )

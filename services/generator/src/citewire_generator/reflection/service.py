@@ -13,7 +13,7 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from citewire_generator import metrics
-from citewire_generator.chain import Chain, NoOwnProviders, OwnProviders, open_chain
+from citewire_generator.chain import Chain, LeaseProvider, open_chain
 from citewire_generator.engine import TAKEN_OVER, Ended, Engine, Work
 from citewire_generator.model import FinishReason, Message, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
@@ -139,7 +139,7 @@ class Reflector:
     Args:
         registry: The operator's models.
         engine: Makes the calls.
-        own: Opens tenants' own providers.
+        lease: Opens tenant providers; None if this process takes none.
         seconds: Time of a judgement.
     """
 
@@ -148,12 +148,12 @@ class Reflector:
         registry: Registry,
         *,
         engine: Engine | None = None,
-        own: OwnProviders | None = None,
+        lease: LeaseProvider | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self._registry = registry
         self._engine = engine or Engine()
-        self._own = own or NoOwnProviders()
+        self._lease = lease
         self._seconds = seconds
         self._plain: _Plain = WeakKeyDictionary()
 
@@ -163,7 +163,7 @@ class Reflector:
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
         """
-        async with open_chain(self._registry, self._own, request) as chain:
+        async with open_chain(self._registry, self._lease, request) as chain:
             said = await self._ask(chain, Purpose.DECISION, decision_prompt(request.question))
         if said.by_rule:
             return heuristics.decide(request.question)
@@ -183,7 +183,7 @@ class Reflector:
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
         """
-        async with open_chain(self._registry, self._own, request) as chain:
+        async with open_chain(self._registry, self._lease, request) as chain:
             said = await self._ask(chain, Purpose.ASSESSMENT, assessment_prompt(request, chain))
         if said.by_rule:
             return await asyncio.to_thread(heuristics.assess, request.question, request.answer, request.passages)
@@ -205,7 +205,7 @@ class Reflector:
         prompt = (
             condensation_prompt(request.question, request.history) if condensing else passage_prompt(request.question)
         )
-        async with open_chain(self._registry, self._own, request) as chain:
+        async with open_chain(self._registry, self._lease, request) as chain:
             said = await self._ask(chain, Purpose.REWRITING, prompt)
         if said.by_rule:
             return (

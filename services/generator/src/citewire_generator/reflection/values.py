@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
+from citewire.common.v1.common_pb2 import ProviderRef
+
 from citewire_generator.model import Message, Passage, Usage
-from citewire_remote.tenants import SealedProvider
 
 FALLBACK_UTILITY = 0.7
 """Utility of an answer that couldn't be assessed; such a one counts as supported."""
@@ -20,9 +21,9 @@ class RewriteKind(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
     model: str = ""
-    provider: SealedProvider | None = None
+    provider: ProviderRef | None = None
     """A tenant's own; None: the operator's."""
-    fallbacks: tuple[str | SealedProvider, ...] = ()
+    fallbacks: tuple[str | ProviderRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

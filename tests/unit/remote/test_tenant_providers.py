@@ -1,5 +1,7 @@
-"""Tenants' providers: who opens them, what a test call reports, and what is kept between calls."""
+"""Tenants' providers: who opens them, what a test call reports, and what is clients between calls."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,90 +10,117 @@ from citewire.common.v1 import common_pb2 as pb
 from pydantic import ValidationError
 
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, Violations
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import Tenant, use_tenant
 from citewire_remote.addresses import EgressPolicy
-from citewire_remote.converters import from_sealed, to_sealed, to_spec
-from citewire_remote.instances import Instances
+from citewire_remote.converters import provider_from_proto, ref_from_proto
 from citewire_remote.kinds import ProviderType, normalise_base
 from citewire_remote.sealing import FixedKeys, KeyFile, Keyring, new_master_key
 from citewire_remote.settings import TenantProviderSettings
-from citewire_remote.tenants import OpenedProvider, ProviderSpec, Vault
+from citewire_remote.tenant_providers import TenantClients, TenantProvider, TestCall, Vault
 
 ANA, BOB, EVE = Tenant("acme", "ana", "pro"), Tenant("acme", "bob", "pro"), Tenant("evil", "ana", "pro")
 CANARY = "sk-canary-0123456789"
 KEYS = new_master_key("k1")
-SPEC = ProviderSpec(ProviderType.CHAT, "openai-compatible", "m", "http://10.0.0.1:8000/v1", CANARY)
+SPEC = TenantProvider(ProviderType.CHAT, "openai-compatible", "m", "http://10.0.0.1:8000/v1", CANARY)
 
 
 def vault(keys: str | None = KEYS) -> Vault:
     return Vault(FixedKeys(Keyring.parse(keys)) if keys else None, EgressPolicy.parse("10.0.0.1"))
 
 
+async def seal(
+    tenant: Tenant, provider: TenantProvider, test: TestCall | None = None
+) -> tuple[pb.ProviderRef, pb.ProviderTest]:
+    with use_tenant(tenant):
+        ref, report, _ = await vault().seal(provider, test)
+    return ref, report
+
+
+def open_as(tenant: Tenant, ref: pb.ProviderRef, keys: str = KEYS) -> TenantProvider:
+    with use_tenant(tenant):
+        return vault(keys).open(ref)
+
+
+def rewrap_as(tenant: Tenant, ref: pb.ProviderRef, keys: str) -> tuple[pb.ProviderRef, bool]:
+    with use_tenant(tenant):
+        return vault(keys).rewrap(ref)
+
+
+def changed(ref: pb.ProviderRef, **fields: object) -> pb.ProviderRef:
+    copy = pb.ProviderRef()
+    copy.CopyFrom(ref)
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    return copy
+
+
 async def test_an_organisations_provider_opens_for_its_users_and_nobody_else() -> None:
-    sealed, report = await vault().seal(ANA, SPEC, None)
+    sealed, report = await seal(ANA, SPEC)
     assert not report.tried
-    assert CANARY not in repr(sealed) + repr(SPEC)
+    assert CANARY not in repr(SPEC)
+    assert CANARY.encode() not in sealed.SerializeToString()
     for caller in (ANA, BOB):
-        opened = vault().open(caller, sealed)
+        opened = open_as(caller, sealed)
         assert (opened.api_key, opened.api_base, opened.model) == (CANARY, "http://10.0.0.1:8000/v1", "m")
         assert CANARY not in repr(opened)
     with pytest.raises(FailedPrecondition) as raised:
-        vault().open(EVE, sealed)
+        open_as(EVE, sealed)
     assert raised.value.reason == "PROVIDER_SEAL"
 
 
 async def test_a_users_provider_opens_for_that_user_only() -> None:
-    sealed, _ = await vault().seal(ANA, replace(SPEC, user_id="ana"), None)
-    assert vault().open(ANA, sealed).api_key == CANARY
-    for caller, moved in ((BOB, sealed), (BOB, replace(sealed, user_id="bob")), (BOB, replace(sealed, user_id=""))):
+    sealed, _ = await seal(ANA, replace(SPEC, user_id="ana"))
+    assert open_as(ANA, sealed).api_key == CANARY
+    for caller, moved in ((BOB, sealed), (BOB, changed(sealed, user_id="bob")), (BOB, changed(sealed, user_id=""))):
         with pytest.raises(CitewireError) as raised:
-            vault().open(caller, moved)
+            open_as(caller, moved)
         assert raised.value.reason == "PROVIDER_SEAL"
     with pytest.raises(InvalidArgument):
-        await vault().seal(BOB, replace(SPEC, user_id="ana"), None)
+        await seal(BOB, replace(SPEC, user_id="ana"))
 
 
 async def test_key_and_address_cannot_change_places() -> None:
-    sealed, _ = await vault().seal(ANA, SPEC, None)
-    swapped = replace(sealed, sealed_key=sealed.sealed_api_base, sealed_api_base=sealed.sealed_key)
+    sealed, _ = await seal(ANA, SPEC)
+    swapped = changed(sealed, sealed_key=sealed.sealed_api_base, sealed_api_base=sealed.sealed_key)
     with pytest.raises(FailedPrecondition):
-        vault().open(ANA, swapped)
+        open_as(ANA, swapped)
 
 
 async def test_a_test_call_reports_what_the_provider_said() -> None:
-    async def refused(opened: OpenedProvider) -> int:
+    async def refused(opened: TenantProvider) -> None:
         assert opened.api_key == CANARY
         raise FailedPrecondition("the provider refused the key", reason="PROVIDER_AUTH", metadata={"status": "401"})
 
-    async def works(_: OpenedProvider) -> int:
-        return 1536
+    async def works(_: TenantProvider) -> pb.EmbeddingSpace:
+        return pb.EmbeddingSpace(model="m", revision="r", dimensions=1536)
 
-    sealed, report = await vault().seal(ANA, SPEC, refused)
+    sealed, report = await seal(ANA, SPEC, refused)
     assert sealed.sealed_key
     assert (report.tried, report.ok, report.reason, report.status) == (True, False, "PROVIDER_AUTH", 401)
     assert report.text == "The provider refused the key."
-    _, report = await vault().seal(ANA, SPEC, works)
+    _, report = await seal(ANA, SPEC, works)
     assert (report.ok, report.dimensions) == (True, 1536)
 
 
 async def test_an_inner_address_is_not_sealed() -> None:
     with pytest.raises(InvalidArgument) as raised:
-        await vault().seal(ANA, replace(SPEC, api_base="http://169.254.169.254/v1"), None)
+        await seal(ANA, replace(SPEC, api_base="http://169.254.169.254/v1"))
     assert raised.value.reason == "PROVIDER_ADDRESS"
 
 
 async def test_without_a_master_key_nothing_is_sealed() -> None:
     with pytest.raises(FailedPrecondition, match="no master key"):
-        await vault(None).seal(ANA, SPEC, None)
+        with use_tenant(ANA):
+            await vault(None).seal(SPEC, None)
 
 
 async def test_rotation() -> None:
-    sealed, _ = await vault().seal(ANA, SPEC, None)
+    sealed, _ = await seal(ANA, SPEC)
     newest = new_master_key("k2")
-    rewrapped, changed = vault(f"{newest},{KEYS}").rewrap(BOB, sealed)
-    assert changed
-    assert vault(f"{newest},{KEYS}").rewrap(BOB, rewrapped) == (rewrapped, False)
-    assert vault(newest).open(BOB, rewrapped).api_key == CANARY
+    rewrapped, is_new = rewrap_as(BOB, sealed, f"{newest},{KEYS}")
+    assert is_new
+    assert rewrap_as(BOB, rewrapped, f"{newest},{KEYS}") == (rewrapped, False)
+    assert open_as(BOB, rewrapped, newest).api_key == CANARY
 
 
 def spec(**fields: object) -> pb.ProviderSpec:
@@ -100,8 +129,10 @@ def spec(**fields: object) -> pb.ProviderSpec:
 
 
 def test_a_spec_is_read_and_its_base_normalised() -> None:
-    read = to_spec(spec(api_base="https://llm.example.com/openai/v1/chat/completions/"), (ProviderType.CHAT,))
-    assert read == ProviderSpec(ProviderType.CHAT, "openai", "", "https://llm.example.com/openai/v1", "k")
+    read = provider_from_proto(
+        spec(api_base="https://llm.example.com/openai/v1/chat/completions/"), (ProviderType.CHAT,)
+    )
+    assert read == TenantProvider(ProviderType.CHAT, "openai", "", "https://llm.example.com/openai/v1", "k")
 
 
 @pytest.mark.parametrize(
@@ -126,16 +157,16 @@ def test_a_spec_is_read_and_its_base_normalised() -> None:
 )
 def test_a_wrong_spec_names_its_field(fields: dict[str, object], field: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        to_spec(spec(**fields), (ProviderType.CHAT,))
+        provider_from_proto(spec(**fields), (ProviderType.CHAT,))
     assert field in {violation.field for violation in raised.value.violations}
 
 
-async def test_a_sealed_provider_travels() -> None:
-    sealed, _ = await vault().seal(ANA, replace(SPEC, user_id="ana"), None)
+async def test_a_sealed_provider_is_checked_by_its_type() -> None:
+    sealed, _ = await seal(ANA, replace(SPEC, user_id="ana"))
     v = Violations()
-    assert to_sealed(v, from_sealed(sealed), "provider", (ProviderType.CHAT,)) == sealed
+    assert ref_from_proto(v, sealed, "provider", (ProviderType.CHAT,)) == sealed
     assert not v
-    assert to_sealed(v, from_sealed(sealed), "provider", (ProviderType.RERANK,)) is None
+    ref_from_proto(v, sealed, "provider", (ProviderType.RERANK,))
     assert v
 
 
@@ -160,44 +191,57 @@ async def _close(client: Client) -> None:
     client.closed += 1
 
 
-def opened(number: int) -> OpenedProvider:
-    return OpenedProvider(ProviderType.CHAT, "openai", "m", api_key=f"key-{number}")
+@asynccontextmanager
+async def lease(clients: TenantClients[Client], tenant: Tenant, provider: TenantProvider) -> AsyncGenerator[Client]:
+    with use_tenant(tenant):
+        async with clients.lease(provider) as client:
+            yield client
 
 
-async def test_instances_are_shared_by_owner_and_key_and_closed_when_unused() -> None:
+def opened(number: int) -> TenantProvider:
+    return TenantProvider(ProviderType.CHAT, "openai", "m", api_key=f"key-{number}")
+
+
+async def test_clients_are_shared_by_owner_and_key_and_closed_when_unused() -> None:
     made: list[Client] = []
 
-    def build(_: OpenedProvider) -> Client:
+    def build(_: TenantProvider) -> Client:
         made.append(Client())
         return made[-1]
 
-    kept = Instances(build, _close, most=2)
-    async with kept.lease(ANA, opened(1)) as first, kept.lease(ANA, replace(opened(1), model="other")) as second:
+    clients = TenantClients(vault(), build, _close, max_clients=2)
+    async with (
+        lease(clients, ANA, opened(1)) as first,
+        lease(clients, ANA, replace(opened(1), model="other")) as second,
+    ):
         assert first is second
-        async with kept.lease(EVE, opened(1)) as other:
+        async with lease(clients, EVE, opened(1)) as other:
             assert other is not first
-        async with kept.lease(ANA, opened(2)), kept.lease(ANA, opened(3)):
+        async with lease(clients, ANA, opened(2)), lease(clients, ANA, opened(3)):
             pass
         assert first.closed == 0  # dropped, and still in use
     assert [client.closed for client in made] == [1, 1, 0, 0]
-    await kept.close()
+    await clients.close()
     assert [client.closed for client in made] == [1, 1, 1, 1]
 
 
-async def test_instances_of_one_model_each() -> None:
-    kept = Instances(lambda _: Client(), _close, by_model=True)
-    async with kept.lease(ANA, opened(1)) as first, kept.lease(ANA, replace(opened(1), model="other")) as second:
+async def test_clients_of_one_model_each() -> None:
+    clients = TenantClients(vault(), lambda _: Client(), _close, by_model=True)
+    async with (
+        lease(clients, ANA, opened(1)) as first,
+        lease(clients, ANA, replace(opened(1), model="other")) as second,
+    ):
         assert first is not second
-    await kept.close()
+    await clients.close()
 
 
-async def test_an_idle_instance_goes() -> None:
-    kept = Instances(lambda _: Client(), _close, idle_seconds=0)
-    async with kept.lease(ANA, opened(1)) as first:
+async def test_an_idle_client_is_closed() -> None:
+    clients = TenantClients(vault(), lambda _: Client(), _close, idle_seconds=0)
+    async with lease(clients, ANA, opened(1)) as first:
         pass
-    async with kept.lease(ANA, opened(2)):
+    async with lease(clients, ANA, opened(2)):
         assert first.closed == 1
-    await kept.close()
+    await clients.close()
 
 
 def test_settings_read_keys_and_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,9 @@ them, and the answer's body is read here: vectors as base64 become an array with
 """
 
 import asyncio
+import base64
+import binascii
+import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -14,26 +17,25 @@ from typing import Final
 import httpx2
 import numpy as np
 import openai
+from citewire.common.v1.common_pb2 import EmbeddingSpace
 from openai import AsyncOpenAI
 
-from citewire_embedder.providers.base import (
-    EmbeddingModel,
-    EmbeddingSpace,
-    ModelInfo,
-    Purpose,
-    TokenisedText,
-    Vectors,
+from citewire_embedder.providers.base import EmbeddingModel, ModelInfo, Prompts, Purpose, TokenisedText, Vectors
+from citewire_embedder.providers.remote_calls import (
+    CallLimits,
+    ModelSpec,
+    RemoteCalls,
+    cut_to,
+    estimate_tokens,
+    read_body,
 )
-from citewire_embedder.providers.prompts import prompts_of
-from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec, RemoteCalls, read_body
-from citewire_embedder.providers.token_estimate import cut_to, estimate_tokens
-from citewire_embedder.providers.vectors_in import Answer, read_answer, split
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument
 from citewire_ledger import Ledger, NoLedger
 from citewire_ledger import Purpose as PaidFor
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue
+from citewire_remote.failures import as_list, as_mapping
 from citewire_remote.kinds import ProviderType
 
 OPERATION: Final = "embeddings"
@@ -53,6 +55,15 @@ _SENT: Final = frozenset(
 )  # fmt: skip
 """Headers that are sent. The last one is how the SDK remembers that the body is to be left alone."""
 
+_MXBAI = "Represent this sentence for searching relevant passages: "
+_PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
+    {
+        "nomic-embed-text": Prompts("search_query: ", "search_document: "),
+        "mxbai-embed-large": Prompts(query=_MXBAI),
+        "snowflake-arctic-embed": Prompts(query=_MXBAI),
+    }
+)
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteText(TokenisedText):
@@ -67,29 +78,16 @@ class RemoteText(TokenisedText):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteLimits(CallLimits):
-    """How a provider is called, and how much at once.
+class Answer:
+    """What a provider gave.
 
     Attributes:
-        texts: Most texts of one request. TEI takes 32 as it ships.
-        tokens: Most tokens of one request, by estimate; OpenAI takes 300,000.
+        vectors: Shape (texts, dimensions), of length 1 each.
+        tokens: What it counted; None if it didn't say.
     """
 
-    texts: int = 32
-    tokens: int = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class RemoteSpec(ModelSpec):
-    """An embedding model of a provider's.
-
-    Attributes:
-        dimensions: Length of vectors that is asked for; 0 is the model's own.
-        window: Tokens that it reads; 0 leaves it to the catalogue.
-    """
-
-    dimensions: int = 0
-    window: int = 0
+    vectors: Vectors
+    tokens: int | None
 
 
 class RemoteModel(EmbeddingModel):
@@ -106,13 +104,13 @@ class RemoteModel(EmbeddingModel):
 
     def __init__(
         self,
-        spec: RemoteSpec,
+        spec: ModelSpec,
         catalogue: Catalogue,
         http: httpx2.AsyncClient,
         *,
         ledger: Ledger | None = None,
         breakers: Breakers | None = None,
-        limits: RemoteLimits | None = None,
+        limits: CallLimits | None = None,
     ) -> None:
         self._spec = spec
         self._known = catalogue.find(spec.kind, spec.model, ProviderType.EMBEDDING)
@@ -120,7 +118,7 @@ class RemoteModel(EmbeddingModel):
         # The SDK wants a key; servers without one ignore it.
         self._client = AsyncOpenAI(api_key=spec.api_key or "none", base_url=base, max_retries=0, http_client=http)
         http.event_hooks = {"request": [_keep_to_ourselves]}
-        self._limits = limits or RemoteLimits()
+        self._limits = limits or CallLimits()
         self._calls = RemoteCalls(
             spec,
             OPERATION,
@@ -141,9 +139,9 @@ class RemoteModel(EmbeddingModel):
         """What the model is; dimensions that the catalogue doesn't know are 0 until `load` has asked for them."""
         window = self._spec.window or (self._known.max_input_tokens if self._known else 0)
         return ModelInfo(
-            space=EmbeddingSpace(self._spec.model, self._spec.kind, self._dimensions),
+            space=EmbeddingSpace(model=self._spec.model, revision=self._spec.kind, dimensions=self._dimensions),
             max_input_tokens=window or _WINDOWS.get(self._spec.kind, _UNKNOWN_WINDOW),
-            extra_tokens=max(estimate_tokens(self._prompts.of(purpose)) for purpose in Purpose),
+            extra_tokens=max(estimate_tokens(self._prompts.for_purpose(purpose)) for purpose in Purpose),
             precision="",
             provider=self._spec.kind,
         )
@@ -172,7 +170,7 @@ class RemoteModel(EmbeddingModel):
 
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
         """Puts the prompt before each text, and estimates and cuts it."""
-        prompt, window = self._prompts.of(purpose), self.info.max_input_tokens
+        prompt, window = self._prompts.for_purpose(purpose), self.info.max_input_tokens
         found: list[TokenisedText] = []
         for text in texts:
             whole = prompt + text
@@ -264,3 +262,81 @@ def _remote(text: TokenisedText) -> RemoteText:
     if not isinstance(text, RemoteText):
         raise TypeError("a text that another model has tokenised")
     return text
+
+
+def prompts_of(model: str) -> Prompts:
+    """The prompts of a model, by its name without owner, tag and version."""
+    name = model.rpartition("/")[2].partition(":")[0].lower()
+    return next((prompts for known, prompts in _PROMPTS.items() if name.startswith(known)), Prompts())
+
+
+def read_answer(body: bytes, texts: int, provider: str) -> Answer:
+    """Reads an answer to a call with so many texts. Vectors come as lists, or as little-endian float32 in base64.
+
+    Raises:
+        FailedPrecondition: It isn't one (`PROVIDER_REJECTED`): a wrong number, length or value of vectors.
+    """
+    try:
+        fields = as_mapping(json.loads(body))
+    except ValueError:
+        raise _unreadable("isn't JSON", provider) from None
+    rows = _rows(fields.get("data"), fields, provider)
+    if len(rows) != texts or len({len(row) for row in rows}) != 1:
+        raise _unreadable(f"holds {len(rows)} vectors for {texts} texts, or vectors of several lengths", provider)
+    vectors = np.stack(rows)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    if not np.isfinite(lengths).all() or not (lengths > 0).all():
+        raise _unreadable("holds a vector that is zero or not finite", provider)
+    usage = as_mapping(fields.get("usage"))
+    said = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
+    # A server that doesn't count says 0.
+    tokens = said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else None
+    return Answer(np.asarray(vectors / lengths, np.float32), tokens)
+
+
+def _rows(data: object, fields: object, provider: str) -> list[Vectors]:
+    if data is None:
+        own = as_mapping(fields)
+        found = as_list(own.get("embeddings")) or [own.get("embedding")]
+        return [_row(value, provider) for value in found]
+    entries = [as_mapping(entry) for entry in as_list(data)]
+    places = [entry.get("index", place) for place, entry in enumerate(entries)]
+    order = {place: entry for place, entry in zip(places, entries, strict=True) if isinstance(place, int)}
+    if sorted(order) != list(range(len(entries))):
+        raise _unreadable("numbers its vectors wrongly", provider)
+    return [_row(order[place].get("embedding"), provider) for place in range(len(entries))]
+
+
+def _row(value: object, provider: str) -> Vectors:
+    try:
+        if isinstance(value, str):
+            row = np.frombuffer(base64.b64decode(value, validate=True), "<f4").astype(np.float32)
+        else:
+            row = np.asarray(as_list(value), np.float32)
+    except (binascii.Error, ValueError, TypeError):
+        raise _unreadable("holds a vector that isn't one", provider) from None
+    if row.ndim != 1 or not row.size:
+        raise _unreadable("holds a vector that isn't one", provider)
+    return row
+
+
+def _unreadable(what: str, provider: str) -> CitewireError:
+    return FailedPrecondition(
+        f"the embedding provider's answer {what}",
+        reason="PROVIDER_REJECTED",
+        metadata={"provider": provider, "retry": "never"},
+    )
+
+
+def split(lengths: Sequence[int], *, most: int, most_tokens: int) -> list[range]:
+    """Splits texts of so many tokens, in order, into requests; a text above the limit has one of its own."""
+    groups: list[range] = []
+    start = size = 0
+    for place, length in enumerate(lengths):
+        if place > start and (place - start == most or size + length > most_tokens):
+            groups.append(range(start, place))
+            start, size = place, 0
+        size += length
+    if lengths:
+        groups.append(range(start, len(lengths)))
+    return groups

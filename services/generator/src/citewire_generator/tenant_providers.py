@@ -1,0 +1,88 @@
+"""Chat providers of tenants: opened for the caller, kept between calls, and tested before they are sealed."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+
+from citewire.common.v1.common_pb2 import ProviderRef
+
+from citewire_generator.engine import Engine, Work
+from citewire_generator.model import Message, ModelInfo, Role
+from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
+from citewire_generator.registry import Chosen
+from citewire_generator.tokens import estimate_messages
+from citewire_ledger import Purpose
+from citewire_remote.tenant_providers import TenantClients, TenantProvider, Vault
+
+TEST_TOKENS = 16
+_QUESTION = (Message(Role.USER, "Reply with the word OK."),)
+
+BuildProvider = Callable[[TenantProvider, ModelInfo], ChatProvider]
+"""Makes the client of a tenant provider; the egress policy guards its connections."""
+
+DescribeModel = Callable[[str, str], ModelInfo]
+"""Returns what is known of a provider's model."""
+
+
+class TenantChatProviders:
+    """Opens and tests.
+
+    Args:
+        vault: Opens sealed providers.
+        build: Makes clients.
+        describe: Describes models.
+        engine: Makes the test calls, without retries.
+    """
+
+    def __init__(self, vault: Vault, build: BuildProvider, describe: DescribeModel, engine: Engine) -> None:
+        self._describe = describe
+        self._engine = engine
+        self._clients = TenantClients[ChatProvider](
+            vault,
+            lambda provider: build(provider, describe(provider.provider, provider.model)),
+            lambda client: client.close(),
+        )
+
+    @asynccontextmanager
+    async def lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[Chosen]:
+        """Opens one of the current tenant's providers; it stays open inside the block.
+
+        Raises:
+            CitewireError: It isn't the tenant's, or can't be opened here.
+        """
+        async with self._clients.lease(provider) as client:
+            yield Chosen(client, self._describe(provider.provider, provider.model), own=True)
+
+    async def test_provider(self, provider: TenantProvider) -> None:
+        """Generates a few tokens.
+
+        Raises:
+            CitewireError: The call failed.
+        """
+        async with self.lease(provider) as chosen, aclosing(self._engine.run(_TestCall(chosen))) as events:
+            async for _ in events:
+                pass
+
+    async def close(self) -> None:
+        """Closes all clients."""
+        await self._clients.close()
+
+
+class _TestCall(Work):
+    """A few tokens from one model."""
+
+    purpose = Purpose.PROVIDER_TEST
+
+    def __init__(self, chosen: Chosen) -> None:
+        self.chain = (chosen,)
+
+    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+        return chosen.provider.stream(
+            ChatTask(model=chosen.model.name, messages=_QUESTION, max_completion_tokens=TEST_TOKENS)
+        )
+
+    def prompt_tokens(self) -> int:
+        return estimate_messages(_QUESTION)
+
+    def max_output_tokens(self, chosen: Chosen) -> int:
+        del chosen
+        return TEST_TOKENS
