@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -61,6 +62,19 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
 def test_our_rules_hold(rendered: Rendered, combination: str) -> None:
     resources = rendered(combination)
     assert [f"{rule.__name__}: {problem}" for rule in rules.RULES for problem in rule(resources)] == []
+
+
+def test_the_example_with_a_remote_base_builds(tmp_path: Path) -> None:
+    needs_kustomize()
+    example = (K8S / "examples" / "remote" / "kustomization.yaml").read_text()
+    folder = os.path.relpath(K8S, tmp_path.resolve())
+    local, remotes = re.subn(r"https://\S+//deploy/k8s/(\S+)\?ref=v\S+", rf"{folder}/\1", example)
+    assert remotes == 1 + len(yaml.safe_load(example)["components"])
+    (tmp_path / "kustomization.yaml").write_text(local)
+    resources = render(tmp_path)
+    assert [f"{rule.__name__}: {problem}" for rule in rules.RULES for problem in rule(resources)] == []
+    images = {c["image"] for d in of_kind(resources, "Deployment") for c in d["spec"]["template"]["spec"]["containers"]}
+    assert all(image.startswith("registry.example.com/") for image in images)
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
