@@ -22,7 +22,7 @@ class Goal:
         return [self.what, self.wanted, self.got, "yes" if self.met else "NO"]
 
 
-GOAL_HEADINGS = ("what", "wanted", "got", "met")
+GOAL_HEADINGS = ("what", "target", "result", "met")
 
 
 def at_most(what: str, limit: float, got: float | None, unit: str = "") -> Goal:

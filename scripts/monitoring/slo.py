@@ -93,9 +93,9 @@ WINDOWS: Final = tuple(_HOURS)
 _SHORT_WINDOWS: Final = 5
 
 _HEAD = """\
-# Service level objectives: what is recorded of them, and alerts on how fast their error budgets burn.
-# `make monitoring` writes this file, from scripts/monitoring/slo.py. docs/observability.md gives the objectives and
-# their reasons; docs/runbook.md says what to do at each alert.
+# Service level objectives: recording rules, and alerts on how fast their error budgets burn.
+# `make monitoring` writes this file from scripts/monitoring/slo.py. docs/reference/observability.md explains the
+# objectives; docs/how-to/runbook.md says what to do at each alert.
 groups:
 """
 
@@ -149,7 +149,7 @@ def _alert(objective: Objective, speed: Speed) -> str:
         f'          summary: "The budget of {objective.name} {speed.pace}"\n'
         f'          description: "{{{{ $value | humanizePercentage }}}} {objective.what};'
         f' {allowed} may over 30 days."\n'
-        f"          runbook_url: docs/runbook.md#{name.lower()}\n"
+        f"          runbook_url: docs/how-to/runbook.md#{name.lower()}\n"
     )
 
 

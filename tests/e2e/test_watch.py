@@ -28,7 +28,7 @@ from promql import Selector, selectors
 
 PROCESSES = ("gateway", "embedder", "retriever", "generator", "worker")
 DOCUMENT = b"# Refunds\n\nRefunds take five days, and are paid to the card that was used.\n"
-DOCUMENT_OF_METRICS = ROOT / "docs" / "observability.md"
+DOCUMENT_OF_METRICS = ROOT / "docs" / "reference" / "observability.md"
 QUESTION = "How long do refunds for zebras take?"
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 OF_PROMETHEUS = {"up", "ALERTS"}

@@ -1,4 +1,4 @@
-"""The database as docs/deploy.md has it made: an administrator makes extension and roles, the owner has no powers."""
+"""The database of docs/how-to/deploy.md: an administrator makes extension and roles, the owner has no powers."""
 
 from __future__ import annotations
 

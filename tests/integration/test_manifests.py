@@ -33,6 +33,7 @@ from manifests import (
     needs_kustomize,
     of_kind,
     processes,
+    render,
 )
 from scripts.checkov_environment import install as install_checkov
 
@@ -153,7 +154,7 @@ def test_every_component_says_what_it_needs() -> None:
 
 
 def test_secrets_have_values_in_development_only_and_their_names_are_documented(rendered: Rendered) -> None:
-    documented = (ROOT / "docs" / "deploy.md").read_text()
+    documented = (ROOT / "docs" / "how-to" / "deploy.md").read_text()
     for combination in COMBINATIONS:
         resources = rendered(combination)
         assert (of_kind(resources, "Secret") != []) == (combination == "dev")

@@ -1,4 +1,4 @@
-"""docs/scaling.md says of every table what becomes of it on Citus, and what it says fits the schema."""
+"""docs/how-to/scaling.md says of every table what becomes of it on Citus, and what it says fits the schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import LiteralString, Protocol
 import psycopg
 import pytest
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "scaling.md"
 _TABLES: LiteralString = """
 SELECT n.nspname || '.' || c.relname,
        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'org_id')

@@ -13,7 +13,7 @@ from monitoring_files import FOLDER, ROOT, RULE_TESTS, RULES, alerts, expression
 from promql import selectors
 from scripts.monitoring.slo import OBJECTIVES, SPEEDS, WINDOWS
 
-RUNBOOK = ROOT / "docs" / "runbook.md"
+RUNBOOK = ROOT / "docs" / "how-to" / "runbook.md"
 PARTS = ["Symptom", "Meaning", "First steps", "Commands"]
 needs_promtool = pytest.mark.system(program="promtool", package="prometheus")
 
@@ -51,7 +51,7 @@ def test_an_alert_says_how_urgent_it_is_and_what_happens() -> None:
         assert re.fullmatch(r"Citewire([A-Z][a-z]+)+", name)
         assert rule["labels"]["severity"] in {"page", "ticket"}, name
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}, name
-        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{name.lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/how-to/runbook.md#{name.lower()}"
 
 
 def test_the_runbook_has_an_entry_for_each_alert_and_no_other() -> None:

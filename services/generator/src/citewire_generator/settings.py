@@ -112,7 +112,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     most models of today have this much or more."""
 
     catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
-    """File with windows, limits and prices of models, over those that are known; see docs/generator.md."""
+    """File with windows, limits and prices of models, over those that are known; see docs/explanation/generator.md."""
 
     max_completion_tokens: int = Field(default=2048, ge=1, le=32_768)
     """Completion tokens of an answer whose request doesn't say: a long answer, and no endless one."""
@@ -151,7 +151,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     """Calls handled at once; one more is refused at once. A core relays about 200 streams of 50 tokens a second."""
 
     stream_window: bool = False
-    """Whether the server's receive window is tiny too. It only delays large requests: see docs/generator.md."""
+    """Whether the server's receive window is tiny too; it delays large requests. See docs/explanation/generator.md."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

@@ -2,8 +2,8 @@
 
 They were fitted by `python -m benchmarks.extractive_threshold --write` on SQuAD 2.0 (validation set, 18 articles) with
 all-MiniLM-L6-v2's similarities: logistic regressions, cross-validated by article. The threshold is the score below
-which a tenth of the answerable questions fall. `docs/generator.md` has the distributions and what they mean; the file
-itself holds the figures of the fit that made it.
+which a tenth of the answerable questions fall. `docs/explanation/generator.md` has the distributions and what they
+mean; the file itself holds the figures of the fit that made it.
 """
 
 import json
