@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-DOCUMENTS = sorted(path for pattern in ("*.md", "docs/**/*.md", "deploy/**/*.md") for path in ROOT.glob(pattern))
+DOCUMENTS = sorted(
+    path
+    for pattern in ("*.md", "docs/**/*.md", "deploy/**/*.md", "libs/*/*.md", "cli/*.md")
+    for path in ROOT.glob(pattern)
+)
 ADR_SECTIONS = ["Context", "Decision", "Consequences", "What would make us change it"]
 
 
