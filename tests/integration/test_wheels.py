@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 UV = ROOT / ".uv" / "bin" / "uv"
 MEMBERS = {
     tomllib.loads(path.read_text())["project"]["name"]: path.parent
-    for pattern in ("protos", "libs/*", "services/*", "gateway", "cli")
+    for pattern in ("protos", "libs/*", "services/*", "gateway", "cli", "evaluation")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 }
 RESERVED = {"citewire", "citewire-client"}  # the stubs' namespace, and the client library to come

@@ -1,11 +1,12 @@
 """The `citewire` command: its sub-commands and its help."""
 
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Annotated
 
 import typer
 
-from citewire_cli.commands import ask, budgets, documents, eval, ingest, keys, search, status, up, usage
+from citewire_cli.commands import ask, budgets, documents, ingest, keys, search, status, up, usage
+from citewire_cli.commands.eval import explain_eval
 from citewire_cli.errors import EXIT_CODE_HELP
 
 app = typer.Typer(
@@ -18,16 +19,19 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-up.register(app)
-ingest.register(app)
-ask.register(app)
-search.register(app)
-documents.register(app)
-status.register(app)
-keys.register(app)
-usage.register(app)
-budgets.register(app)
-eval.register(app)
+app.command("up")(up.up_command)
+app.command("ingest")(ingest.ingest_command)
+app.command("ask")(ask.ask)
+app.command("search")(search.search)
+app.add_typer(documents.documents_app, name="documents")
+app.command("status")(status.status)
+app.add_typer(keys.keys_app, name="keys")
+app.command("usage")(usage.usage)
+app.add_typer(budgets.budgets_app, name="budgets")
+if eval_points := entry_points(group="citewire.commands", name="eval"):
+    app.command("eval")(next(iter(eval_points)).load())
+else:
+    app.command("eval", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})(explain_eval)
 
 
 def _show_version(value: bool) -> None:

@@ -1,11 +1,12 @@
 """What goes to the terminal: text cleaned of control characters, JSON for scripts, errors on stderr."""
 
 import asyncio
+import functools
 import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TypeVar
+from typing import ParamSpec
 
 import typer
 from rich.console import Console
@@ -15,7 +16,7 @@ from rich.text import Text
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject
 
-T = TypeVar("T")
+P = ParamSpec("P")
 
 # Documents are other people's text: what they hold must not move the cursor, set the title, hide a line, or reorder
 # what is read (the last two ranges are bidirectional overrides).
@@ -84,24 +85,30 @@ def print_error(error: CliError, *, as_json: bool) -> None:
         console.print(Text(f"Request {clean(error.request_id)}", style="dim"))
 
 
-def run(work: Callable[[], Coroutine[object, object, ExitCode]], *, as_json: bool) -> None:
-    """Runs a command to its end and exits with its code: the one place where errors become exit codes.
+def async_command(work: Callable[P, Coroutine[object, object, ExitCode]]) -> Callable[P, None]:
+    """Makes a command of a coroutine function: the one place where errors become exit codes.
 
-    Ctrl-C cancels the work (requests are closed, so the gateway stops as well) and exits with 130.
+    Ctrl-C cancels the work (requests are closed, so the gateway stops as well) and exits with 130. The function's
+    argument `json` says how errors are printed.
     """
-    try:
-        code = asyncio.run(work())
-    except CliError as error:
-        print_error(error, as_json=as_json)
-        code = error.code
-    except KeyboardInterrupt:
-        stderr().print("Interrupted.")
-        code = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has left (`| head`): nobody to tell, and nothing to fail again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = ExitCode.OK
-    raise typer.Exit(int(code))
+
+    @functools.wraps(work)
+    def command(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            code = asyncio.run(work(*args, **kwargs))
+        except CliError as error:
+            print_error(error, as_json=kwargs.get("json") is True)
+            code = error.code
+        except KeyboardInterrupt:
+            stderr().print("Interrupted.")
+            code = ExitCode.INTERRUPTED
+        except BrokenPipeError:
+            # The reader of our output has left (`| head`): nobody to tell, and nothing to fail again at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = ExitCode.OK
+        raise typer.Exit(int(code))
+
+    return command
 
 
 def checked_text(value: str, what: str) -> str:

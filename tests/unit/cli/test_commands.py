@@ -156,3 +156,19 @@ def test_response_that_is_not_json(gateway: FakeGateway, run: Run) -> None:
     result = run("search", "x")
     assert result.exit_code == 3
     assert "not a Citewire gateway" in result.stderr
+
+
+def test_eval_without_its_package_says_how_to_install_it() -> None:
+    # In a fresh process, because the command is found when the module is loaded.
+    code = "\n".join(
+        [
+            "import importlib.metadata as metadata, sys",
+            "metadata.entry_points = lambda **_: ()",
+            "from citewire_cli.app import app",
+            "app(['eval', 'questions/', '--answers'])",
+        ]
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "citewire-eval is missing" in done.stderr
+    assert "make install" in done.stderr

@@ -1,1 +1,1 @@
-"""One module per sub-command; each has `register(app)`."""
+"""One module per sub-command."""

@@ -16,12 +16,8 @@ from citewire_cli.settings import load_client_settings
 from citewire_cli.sources import source_lines
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("ask")(ask)
-
-
-def ask(
+@output.async_command
+async def ask(
     question: Annotated[str, typer.Argument(help="The question; `-` reads it from stdin.", show_default=False)],
     profile: Annotated[str | None, typer.Option("--profile", "-p", help="The profile; default: the gateway's.")] = None,
     document: DocumentOption = None,
@@ -32,32 +28,28 @@ def ask(
     top_k: Annotated[int | None, typer.Option("--top-k", help="How many chunks to answer from.")] = None,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Ask a question; the answer streams to the terminal, numbered sources below it.
 
     Ctrl-C cancels the answer. Exits with 5 if the documents hold no answer, with 1 if the answer failed or was cut.
     """
-
-    async def work() -> ExitCode:
-        text = output.checked_text(sys.stdin.read() if question == "-" else question, "The question")
-        body: JsonObject = {"question": text}
-        options = {
-            "profile": profile,
-            "document_ids": list(document) if document else None,
-            "collection": collection,
-            "conversation_id": conversation,
-            "top_k": top_k,
-        }
-        body |= {key: value for key, value in options.items() if value is not None}
-        async with Api(load_client_settings(url=url)) as api:
-            answer = await _receive(api, body, quiet=json)
-        if json:
-            output.print_json(answer.as_json())
-        else:
-            _print_sources(answer)
-        return ExitCode.OK if answer.found else ExitCode.NOT_FOUND
-
-    output.run(work, as_json=json)
+    text = output.checked_text(sys.stdin.read() if question == "-" else question, "The question")
+    body: JsonObject = {"question": text}
+    options = {
+        "profile": profile,
+        "document_ids": list(document) if document else None,
+        "collection": collection,
+        "conversation_id": conversation,
+        "top_k": top_k,
+    }
+    body |= {key: value for key, value in options.items() if value is not None}
+    async with Api(load_client_settings(url=url)) as api:
+        answer = await _receive(api, body, quiet=json)
+    if json:
+        output.print_json(answer.as_json())
+    else:
+        _print_sources(answer)
+    return ExitCode.OK if answer.found else ExitCode.NOT_FOUND
 
 
 async def _receive(api: Api, body: JsonObject, *, quiet: bool) -> Answer:

@@ -33,71 +33,57 @@ class PeriodName(StrEnum):
 PeriodArgument = Annotated[PeriodName, typer.Argument(help="How long it lasts, in UTC.", show_default=False)]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the group to `app`."""
-    app.add_typer(budgets_app, name="budgets")
-
-
 @budgets_app.command("list")
-def list_budgets(url: UrlOption = None, json: JsonOption = False) -> None:
+@output.async_command
+async def list_budgets(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
     """List budgets with what is spent, held back and left."""
-
-    async def work() -> ExitCode:
-        async with Api(load_client_settings(url=url)) as api:
-            found = await api.call("GET", "/v1/budgets")
-        if json:
-            output.print_json(found)
-        elif budgets := get_objects(found, "budgets"):
-            _print(budgets)
-        else:
-            output.stdout().print("There are no budgets: nothing limits what is spent.")
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    async with Api(load_client_settings(url=url)) as api:
+        found = await api.call("GET", "/v1/budgets")
+    if json:
+        output.print_json(found)
+    elif budgets := get_objects(found, "budgets"):
+        _print(budgets)
+    else:
+        output.stdout().print("There are no budgets: nothing limits what is spent.")
+    return ExitCode.OK
 
 
 @budgets_app.command("set")
-def set_budget(
+@output.async_command
+async def set_budget(
     period: PeriodArgument,
     usd: Annotated[float, typer.Argument(min=0, help="Most USD; 0 lets nothing through that costs anything.")],
     key: KeyOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Make a budget, or change its limit; what this period has cost already counts."""
-
-    async def work() -> ExitCode:
-        body: JsonObject = {"period": period.value, "limit_usd": usd, "scope": "key" if key else "org"}
-        body |= {"key_id": key} if key else {}
-        async with Api(load_client_settings(url=url)) as api:
-            budget = await api.call("PUT", "/v1/budgets", body=body)
-        if json:
-            output.print_json(budget)
-        else:
-            _print([budget])
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    body: JsonObject = {"period": period.value, "limit_usd": usd, "scope": "key" if key else "org"}
+    body |= {"key_id": key} if key else {}
+    async with Api(load_client_settings(url=url)) as api:
+        budget = await api.call("PUT", "/v1/budgets", body=body)
+    if json:
+        output.print_json(budget)
+    else:
+        _print([budget])
+    return ExitCode.OK
 
 
 @budgets_app.command("delete")
-def delete_budget(
+@output.async_command
+async def delete_budget(
     period: PeriodArgument, key: KeyOption = None, url: UrlOption = None, json: JsonOption = False
-) -> None:
+) -> ExitCode:
     """Delete a budget. Exits with 5 if there is none."""
-
-    async def work() -> ExitCode:
-        params: dict[str, str | int] = {"period": period.value, "scope": "key" if key else "org"}
-        params |= {"key_id": key} if key else {}
-        async with Api(load_client_settings(url=url)) as api:
-            await api.call("DELETE", "/v1/budgets", params=params)
-        if json:
-            output.print_json({"deleted": params})
-        else:
-            output.stdout().print("Deleted.")
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    params: dict[str, str | int] = {"period": period.value, "scope": "key" if key else "org"}
+    params |= {"key_id": key} if key else {}
+    async with Api(load_client_settings(url=url)) as api:
+        await api.call("DELETE", "/v1/budgets", params=params)
+    if json:
+        output.print_json({"deleted": params})
+    else:
+        output.stdout().print("Deleted.")
+    return ExitCode.OK
 
 
 def _print(budgets: list[JsonObject]) -> None:

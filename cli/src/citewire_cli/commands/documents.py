@@ -18,11 +18,6 @@ from citewire_cli.settings import load_client_settings
 documents_app = typer.Typer(help="List, show and delete documents.", invoke_without_command=True, no_args_is_help=False)
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the group to `app`."""
-    app.add_typer(documents_app, name="documents")
-
-
 @documents_app.callback()
 def documents(context: typer.Context, url: UrlOption = None, json: JsonOption = False) -> None:
     """List, show and delete documents; without a sub-command, list them all."""
@@ -31,7 +26,8 @@ def documents(context: typer.Context, url: UrlOption = None, json: JsonOption = 
 
 
 @documents_app.command("list")
-def list_documents(
+@output.async_command
+async def list_documents(
     collection: CollectionOption = None,
     status: Annotated[
         str | None, typer.Option("--status", help="Only pending, processing, ready or failed ones.")
@@ -41,82 +37,72 @@ def list_documents(
     limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 1000,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """List the documents, newest first as the gateway orders them."""
-
-    async def work() -> ExitCode:
-        filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
-        chosen = {key: value for key, value in filters.items() if value is not None}
-        found: list[JsonObject] = []
-        async with Api(load_client_settings(url=url)) as api:
-            async with aclosing(every_document(api, chosen)) as documents_found:
-                async for document in documents_found:
-                    found.append(document)
-                    if len(found) == limit:
-                        break
-        if json:
-            output.print_json({"documents": found})
-        elif found:
-            output.print_table(("id", "status", "type", "chunks", "name", "collection"), (_row(d) for d in found))
-        else:
-            output.stdout().print("No documents. Add some with `citewire ingest PATH`.")
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
+    chosen = {key: value for key, value in filters.items() if value is not None}
+    found: list[JsonObject] = []
+    async with Api(load_client_settings(url=url)) as api:
+        async with aclosing(every_document(api, chosen)) as documents_found:
+            async for document in documents_found:
+                found.append(document)
+                if len(found) == limit:
+                    break
+    if json:
+        output.print_json({"documents": found})
+    elif found:
+        output.print_table(("id", "status", "type", "chunks", "name", "collection"), (_row(d) for d in found))
+    else:
+        output.stdout().print("No documents. Add some with `citewire ingest PATH`.")
+    return ExitCode.OK
 
 
 @documents_app.command("show")
-def show(
+@output.async_command
+async def show(
     document_id: Annotated[int, typer.Argument(metavar="ID", help="The document's id.", show_default=False)],
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Show one document. Exits with 5 if it doesn't exist."""
-
-    async def work() -> ExitCode:
-        async with Api(load_client_settings(url=url)) as api:
-            document = await api.call("GET", document_path(document_id))
-        if json:
-            output.print_json(document)
-        else:
-            output.print_table(("field", "value"), ((key, _cell(value)) for key, value in document.items()))
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    async with Api(load_client_settings(url=url)) as api:
+        document = await api.call("GET", document_path(document_id))
+    if json:
+        output.print_json(document)
+    else:
+        output.print_table(("field", "value"), ((key, _cell(value)) for key, value in document.items()))
+    return ExitCode.OK
 
 
 @documents_app.command("delete")
-def delete(
+@output.async_command
+async def delete(
     document_ids: Annotated[list[int], typer.Argument(metavar="ID…", help="Their ids.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Delete documents. Asks first at a terminal; a script passes --yes. Exits with 5 if one doesn't exist."""
-
-    async def work() -> ExitCode:
-        if not yes:
-            _confirm(document_ids)
-        missing: list[int] = []
-        async with Api(load_client_settings(url=url)) as api:
-            for document_id in document_ids:
-                try:
-                    await api.call("DELETE", document_path(document_id))
-                except CliError as error:
-                    if error.code is not ExitCode.NOT_FOUND:
-                        raise
-                    missing.append(document_id)
-        deleted = [document_id for document_id in document_ids if document_id not in missing]
-        if json:
-            output.print_json({"deleted": deleted, "not_found": missing})
-        else:
-            for document_id in deleted:
-                output.stdout().print(f"Deleted {document_id}.")
-            for document_id in missing:
-                output.stderr().print(f"No document {document_id}.")
-        return ExitCode.NOT_FOUND if missing else ExitCode.OK
-
-    output.run(work, as_json=json)
+    if not yes:
+        _confirm(document_ids)
+    missing: list[int] = []
+    async with Api(load_client_settings(url=url)) as api:
+        for document_id in document_ids:
+            try:
+                await api.call("DELETE", document_path(document_id))
+            except CliError as error:
+                if error.code is not ExitCode.NOT_FOUND:
+                    raise
+                missing.append(document_id)
+    deleted = [document_id for document_id in document_ids if document_id not in missing]
+    if json:
+        output.print_json({"deleted": deleted, "not_found": missing})
+    else:
+        for document_id in deleted:
+            output.stdout().print(f"Deleted {document_id}.")
+        for document_id in missing:
+            output.stderr().print(f"No document {document_id}.")
+    return ExitCode.NOT_FOUND if missing else ExitCode.OK
 
 
 def document_path(document_id: int) -> str:

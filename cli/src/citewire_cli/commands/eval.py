@@ -1,149 +1,17 @@
-"""`citewire eval`: retrieval, answers, citations and not-found decisions, measured through the running services."""
-
-import enum
-from pathlib import Path
-from typing import Annotated
+"""Stands in for `citewire eval`, which the package citewire-eval brings."""
 
 import typer
 
-from citewire_cli import output
-from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.evaluation.command import EvalOptions, run_command
-from citewire_cli.evaluation.gates import Gate
-from citewire_cli.evaluation.searching import SearchMode
-from citewire_cli.settings import load_client_settings
+from citewire_cli.output import print_error
 
 
-class Mode(enum.StrEnum):
-    """How to search."""
-
-    DENSE = "dense"
-    LEXICAL = "lexical"
-    HYBRID = "hybrid"
-    DENSE_RERANK = "dense+rerank"
-    LEXICAL_RERANK = "lexical+rerank"
-    HYBRID_RERANK = "hybrid+rerank"
-
-
-class LeaveOut(enum.StrEnum):
-    """What is taken out of the library."""
-
-    GOLD = "gold"
-
-
-class By(enum.StrEnum):
-    """What is judged."""
-
-    DOCUMENT = "document"
-    CHUNK = "chunk"
-
-
-DEFAULT_MODES = (Mode.DENSE, Mode.LEXICAL, Mode.HYBRID)
-DEFAULT_PROFILE = "documents"
-
-_PATHS = typer.Argument(
-    metavar="PATH…", help="Data sets: folders or files in BEIR, SQuAD or ClapNQ form.", show_default=False
-)
-_MODE = typer.Option("--mode", help="How to search; may be repeated. Default: dense, lexical, hybrid.")
-_PROFILE = typer.Option("--profile", "-p", help="Who answers; may be repeated. Default: documents. Implies --answers.")
-_GATE = "Exit with 1 if a measure is {} this, such as {}; MODE:MEASURE=VALUE for one mode or profile."
-
-
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("eval")(eval_command)
-
-
-def eval_command(
-    paths: Annotated[list[Path], _PATHS],
-    split: Annotated[str, typer.Option("--split", help="Judgements of BEIR folders: qrels/SPLIT.tsv.")] = "test",
-    collection: Annotated[
-        str, typer.Option("--collection", "-c", help="The collection that sets without a corpus are about.")
-    ] = "",
-    questions: Annotated[
-        int | None, typer.Option("--questions", "-n", min=1, help="Only this many of each set, always the same.")
-    ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Which questions --questions chooses.")] = 1,
-    mode: Annotated[list[Mode] | None, _MODE] = None,
-    search: Annotated[bool, typer.Option("--search/--no-search", help="Measure retrieval.")] = True,
-    by: Annotated[
-        By, typer.Option("--by", help="What is judged: documents, or chunks where sets say so.")
-    ] = By.DOCUMENT,
-    top_k: Annotated[int, typer.Option("--top-k", min=1, max=200, help="Results asked for per query.")] = 100,
-    answers: Annotated[bool, typer.Option("--answers", help="Also ask the chat, and judge its answers.")] = False,
-    profile: Annotated[list[str] | None, _PROFILE] = None,
-    model: Annotated[str, typer.Option("--model", help="The chat model; default: the profile's.")] = "",
-    leave_out: Annotated[
-        LeaveOut | None,
-        typer.Option("--leave-out", help="Ask again without the gold documents and their groups. Implies --answers."),
-    ] = None,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live space.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --calibrate: only print them.")] = False,
-    keep: Annotated[
-        float, typer.Option("--keep", min=0.5, max=0.9999, help="Gold chunks that the threshold has to keep.")
-    ] = 0.99,
-    save: Annotated[Path | None, typer.Option("--save", dir_okay=False, help="Store the run as JSON.")] = None,
-    compare: Annotated[
-        Path | None, typer.Option("--compare", dir_okay=False, help="A stored run to compare with.")
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", dir_okay=False, help="Draw score distributions: .svg or .html.")
-    ] = None,
-    fail_under: Annotated[
-        list[str] | None, typer.Option("--fail-under", help=_GATE.format("under", "nDCG@10=0.6"))
-    ] = None,
-    fail_over: Annotated[
-        list[str] | None, typer.Option("--fail-over", help=_GATE.format("over", "false_not_found=0.1"))
-    ] = None,
-    concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Requests in flight.")] = 8,
-    url: UrlOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Measure retrieval, answers, citations and not-found decisions on data sets, through the HTTP API.
-
-    A set's documents are ingested into a collection of their own on the first run. Needs the extra `eval`.
-    """
-
-    async def work() -> ExitCode:
-        if plot is not None and plot.suffix.lower() not in (".svg", ".html", ".htm"):
-            raise CliError("--plot draws .svg or .html", str(plot), ExitCode.USAGE)
-        asked = answers or leave_out is not None or bool(profile)
-        modes = tuple(dict.fromkeys(mode or DEFAULT_MODES)) if search else ()
-        if calibrate:  # similarities are what it is derived from
-            modes = tuple(dict.fromkeys((Mode.DENSE, *(mode or ()))))
-        options = EvalOptions(
-            split=split,
-            collection=collection,
-            questions=questions,
-            seed=seed,
-            modes=tuple(SearchMode.parse(one.value) for one in modes),
-            by_chunk=by is By.CHUNK,
-            top_k=top_k,
-            profiles=tuple(dict.fromkeys(profile or (DEFAULT_PROFILE,))) if asked or calibrate else (),
-            model=model,
-            leave_out=leave_out is not None or calibrate,
-            scored_only=calibrate and not asked,
-            calibrate=calibrate,
-            dry_run=dry_run,
-            keep=keep,
-            concurrency=concurrency,
-            save=save,
-            compare=compare,
-            plot=plot,
-            gates=_gates(fail_under, fail_over),
-            as_json=json,
-        )
-        return await run_command(paths, load_client_settings(url=url), options)
-
-    output.run(work, as_json=json)
-
-
-def _gates(under: list[str] | None, over: list[str] | None) -> tuple[Gate, ...]:
-    try:
-        below = [Gate.parse(text, under=True) for text in under or ()]
-        return (*below, *(Gate.parse(text, under=False) for text in over or ()))
-    except ValueError as error:
-        raise CliError("A bound cannot be read", str(error), ExitCode.USAGE) from None
+def explain_eval() -> None:
+    """Measure search and answers on data sets. Needs the package citewire-eval, which isn't installed here."""
+    error = CliError(
+        "The package citewire-eval is missing",
+        "In a clone of the repository, `make install` brings it; elsewhere install it beside citewire-cli.",
+        ExitCode.USAGE,
+    )
+    print_error(error, as_json=False)
+    raise typer.Exit(int(error.code))

@@ -16,12 +16,8 @@ from citewire_cli.jsonio import get_int
 from citewire_cli.settings import load_client_settings
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("ingest")(ingest_command)
-
-
-def ingest_command(
+@output.async_command
+async def ingest_command(
     paths: Annotated[
         list[Path], typer.Argument(metavar="PATH…", help="Files, and folders with all below them.", show_default=False)
     ],
@@ -39,29 +35,25 @@ def ingest_command(
     ] = 600.0,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Upload documents and wait until they are ready. Run it again at any time: nothing is stored twice.
 
     Exits with 1 if a document failed or isn't ready in time; the others are in the library all the same.
     """
-
-    async def work() -> ExitCode:
-        sources, skipped = find_sources(paths)
-        if not sources:
-            raise CliError("Nothing to upload", "No file of a known type was found.", ExitCode.USAGE)
-        target = Target(collection, tuple(tag or ()), update)
-        with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
-            async with Api(load_client_settings(url=url)) as api:
-                outcomes = await ingest(api, sources, target, progress, wait=not no_wait, patience=patience)
-        failed = [outcome for outcome in outcomes if outcome.error is not None]
-        late = [] if no_wait else [o for o in outcomes if o.error is None and o.status != "ready"]
-        if json:
-            output.print_json({"documents": [outcome.as_json() for outcome in outcomes], "skipped": skipped})
-        else:
-            _report(outcomes, failed, late, skipped)
-        return ExitCode.FAILED if failed or late else ExitCode.OK
-
-    output.run(work, as_json=json)
+    sources, skipped = find_sources(paths)
+    if not sources:
+        raise CliError("Nothing to upload", "No file of a known type was found.", ExitCode.USAGE)
+    target = Target(collection, tuple(tag or ()), update)
+    with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
+        async with Api(load_client_settings(url=url)) as api:
+            outcomes = await ingest(api, sources, target, progress, wait=not no_wait, patience=patience)
+    failed = [outcome for outcome in outcomes if outcome.error is not None]
+    late = [] if no_wait else [o for o in outcomes if o.error is None and o.status != "ready"]
+    if json:
+        output.print_json({"documents": [outcome.as_json() for outcome in outcomes], "skipped": skipped})
+    else:
+        _report(outcomes, failed, late, skipped)
+    return ExitCode.FAILED if failed or late else ExitCode.OK
 
 
 class IngestProgress:

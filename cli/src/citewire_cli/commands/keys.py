@@ -30,11 +30,6 @@ class PlanName(StrEnum):
     PRO = "pro"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the group to `app`."""
-    app.add_typer(keys_app, name="keys")
-
-
 @keys_app.command("create")
 def create(
     org: Annotated[str, typer.Option("--org", help="The organisation, made if it is new.", show_default=False)],
@@ -47,7 +42,7 @@ def create(
     arguments = ["create", "--org", org, "--user", user]
     arguments += ["--plan", plan.value] if plan else []
     arguments += ["--name", name] if name else []
-    _run(arguments, as_json=json)
+    _run(arguments, json=json)
 
 
 @keys_app.command("list")
@@ -56,7 +51,7 @@ def list_keys(
     json: JsonOption = False,
 ) -> None:
     """List keys, without the secrets."""
-    _run(["list", *(["--org", org] if org else [])], as_json=json)
+    _run(["list", *(["--org", org] if org else [])], json=json)
 
 
 @keys_app.command("revoke")
@@ -65,22 +60,20 @@ def revoke(
     json: JsonOption = False,
 ) -> None:
     """Revoke a key; it stops working at once. Exits with 5 if there is none."""
-    _run(["revoke", key_id], as_json=json)
+    _run(["revoke", key_id], json=json)
 
 
-def _run(arguments: list[str], *, as_json: bool) -> None:
-    async def work() -> ExitCode:
-        if importlib.util.find_spec("citewire_gateway") is None:
-            raise CliError(
-                "The gateway isn't installed here",
-                "Keys are managed where the gateway runs: `citewire keys` needs its package and its database.",
-                ExitCode.UNREACHABLE,
-            )
-        command = [sys.executable, "-m", "citewire_gateway", "keys", *arguments, *(["--json"] if as_json else [])]
-        done = subprocess.run(command, env=_environ(), check=False)  # noqa: S603, ASYNC221 # our own module, nothing else to do meanwhile
-        raise typer.Exit(done.returncode)
-
-    output.run(work, as_json=as_json)
+@output.async_command
+async def _run(arguments: list[str], *, json: bool) -> ExitCode:
+    if importlib.util.find_spec("citewire_gateway") is None:
+        raise CliError(
+            "The gateway isn't installed here",
+            "Keys are managed where the gateway runs: `citewire keys` needs its package and its database.",
+            ExitCode.UNREACHABLE,
+        )
+    command = [sys.executable, "-m", "citewire_gateway", "keys", *arguments, *(["--json"] if json else [])]
+    done = subprocess.run(command, env=_environ(), check=False)  # noqa: S603, ASYNC221 # our own module, nothing else to do meanwhile
+    raise typer.Exit(done.returncode)
 
 
 def _environ() -> dict[str, str]:

@@ -22,12 +22,8 @@ class Mode(enum.StrEnum):
     HYBRID = "hybrid"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("search")(search)
-
-
-def search(
+@output.async_command
+async def search(
     query: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=200, help="How many results.")] = 10,
     mode: Annotated[Mode | None, typer.Option("--mode", help="How to search; default: the gateway's.")] = None,
@@ -36,28 +32,24 @@ def search(
     collection: CollectionOption = None,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Search the library without asking a model. Exits with 5 if nothing is found."""
-
-    async def work() -> ExitCode:
-        body: JsonObject = {"query": output.checked_text(query, "The query"), "top_k": top_k}
-        options = {
-            "mode": mode.value if mode else None,
-            "min_score": min_score,
-            "document_ids": list(document) if document else None,
-            "collection": collection,
-        }
-        body |= {key: value for key, value in options.items() if value is not None}
-        async with Api(load_client_settings(url=url)) as api:
-            answer = await api.call("POST", "/v1/search", body=body)
-        results = get_objects(answer, "results")
-        if json:
-            output.print_json(answer)
-        else:
-            _print(results)
-        return ExitCode.OK if results else ExitCode.NOT_FOUND
-
-    output.run(work, as_json=json)
+    body: JsonObject = {"query": output.checked_text(query, "The query"), "top_k": top_k}
+    options = {
+        "mode": mode.value if mode else None,
+        "min_score": min_score,
+        "document_ids": list(document) if document else None,
+        "collection": collection,
+    }
+    body |= {key: value for key, value in options.items() if value is not None}
+    async with Api(load_client_settings(url=url)) as api:
+        answer = await api.call("POST", "/v1/search", body=body)
+    results = get_objects(answer, "results")
+    if json:
+        output.print_json(answer)
+    else:
+        _print(results)
+    return ExitCode.OK if results else ExitCode.NOT_FOUND
 
 
 def _print(results: list[JsonObject]) -> None:

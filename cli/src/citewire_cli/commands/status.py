@@ -44,33 +44,25 @@ WatchOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("status")(status)
-
-
-def status(
+@output.async_command
+async def status(
     url: UrlOption = None, metrics: MetricsOption = None, watch: WatchOption = None, json: JsonOption = False
-) -> None:
+) -> ExitCode:
     """Show the health of each process, and what the dashboards show.
 
     Exits with 3 if the gateway can't be reached or something isn't ready, with 1 if a process's metrics can't be read.
     """
-
-    async def work() -> ExitCode:
-        look = _Look(load_client_settings(url=url), metrics or [], os.environ)
-        if watch is None:
-            report, code = await look.report()
-            _show(report, as_json=json)
-            return code
-        while True:
-            report, _ = await look.report()
-            if not json and output.stdout().is_terminal:
-                output.stdout().print(_CLEAR, end="")
-            _show(report, as_json=json)
-            await asyncio.sleep(watch)
-
-    output.run(work, as_json=json)
+    look = _Look(load_client_settings(url=url), metrics or [], os.environ)
+    if watch is None:
+        report, code = await look.report()
+        _show(report, as_json=json)
+        return code
+    while True:
+        report, _ = await look.report()
+        if not json and output.stdout().is_terminal:
+            output.stdout().print(_CLEAR, end="")
+        _show(report, as_json=json)
+        await asyncio.sleep(watch)
 
 
 def _show(report: JsonObject, *, as_json: bool) -> None:

@@ -11,11 +11,6 @@ from citewire_cli.commands.options import JsonOption
 from citewire_cli.errors import CliError, ExitCode
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("up")(up_command)
-
-
 def up_command(
     port: Annotated[
         int | None,

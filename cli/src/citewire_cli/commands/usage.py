@@ -32,12 +32,8 @@ class SourceName(StrEnum):
     EXCHANGES = "exchanges"
 
 
-def register(app: typer.Typer) -> None:
-    """Adds the command to `app`."""
-    app.command("usage")(usage)
-
-
-def usage(
+@output.async_command
+async def usage(
     start: Annotated[
         str | None, typer.Option("--from", help="First day (UTC), or a time; default: 29 days ago.", show_default=False)
     ] = None,
@@ -53,28 +49,24 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
-) -> None:
+) -> ExitCode:
     """Show tokens and cost. Owners and admins see their organisation's, others their own."""
-
-    async def work() -> ExitCode:
-        if as_csv and json:
-            raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
-        params: dict[str, str | int] = {"group_by": by, "source": source.value}
-        params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
-        async with Api(load_client_settings(url=url)) as api:
-            if as_csv:
-                text = await api.text("/v1/usage", params={**params, "format": "csv"})
-                sys.stdout.write(text)
-                sys.stdout.flush()
-                return ExitCode.OK
-            found = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
-        if json:
-            output.print_json(found)
-        else:
-            _print(found)
-        return ExitCode.OK
-
-    output.run(work, as_json=json)
+    if as_csv and json:
+        raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
+    params: dict[str, str | int] = {"group_by": by, "source": source.value}
+    params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
+    async with Api(load_client_settings(url=url)) as api:
+        if as_csv:
+            text = await api.text("/v1/usage", params={**params, "format": "csv"})
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            return ExitCode.OK
+        found = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
+    if json:
+        output.print_json(found)
+    else:
+        _print(found)
+    return ExitCode.OK
 
 
 def _print(found: JsonObject) -> None:

@@ -1,0 +1,1 @@
+"""`citewire eval`: search, answers, citations and not-found decisions of a running Citewire, measured on data sets."""

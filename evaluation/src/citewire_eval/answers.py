@@ -1,0 +1,215 @@
+"""Asks questions of the chat, and reads what the measures need from its answers."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from citewire_cli.chat import NOT_FOUND_SENTENCES
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str, get_texts
+from citewire_eval.answer_text import compare
+from citewire_eval.client import Failures, Progress, RetryingClient
+from citewire_eval.collection import GROUP_FIELD, Collection
+from citewire_eval.datasets.model import Dataset, Question
+from citewire_eval.quotes import QuoteCheck
+
+Kind = Literal["answerable", "unanswerable", "left out"]
+"""`unanswerable`: the data set says so; `left out`: asked with the gold documents taken out of the library."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOptions:
+    """How to ask.
+
+    Attributes:
+        profile: The profile that answers.
+        model: The chat model; "" for the profile's.
+        leave_out: Whether answerable questions are asked once more without their gold documents.
+        scored_only: End after the first answer if it has no score: only scores are needed, and answers may cost money.
+    """
+
+    profile: str
+    model: str = ""
+    leave_out: bool = False
+    scored_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer, measured.
+
+    Attributes:
+        question_id: The question.
+        kind: What was to be expected.
+        not_found: Whether it says that the documents don't answer.
+        score: How well the passages answer, 0–1, where the provider says so; 0 where there was no passage at all.
+        seconds: How long it took.
+        measures: Values of this question by measure; empty unless it was answerable.
+        quotes: How many quotes it gives.
+        verbatim_quotes: How many of them are verbatim.
+        verdicts: How many citations had which verdict.
+        uncited: Sentences that were flagged as stating facts without a citation.
+    """
+
+    question_id: str
+    kind: Kind
+    not_found: bool
+    score: float | None = None
+    seconds: float = 0.0
+    measures: Mapping[str, float] = field(default_factory=dict[str, float])
+    quotes: int = 0
+    verbatim_quotes: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=Counter[str])
+    uncited: int = 0
+
+
+@dataclass(slots=True)
+class AnswerRun:
+    """The answers of one profile to all questions."""
+
+    options: AnswerOptions
+    failures: Failures
+    answers: list[Answer] = field(default_factory=list[Answer])
+
+    def of(self, kind: Kind) -> list[Answer]:
+        """The answers of one kind, by question id."""
+        return sorted((answer for answer in self.answers if answer.kind == kind), key=lambda it: it.question_id)
+
+
+async def run_chats(
+    client: RetryingClient, dataset: Dataset, collection: Collection, options: AnswerOptions, progress: Progress
+) -> AnswerRun:
+    """Asks every question; one whose call failed is named in the run, and not measured.
+
+    Raises:
+        CliError: The gateway is gone, refuses us, knows no such profile, or the budget is spent.
+    """
+    profile = await client.call("GET", f"/v1/profiles/{options.profile}")
+    optional = get_texts(profile, "optional_events")
+    include = [name for name in ("citation", "uncited") if name in optional]
+    run = AnswerRun(options, Failures(f"{dataset.name}, {options.profile}"))
+    check, groups, todo = QuoteCheck(client), dataset.groups(), _todo(dataset, options)
+    done, total = 0, len(todo)
+
+    async def ask(item: tuple[Question, Kind]) -> None:
+        nonlocal done
+        question, kind = item
+        body: JsonObject = {
+            "question": question.text,
+            "profile": options.profile,
+            "collection": collection.name,
+            "stream": False,
+        }
+        if include:
+            body["include"] = include
+        if options.model:
+            body["model"] = options.model
+        if kind == "left out":
+            body["filter"] = without_gold(question, groups, collection.doc_ids)
+        try:
+            reply, seconds = await client.post_timed("/v1/chat", body)
+            answer = await _measure(question, kind, reply, seconds, collection.doc_ids, check)
+        except CliError as error:
+            run.failures.add(f"{question.question_id} ({kind})", error)
+        else:
+            run.failures.add_success()
+            run.answers.append(answer)
+            await _delete_conversation(client, reply)
+        done += 1
+        progress(f"ask {options.profile}", done, total)
+
+    if options.scored_only:
+        await client.for_each(todo[:1], ask)
+        if not any(answer.score for answer in run.answers):
+            return run
+        todo = todo[1:]
+    await client.for_each(todo, ask)
+    return run
+
+
+def without_gold(question: Question, groups: Mapping[str, str], doc_ids: Mapping[int, str]) -> JsonObject:
+    """A filter that takes a question's gold documents out of the library, with all of their groups.
+
+    Args:
+        question: An answerable one.
+        groups: Group by document, as `Dataset.groups` gives it.
+        doc_ids: The data set's id of each document by the library's.
+    """
+    names = sorted({groups[document] for document in question.gold if groups.get(document)})
+    if names:
+        conditions: list[JsonObject] = [{"field": GROUP_FIELD, "op": "eq", "value": name} for name in names]
+        return {"not": conditions[0] if len(conditions) == 1 else {"any": conditions}}
+    gold = [number for number, document in sorted(doc_ids.items()) if document in question.gold]
+    return {"not": {"field": "id", "op": "in", "value": gold}}
+
+
+def _todo(dataset: Dataset, options: AnswerOptions) -> list[tuple[Question, Kind]]:
+    todo: list[tuple[Question, Kind]] = []
+    for question in dataset.questions:
+        if question.gold:
+            todo.append((question, "answerable"))
+            if options.leave_out:
+                todo.append((question, "left out"))
+        elif not question.answerable:
+            todo.append((question, "unanswerable"))
+    return todo
+
+
+async def _measure(
+    question: Question, kind: Kind, reply: JsonObject, seconds: float, doc_ids: Mapping[int, str], check: QuoteCheck
+) -> Answer:
+    text, flag = get_str(reply, "answer"), reply.get("not_found")
+    not_found = flag if isinstance(flag, bool) else text.lstrip().startswith(NOT_FOUND_SENTENCES)
+    verified, citations = get_objects(reply, "verified"), get_objects(reply, "citations")
+    score = get_float(reply, "answerable_score")
+    if score is None and not citations and not_found:
+        score = 0.0  # there was nothing to answer from
+    measures: dict[str, float] = {}
+    if kind == "answerable":
+        cited = _document_ids(verified if "verified" in reply else citations, doc_ids)
+        measures = _measure_answerable(question, text, not_found, cited)
+    with_quote = [citation for citation in verified if get_str(citation, "quote")]
+    return Answer(
+        question.question_id,
+        kind,
+        not_found,
+        score,
+        seconds,
+        measures,
+        quotes=len(with_quote),
+        verbatim_quotes=sum([await check.is_verbatim(citation) for citation in with_quote]),
+        verdicts=Counter(get_str(citation, "verdict") or "none" for citation in verified),
+        uncited=len(get_objects(reply, "uncited")),
+    )
+
+
+def _measure_answerable(question: Question, text: str, not_found: bool, cited: Sequence[str]) -> dict[str, float]:
+    """The measures of an answerable question. A not-found answer has none of the gold answer, whatever it lists."""
+    values: dict[str, float] = {"answered": float(not not_found)}
+    if question.answers:
+        values |= compare("" if not_found else text, question.answers)
+    if not not_found:
+        right = len(question.gold.intersection(cited))
+        values["citation_precision"] = right / len(cited) if cited else 0.0
+        values["citation_recall"] = right / len(question.gold)
+    return values
+
+
+def _document_ids(citations: Sequence[JsonObject], doc_ids: Mapping[int, str]) -> tuple[str, ...]:
+    numbers = (get_int(citation, "document_id") for citation in citations)
+    return tuple(dict.fromkeys(doc_ids.get(number, f"#{number}") for number in numbers if number is not None))
+
+
+async def _delete_conversation(client: RetryingClient, reply: JsonObject) -> None:
+    """Deletes the conversation that a profile has stored: thousands of them would bury the person's own.
+
+    Raises:
+        CliError: It couldn't be deleted; the run ends, before there are more of them.
+    """
+    if conversation := get_str(reply, "conversation_id"):
+        try:
+            await client.call("DELETE", f"/v1/conversations/{conversation}")
+        except CliError as error:
+            if error.code is not ExitCode.NOT_FOUND:
+                raise

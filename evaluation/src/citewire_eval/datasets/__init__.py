@@ -1,0 +1,1 @@
+"""Data sets with questions, judgements and answers: BEIR, SQuAD and ClapNQ forms."""

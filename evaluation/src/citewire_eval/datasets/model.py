@@ -1,0 +1,152 @@
+"""A data set, whichever form it was read from."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+
+class DatasetError(Exception):
+    """The files don't hold a data set in a form that we know; the message names the file and the place in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One document of the corpus.
+
+    Attributes:
+        doc_id: Its id in the data set.
+        title: Its title, maybe empty.
+        text: Its text.
+        group: What it belongs to (an article's title); "" where the data set knows no groups.
+    """
+
+    doc_id: str
+    title: str
+    text: str
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part of a document that was judged: code points `start` to `end` (exclusive) of its text, which are `text`."""
+
+    doc_id: str
+    start: int
+    end: int
+    text: str
+    grade: int = 1
+
+    @property
+    def key(self) -> str:
+        """Its id among the judged ones."""
+        return f"{self.doc_id}[{self.start}:{self.end}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question.
+
+    Attributes:
+        question_id: Its id in the data set.
+        text: The question.
+        answers: Gold answers, any of which is right; empty where the data set has none.
+        answerable: Whether the corpus answers it; False only where the data set says so.
+        judged: Grade by document id; empty for an unanswerable one.
+        spans: Judged parts of documents, where the data set has them.
+    """
+
+    question_id: str
+    text: str
+    answers: tuple[str, ...] = ()
+    answerable: bool = True
+    judged: Mapping[str, int] = field(default_factory=dict[str, int])
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def gold(self) -> frozenset[str]:
+        """Ids of the documents that are relevant."""
+        return frozenset(document for document, grade in self.judged.items() if grade > 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set, read whole.
+
+    Attributes:
+        name: The folder's or file's name.
+        form: `beir`, `squad` or `clapnq`.
+        documents: The corpus, in file order, without documents that are empty; none if the library has them already.
+        questions: The questions, in file order.
+        fingerprint: Short hash of the corpus, so that a collection is reused only for the very same documents.
+    """
+
+    name: str
+    form: str
+    documents: tuple[Document, ...]
+    questions: tuple[Question, ...]
+    fingerprint: str
+
+    @property
+    def answerable(self) -> tuple[Question, ...]:
+        """The questions with at least one relevant document."""
+        return tuple(question for question in self.questions if question.gold)
+
+    @property
+    def unanswerable(self) -> tuple[Question, ...]:
+        """The questions of which the data set says that the corpus doesn't answer them."""
+        return tuple(question for question in self.questions if not question.answerable)
+
+    def groups(self) -> dict[str, str]:
+        """The group of each document by its id, "" for none."""
+        return {document.doc_id: document.group for document in self.documents}
+
+
+def build(name: str, form: str, documents: Iterable[Document] | None, questions: Iterable[Question]) -> Dataset:
+    """A data set with its fingerprint; `documents` is None where the library has them already.
+
+    Raises:
+        DatasetError: There is no document or no question, or two of one id, or a judgement names an unknown document.
+    """
+    corpus = tuple(document for document in documents or () if (document.text or document.title).strip())
+    questions = tuple(questions)
+    if not corpus and documents is not None:
+        raise DatasetError(f"{name}: no document has any text")
+    if not questions:
+        raise DatasetError(f"{name}: no question has a judgement")
+    _all_different(name, "document", (document.doc_id for document in corpus))
+    _all_different(name, "question", (question.question_id for question in questions))
+    digest = hashlib.sha256()
+    for document in corpus:
+        parts = [document.doc_id, document.title, document.text, *([document.group] if document.group else [])]
+        digest.update(json.dumps(parts).encode())
+    return Dataset(name, form, corpus, questions, digest.hexdigest()[:12])
+
+
+def sample(dataset: Dataset, count: int | None, seed: int) -> Dataset:
+    """The data set with `count` of its questions, answerable and unanswerable ones in proportion, always the same.
+
+    Which ones depends only on their ids and the seed, so that two runs over different versions of a set ask the same.
+    """
+    if count is None or count >= len(dataset.questions):
+        return dataset
+    positive = [question for question in dataset.questions if question.answerable]
+    negative = [question for question in dataset.questions if not question.answerable]
+    share = round(count * len(positive) / len(dataset.questions))
+    drawn = {question.question_id for question in _draw(positive, share, seed) + _draw(negative, count - share, seed)}
+    return replace(dataset, questions=tuple(it for it in dataset.questions if it.question_id in drawn))
+
+
+def _draw(questions: list[Question], count: int, seed: int) -> list[Question]:
+    def place(question: Question) -> bytes:
+        return hashlib.sha256(f"{seed}/{question.question_id}".encode()).digest()
+
+    return sorted(questions, key=place)[:count]
+
+
+def _all_different(name: str, what: str, ids: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for identifier in ids:
+        if identifier in seen:
+            raise DatasetError(f"{name}: there are two {what}s with the id {identifier!r}")
+        seen.add(identifier)

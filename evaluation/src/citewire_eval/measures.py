@@ -1,0 +1,111 @@
+"""Retrieval measures, computed by `ir_measures`; not-found decisions; means and quantiles."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from citewire_eval.answers import Answer
+from citewire_eval.datasets.model import Dataset, Question
+from citewire_eval.search import SearchRun
+from citewire_eval.statistics import roc_auc
+
+RETRIEVAL = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10")
+"""Names as `ir_measures` writes them; R is recall, RR the reciprocal rank of the first relevant result."""
+
+FALSE_NOT_FOUND_RATE = 0.10
+"""The rate of false not-found at which recall is stated."""
+
+PerQuery = dict[str, float]
+"""A measure's value by question id."""
+
+
+def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str, PerQuery]:
+    """Each measure for each question; a question that failed or has no results gets 0.
+
+    Measures that look further down than results were requested are left out.
+
+    Returns:
+        Values by measure and question id, each 0–1.
+    """
+    import ir_measures  # takes longer to import than most commands take
+
+    questions = [question for question in dataset.answerable if not by_chunk or question.spans]
+    qrels = {question.question_id: _qrels(question, by_chunk) for question in questions}
+    # The order is the server's: ranks, not scores, go in, so that equal scores can't be reordered.
+    scored = {
+        question_id: {key: float(len(ranking.keys) - rank) for rank, key in enumerate(ranking.keys)}
+        for question_id, ranking in run.rankings.items()
+    }
+    names = [name for name in RETRIEVAL if int(name.partition("@")[2]) <= run.depth]
+    measures = [ir_measures.parse_measure(name) for name in names]
+    values: dict[str, PerQuery] = {name: {} for name in names}
+    calculated = ir_measures.iter_calc(measures, qrels, scored)  # pyright: ignore[reportUnknownMemberType]  # untyped there
+    for metric in cast("Iterable[Any]", calculated):
+        values[str(metric.measure)][str(metric.query_id)] = float(metric.value)
+    return {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class NotFoundMeasures:
+    """Not-found decisions about answerable questions and one kind of unanswerable ones.
+
+    Attributes:
+        precision: Share of the not-found answers that are right to say so.
+        recall: Share of the unanswerable questions that got one.
+        f1: Their harmonic mean.
+        false_not_found: Share of the answerable questions that got one.
+        roc_auc: Chance that the score of an answerable question is above an unanswerable one's, a tie counting half;
+            None where answers have no scores.
+        recall_at_10: Recall at the threshold that makes 10 % of the answerable ones not found; None as above.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    false_not_found: float
+    roc_auc: float | None = None
+    recall_at_10: float | None = None
+
+
+def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> NotFoundMeasures:
+    """Compares the decisions with what is known."""
+    right = sum(answer.not_found for answer in unanswerable)
+    wrong = sum(answer.not_found for answer in answerable)
+    precision = right / (right + wrong) if right + wrong else 0.0
+    recall = right / len(unanswerable) if unanswerable else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    rate = wrong / len(answerable) if answerable else 0.0
+    positive = [answer.score for answer in answerable if answer.score is not None]
+    negative = [answer.score for answer in unanswerable if answer.score is not None]
+    if not positive or not negative or len(positive) < len(answerable) or len(negative) < len(unanswerable):
+        return NotFoundMeasures(precision, recall, f1, rate)
+    threshold = threshold_at(positive, FALSE_NOT_FOUND_RATE)
+    recall_at_10 = sum(score < threshold for score in negative) / len(negative)
+    return NotFoundMeasures(precision, recall, f1, rate, roc_auc(positive, negative), recall_at_10)
+
+
+def threshold_at(positive: Sequence[float], rate: float) -> float:
+    """The highest threshold below which at most `rate` of the scores lie; a score equal to it is above."""
+    ordered = sorted(positive)
+    return ordered[min(int(rate * len(ordered)), len(ordered) - 1)]
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean; 0 of nothing."""
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else 0.0
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The least value that `share` of the values don't exceed; 0 of nothing."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def latency_ms(seconds: Sequence[float]) -> dict[str, float]:
+    """Median and 95th percentile in milliseconds."""
+    return {name: round(quantile(seconds, share) * 1e3, 2) for name, share in (("p50", 0.5), ("p95", 0.95))}
+
+
+def _qrels(question: Question, by_chunk: bool) -> dict[str, int]:
+    return {span.key: span.grade for span in question.spans} if by_chunk else dict(question.judged)
