@@ -24,29 +24,26 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel.
-
-    Attributes:
-        title: What it shows.
-        queries: What it is drawn from.
-        unit: Grafana's name of the unit: `s`, `reqps`, `percentunit`, `short`, `bytes`, `currencyUSD`.
-        says: How to read it, where the title doesn't say that.
-        kind: `stat` for one figure, `timeseries`, or `table`.
-        stack: Whether lines are added up.
-        alarm: A figure from which on it is drawn in red; None where more isn't worse.
-        low_is_bad: Whether less than `alarm` is what is bad.
-        most: The axis' end, None where it isn't known.
-    """
+    """One panel."""
 
     title: str
+    """What it shows."""
     queries: tuple[Query, ...]
+    """What it is drawn from."""
     unit: str = "short"
+    """Grafana's name of the unit: `s`, `reqps`, `percentunit`, `short`, `bytes`, `currencyUSD`."""
     says: str = ""
+    """How to read it, where the title doesn't say that."""
     kind: Kind = "timeseries"
+    """`stat` for one figure, `timeseries`, or `table`."""
     stack: bool = False
+    """Whether lines are added up."""
     alarm: float | None = None
+    """A figure from which on it is drawn in red; None where more isn't worse."""
     low_is_bad: bool = False
+    """Whether less than `alarm` is what is bad."""
     most: float | None = None
+    """The axis' end, None where it isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,25 +14,22 @@ _LEAST_CHATS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is promised over 30 days.
-
-    Attributes:
-        name: Label of its alerts.
-        series: What the ratio is recorded as, between `citewire:` and the window.
-        ratio: The expression of the share of bad events, with WINDOW where the window goes.
-        comment: What counts as bad.
-        budget: Share of events that may be bad.
-        alert: Beginning of the names of its alerts.
-        what: What happens, as a sentence begins that tells of it.
-    """
+    """What is promised over 30 days."""
 
     name: str
+    """Label of its alerts."""
     series: str
+    """What the ratio is recorded as, between `citewire:` and the window."""
     ratio: str
+    """The expression of the share of bad events, with WINDOW where the window goes."""
     comment: str
+    """What counts as bad."""
     budget: float
+    """Share of events that may be bad."""
     alert: str
+    """Beginning of the names of its alerts."""
     what: str
+    """What happens, as a sentence begins that tells of it."""
 
 
 OBJECTIVES: Final = (

@@ -24,20 +24,17 @@ _USAGE = {"prompt_tokens": 50, "completion_tokens": WORDS, "total_tokens": 50 + 
 
 
 class EchoModel:
-    """The model.
-
-    Attributes:
-        url: Its base URL.
-        pause: Seconds between two words.
-        first: Seconds before an answer's first word.
-        decide: Seconds that a decision or a judgement takes.
-    """
+    """The model."""
 
     def __init__(self, pause: float, first: float = 0.0, decide: float = 0.0) -> None:
         self.pause = pause
+        """Seconds between two words."""
         self.first = first
+        """Seconds before an answer's first word."""
         self.decide = decide
+        """Seconds that a decision or a judgement takes."""
         self.url = ""
+        """Its base URL."""
         self._ready = threading.Event()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)

@@ -27,21 +27,18 @@ START, END = 1, 2
 
 
 class FakeModel(EmbeddingModel):
-    """Words are tokens; a vector depends on the tokens alone.
-
-    Attributes:
-        batches: The batches computed so far, each as the ids of its texts.
-        gate: While it is clear, a batch waits inside the model.
-        computing: Set while a batch is inside.
-        error: What the next batches raise.
-    """
+    """Words are tokens; a vector depends on the tokens alone."""
 
     def __init__(self, *, window: int = WINDOW) -> None:
         self.batches: list[list[tuple[int, ...]]] = []
+        """The batches computed so far, each as the ids of its texts."""
         self.gate = asyncio.Event()
+        """While it is clear, a batch waits inside the model."""
         self.gate.set()
         self.computing = asyncio.Event()
+        """Set while a batch is inside."""
         self.error: Exception | None = None
+        """What the next batches raise."""
         self.closed = False
         self._window = window
 

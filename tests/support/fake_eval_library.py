@@ -38,22 +38,19 @@ class Stored:
 
 @dataclass(slots=True)
 class EvalLibrary:
-    """What the fake gateway knows. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave.
-
-    Attributes:
-        broken: Texts of questions whose search and chat fail, with the status that they fail with.
-        scores: Whether answers carry `answerable_score`.
-        shift: Added to the offsets of quotes, so that they are wrong.
-        keeps: Whether chats become conversations.
-    """
+    """What the fake gateway knows. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave."""
 
     documents: dict[int, Stored] = field(default_factory=dict[int, Stored])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     broken: dict[str, int] = field(default_factory=dict[str, int])
+    """Texts of questions whose search and chat fail, with the status that they fail with."""
     failed: set[str] = field(default_factory=set[str])
     scores: bool = True
+    """Whether answers carry `answerable_score`."""
     shift: int = 0
+    """Added to the offsets of quotes, so that they are wrong."""
     keeps: bool = True
+    """Whether chats become conversations."""
     threshold: float = 0.5
     calibration: Json | None = None
     conversations: set[str] = field(default_factory=set[str])

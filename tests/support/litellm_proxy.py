@@ -23,13 +23,10 @@ STOP_SECONDS = 10
 
 @dataclass(frozen=True, slots=True)
 class LiteLlmProxy:
-    """A proxy that runs.
-
-    Attributes:
-        port: Where it listens on loopback.
-    """
+    """A proxy that runs."""
 
     port: int
+    """Where it listens on loopback."""
 
     @property
     def root(self) -> str:

@@ -18,15 +18,12 @@ PROMPTS = ("search_query: ", "search_document: ")
 
 @dataclass
 class OllamaServer:
-    """What it was asked, and what it says.
-
-    Attributes:
-        vector: Recorded numbers, at least 2 × DIMENSIONS.
-        words: Pieces of a recorded answer.
-    """
+    """What it was asked, and what it says."""
 
     vector: list[float]
+    """Recorded numbers, at least 2 × DIMENSIONS."""
     words: list[str]
+    """Pieces of a recorded answer."""
     url: str = ""
     embedded: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Model and text."""

@@ -26,20 +26,17 @@ TOKENS = 33
 
 @dataclass
 class RerankUpstream:
-    """Scores a document by the words that it shares with the query.
-
-    Attributes:
-        failures: Statuses to answer with first, one for each call at the right path; 0 resets the connection.
-        answer: Sent instead of the right one.
-        stall: Never answers.
-    """
+    """Scores a document by the words that it shares with the query."""
 
     server: Server = "jina"
     port: int = 0
     failures: list[int] = field(default_factory=list[int])
+    """Statuses to answer with first, one for each call at the right path; 0 resets the connection."""
     headers: dict[str, str] = field(default_factory=dict[str, str])
     answer: object = None
+    """Sent instead of the right one."""
     stall: bool = False
+    """Never answers."""
     paths: list[str] = field(default_factory=list[str])
     keys: list[str] = field(default_factory=list[str])
     bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

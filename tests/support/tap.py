@@ -13,17 +13,14 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request.
-
-    Attributes:
-        path: Its path.
-        headers: Its headers, names in lower case.
-        body: Its JSON.
-    """
+    """One request."""
 
     path: str
+    """Its path."""
     headers: dict[str, str]
+    """Its headers, names in lower case."""
     body: dict[str, Any]
+    """Its JSON."""
 
 
 @dataclass(slots=True)

@@ -41,20 +41,17 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One recording.
-
-    Attributes:
-        kind: The adapter that reads it.
-        events: Its bytes, divided after each event.
-        fails: Whether it ends in an error object.
-    """
+    """One recording."""
 
     name: str
     kind: str
+    """The adapter that reads it."""
     status: int
     content_type: str
     events: tuple[bytes, ...]
+    """Its bytes, divided after each event."""
     fails: bool = False
+    """Whether it ends in an error object."""
 
     @property
     def raw(self) -> bytes:

@@ -33,27 +33,24 @@ class FieldError:
 
 @dataclass(eq=False)
 class CliError(Exception):
-    """An error that the person at the terminal can act on: shown as text (or JSON), never as a traceback.
-
-    Attributes:
-        title: one line, what failed.
-        detail: one or two sentences, why, and what to do; may be empty.
-        code: the process's exit code.
-        errors: fields refused by the gateway.
-        reason: the gateway's documented reason (`problem+json`), empty if the error was made here.
-        request_id: the gateway's id of the failed request, for its logs; may be empty.
-        status: HTTP status, 0 if there was no response.
-        retry_after: seconds to wait before another try makes sense, None if unknown.
-    """
+    """An error that the person at the terminal can act on: shown as text (or JSON), never as a traceback."""
 
     title: str
+    """One line, what failed."""
     detail: str = ""
+    """One or two sentences, why, and what to do; may be empty."""
     code: ExitCode = ExitCode.FAILED
+    """The process's exit code."""
     errors: tuple[FieldError, ...] = ()
+    """Fields refused by the gateway."""
     reason: str = ""
+    """The gateway's documented reason (`problem+json`), empty if the error was made here."""
     request_id: str = ""
+    """The gateway's id of the failed request, for its logs; may be empty."""
     status: int = 0
+    """HTTP status, 0 if there was no response."""
     retry_after: float | None = field(default=None)
+    """Seconds to wait before another try makes sense, None if unknown."""
 
     def __str__(self) -> str:
         """Title and detail on one line."""

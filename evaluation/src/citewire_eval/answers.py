@@ -20,48 +20,42 @@ Kind = Literal["answerable", "unanswerable", "left out"]
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How to ask.
-
-    Attributes:
-        profile: The profile that answers.
-        model: The chat model; "" for the profile's.
-        leave_out: Whether answerable questions are asked once more without their gold documents.
-        scored_only: End after the first answer if it has no score: only scores are needed, and answers may cost money.
-    """
+    """How to ask."""
 
     profile: str
+    """The profile that answers."""
     model: str = ""
+    """The chat model; "" for the profile's."""
     leave_out: bool = False
+    """Whether answerable questions are asked once more without their gold documents."""
     scored_only: bool = False
+    """End after the first answer if it has no score: only scores are needed, and answers may cost money."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One answer, measured.
-
-    Attributes:
-        question_id: The question.
-        kind: What was to be expected.
-        not_found: Whether it says that the documents don't answer.
-        score: How well the passages answer, 0–1, where the provider says so; 0 where there was no passage at all.
-        seconds: How long it took.
-        measures: Values of this question by measure; empty unless it was answerable.
-        quotes: How many quotes it gives.
-        verbatim_quotes: How many of them are verbatim.
-        verdicts: How many citations had which verdict.
-        uncited: Sentences that were flagged as stating facts without a citation.
-    """
+    """One answer, measured."""
 
     question_id: str
+    """The question."""
     kind: Kind
+    """What was to be expected."""
     not_found: bool
+    """Whether it says that the documents don't answer."""
     score: float | None = None
+    """How well the passages answer, 0–1, where the provider says so; 0 where there was no passage at all."""
     seconds: float = 0.0
+    """How long it took."""
     measures: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Values of this question by measure; empty unless it was answerable."""
     quotes: int = 0
+    """How many quotes it gives."""
     verbatim_quotes: int = 0
+    """How many of them are verbatim."""
     verdicts: Mapping[str, int] = field(default_factory=Counter[str])
+    """How many citations had which verdict."""
     uncited: int = 0
+    """Sentences that were flagged as stating facts without a citation."""
 
 
 @dataclass(slots=True)

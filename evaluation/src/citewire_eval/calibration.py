@@ -49,15 +49,12 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """An embedding space.
-
-    Attributes:
-        name: `model`, `revision` and `dimensions`, as the API names it.
-        calibration: What is stored with it; empty if nothing is.
-    """
+    """An embedding space."""
 
     name: JsonObject
+    """`model`, `revision` and `dimensions`, as the API names it."""
     calibration: JsonObject
+    """What is stored with it; empty if nothing is."""
 
 
 async def measure_weights(

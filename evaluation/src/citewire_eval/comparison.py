@@ -15,29 +15,26 @@ from citewire_eval.statistics import paired_p
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One measure of one row in both runs.
-
-    Attributes:
-        dataset: The data set.
-        label: The mode or profile.
-        measure: The measure.
-        questions: Questions that both runs have.
-        changed: How many of them differ.
-        before: The stored run's mean over these.
-        after: This run's.
-        p: Chance of a difference this large if there were none, for this measure alone.
-        corrected: The same, corrected for the number of comparisons.
-    """
+    """One measure of one row in both runs."""
 
     dataset: str
+    """The data set."""
     label: str
+    """The mode or profile."""
     measure: str
+    """The measure."""
     questions: int
+    """Questions that both runs have."""
     changed: int
+    """How many of them differ."""
     before: float
+    """The stored run's mean over these."""
     after: float
+    """This run's."""
     p: float
+    """Chance of a difference this large if there were none, for this measure alone."""
     corrected: float = 1.0
+    """The same, corrected for the number of comparisons."""
 
     @property
     def mark(self) -> str:

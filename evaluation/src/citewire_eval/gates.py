@@ -11,19 +11,16 @@ LATENCIES = ("p50", "p95")
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A bound on a measure.
-
-    Attributes:
-        label: The mode or profile that it is for; "" for all.
-        measure: The measure, or `p50` and `p95` in milliseconds.
-        bound: The least value allowed, or the greatest.
-        under: Whether values below the bound fail; else those above it.
-    """
+    """A bound on a measure."""
 
     label: str
+    """The mode or profile that it is for; "" for all."""
     measure: str
+    """The measure, or `p50` and `p95` in milliseconds."""
     bound: float
+    """The least value allowed, or the greatest."""
     under: bool
+    """Whether values below the bound fail; else those above it."""
 
     @classmethod
     def parse(cls, text: str, *, under: bool) -> "Gate":

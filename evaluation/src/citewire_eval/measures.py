@@ -47,24 +47,22 @@ def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str
 
 @dataclass(frozen=True, slots=True)
 class NotFoundMeasures:
-    """Not-found decisions about answerable questions and one kind of unanswerable ones.
-
-    Attributes:
-        precision: Share of the not-found answers that are right to say so.
-        recall: Share of the unanswerable questions that got one.
-        f1: Their harmonic mean.
-        false_not_found: Share of the answerable questions that got one.
-        roc_auc: Chance that the score of an answerable question is above an unanswerable one's, a tie counting half;
-            None where answers have no scores.
-        recall_at_10: Recall at the threshold that makes 10 % of the answerable ones not found; None as above.
-    """
+    """Not-found decisions about answerable questions and one kind of unanswerable ones."""
 
     precision: float
+    """Share of the not-found answers that are right to say so."""
     recall: float
+    """Share of the unanswerable questions that got one."""
     f1: float
+    """Their harmonic mean."""
     false_not_found: float
+    """Share of the answerable questions that got one."""
     roc_auc: float | None = None
+    """Chance that the score of an answerable question is above an unanswerable one's, a tie counting half; None where
+    answers have no scores.
+    """
     recall_at_10: float | None = None
+    """Recall at the threshold that makes 10 % of the answerable ones not found; None as above."""
 
 
 def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> NotFoundMeasures:

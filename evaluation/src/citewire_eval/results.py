@@ -33,34 +33,32 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One data set, searched in one mode or answered by one profile.
-
-    Attributes:
-        dataset: The data set's name.
-        part: What was measured.
-        label: The mode or the profile.
-        questions: Questions asked.
-        documents: Documents in the collection.
-        measures: Means (or shares) by measure; see MEASURES.
-        per_query: The values behind them by measure and question id, where a measure has values per question.
-        scores: Distributions by name and question id: cosine similarities of `gold` and `other` chunks; scores of
-            `answerable`, `unanswerable` and `left out` answers.
-        latency_ms: p50 and p95.
-        failures: Questions whose calls failed.
-        counts: Further whole numbers: questions by kind, citations, quotes.
-    """
+    """One data set, searched in one mode or answered by one profile."""
 
     dataset: str
+    """The data set's name."""
     part: Literal["search", "answers"]
+    """What was measured."""
     label: str
+    """The mode or the profile."""
     questions: int
+    """Questions asked."""
     documents: int
+    """Documents in the collection."""
     measures: Mapping[str, float]
+    """Means (or shares) by measure; see MEASURES."""
     per_query: Mapping[str, PerQuery]
+    """The values behind them by measure and question id, where a measure has values per question."""
     scores: Mapping[str, PerQuery]
+    """Distributions by name and question id: cosine similarities of `gold` and `other` chunks; scores of `answerable`,
+    `unanswerable` and `left out` answers.
+    """
     latency_ms: Mapping[str, float]
+    """P50 and p95."""
     failures: tuple[Failure, ...] = ()
+    """Questions whose calls failed."""
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Further whole numbers: questions by kind, citations, quotes."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -70,17 +68,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run.
-
-    Attributes:
-        rows: What was measured.
-        about: When, where and how: `created_at`, `url`, `space`, `options`, `datasets`.
-        calibration: What `--calibrate` derived, if it was asked for.
-    """
+    """A run."""
 
     rows: tuple[Row, ...]
+    """What was measured."""
     about: JsonObject
+    """When, where and how: `created_at`, `url`, `space`, `options`, `datasets`."""
     calibration: JsonObject | None = None
+    """What `--calibrate` derived, if it was asked for."""
 
     def as_json(self) -> JsonObject:
         """The run as it is stored, schema `citewire.eval/1`."""

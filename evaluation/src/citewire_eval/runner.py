@@ -32,51 +32,48 @@ _FAILURES_PRINTED = 3
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
-    """Options of a run.
-
-    Attributes:
-        split: Which judgements of BEIR folders: `qrels/SPLIT.tsv`.
-        collection: Holds the documents of sets without a corpus.
-        questions: How many questions of each set; None is all.
-        seed: Which of them.
-        modes: How to search, a row each; without any, nothing is searched.
-        by_chunk: Judge chunks instead of documents, where the set judges parts of documents.
-        top_k: Results requested per query, 1–200; below 100 it bounds recall@100.
-        profiles: Profiles that answer, a row each; without any, nothing is answered.
-        model: The chat model; "" for the profile's.
-        leave_out: Whether answerable questions are asked again without their gold documents.
-        scored_only: Ask only for the scores of answers; a model that gives none isn't asked further.
-        calibrate: Whether thresholds are derived.
-        dry_run: Derive, and don't store.
-        keep: Share of gold chunks that the relevance threshold has to keep.
-        concurrency: Requests in flight.
-        save: Where the run is stored.
-        compare: A stored run to compare with.
-        plot: Where distributions are drawn.
-        gates: Bounds that have to be kept.
-        as_json: Print JSON instead of tables.
-    """
+    """Options of a run."""
 
     split: str
+    """Which judgements of BEIR folders: `qrels/SPLIT.tsv`."""
     collection: str
+    """Holds the documents of sets without a corpus."""
     questions: int | None
+    """How many questions of each set; None is all."""
     seed: int
+    """Which of them."""
     modes: tuple[SearchMode, ...]
+    """How to search, a row each; without any, nothing is searched."""
     by_chunk: bool
+    """Judge chunks instead of documents, where the set judges parts of documents."""
     top_k: int
+    """Results requested per query, 1–200; below 100 it bounds recall@100."""
     profiles: tuple[str, ...]
+    """Profiles that answer, a row each; without any, nothing is answered."""
     model: str
+    """The chat model; "" for the profile's."""
     leave_out: bool
+    """Whether answerable questions are asked again without their gold documents."""
     scored_only: bool
+    """Ask only for the scores of answers; a model that gives none isn't asked further."""
     calibrate: bool
+    """Whether thresholds are derived."""
     dry_run: bool
+    """Derive, and don't store."""
     keep: float
+    """Share of gold chunks that the relevance threshold has to keep."""
     concurrency: int
+    """Requests in flight."""
     save: Path | None
+    """Where the run is stored."""
     compare: Path | None
+    """A stored run to compare with."""
     plot: Path | None
+    """Where distributions are drawn."""
     gates: tuple[Gate, ...]
+    """Bounds that have to be kept."""
     as_json: bool
+    """Print JSON instead of tables."""
 
 
 @dataclass(slots=True)

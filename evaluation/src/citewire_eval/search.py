@@ -17,17 +17,14 @@ RERANK_DEPTH = 40
 
 @dataclass(frozen=True, slots=True)
 class SearchMode:
-    """How to search.
-
-    Attributes:
-        mode: `dense`, `lexical` or `hybrid`.
-        rerank: Whether a rerank model orders the results.
-        dense_weight: Weight of dense search in hybrid search, 0–1; None is the space's.
-    """
+    """How to search."""
 
     mode: str
+    """`dense`, `lexical` or `hybrid`."""
     rerank: bool = False
+    """Whether a rerank model orders the results."""
     dense_weight: float | None = None
+    """Weight of dense search in hybrid search, 0–1; None is the space's."""
 
     @classmethod
     def parse(cls, name: str) -> "SearchMode":
@@ -42,19 +39,16 @@ class SearchMode:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What a search returned for one question.
-
-    Attributes:
-        keys: Ids of documents (or of judged parts), best first.
-        gold: Best cosine similarity of a relevant result; None if there is none, or the mode has no similarities.
-        other: The same of a result that isn't relevant.
-        seconds: How long the search took.
-    """
+    """What a search returned for one question."""
 
     keys: tuple[str, ...]
+    """Ids of documents (or of judged parts), best first."""
     gold: float | None
+    """Best cosine similarity of a relevant result; None if there is none, or the mode has no similarities."""
     other: float | None
+    """The same of a result that isn't relevant."""
     seconds: float
+    """How long the search took."""
 
 
 @dataclass(slots=True)

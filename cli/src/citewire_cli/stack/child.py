@@ -24,31 +24,28 @@ def _no_preparation() -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
-    """What to start, and how to know and end it.
-
-    Attributes:
-        name: shown before its log lines, and the name of its log file.
-        command: absolute program and arguments.
-        environ: its whole environment.
-        ready: asked again and again after the start; True once the process can be used.
-        stop_signals: what to send to end it, each after the patience of the one before; SIGKILL follows by itself.
-        orphan_signal: what the kernel sends it when `up` dies without a word.
-        account: the user to run it as, None for ours.
-        search_anywhere: see guard.py.
-        prepare: called before every start.
-        attributes: facts for the run file (ports).
-    """
+    """What to start, and how to know and end it."""
 
     name: str
+    """Shown before its log lines, and the name of its log file."""
     command: tuple[str, ...]
+    """Absolute program and arguments."""
     environ: Mapping[str, str]
+    """Its whole environment."""
     ready: Callable[[], Awaitable[bool]]
+    """Asked again and again after the start; True once the process can be used."""
     stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)
+    """What to send to end it, each after the patience of the one before; SIGKILL follows by itself."""
     orphan_signal: signal.Signals = signal.SIGKILL
+    """What the kernel sends it when `up` dies without a word."""
     account: Account | None = None
+    """The user to run it as, None for ours."""
     search_anywhere: bool = False
+    """See guard.py."""
     prepare: Callable[[], None] = _no_preparation
+    """Called before every start."""
     attributes: Mapping[str, int] | None = None
+    """Facts for the run file (ports)."""
 
 
 class RunningChild:

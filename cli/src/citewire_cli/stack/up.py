@@ -36,19 +36,16 @@ SAME_KEYSTROKE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class UpOptions:
-    """What the command line says.
-
-    Attributes:
-        port: the gateway's port, None for the environment's or the default.
-        sample: whether an empty library gets the sample documents.
-        grace: seconds that a stop gives each group of processes.
-        environ: the environment that children inherit.
-    """
+    """What the command line says."""
 
     port: int | None = None
+    """The gateway's port, None for the environment's or the default."""
     sample: bool = True
+    """Whether an empty library gets the sample documents."""
     grace: float = 15.0
+    """Seconds that a stop gives each group of processes."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    """The environment that children inherit."""
 
 
 async def up(options: UpOptions, reporter: Reporter) -> ExitCode:

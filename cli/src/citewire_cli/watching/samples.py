@@ -14,17 +14,14 @@ Where = Mapping[str, str | frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """All samples of a process, by series and labels.
-
-    Attributes:
-        time: When they were read, in seconds since 1970.
-        values: By name, then by labels.
-        added: Names of series that only rise (counters and the parts of histograms).
-    """
+    """All samples of a process, by series and labels."""
 
     time: float
+    """When they were read, in seconds since 1970."""
     values: Mapping[str, Mapping[Labels, float]] = field(repr=False)
+    """By name, then by labels."""
     added: frozenset[str] = field(repr=False)
+    """Names of series that only rise (counters and the parts of histograms)."""
 
     def sum(self, name: str, where: Where | None = None) -> float:
         """The sum of a series' samples; 0 if there are none."""

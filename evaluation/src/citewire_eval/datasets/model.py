@@ -12,19 +12,16 @@ class DatasetError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of the corpus.
-
-    Attributes:
-        doc_id: Its id in the data set.
-        title: Its title, maybe empty.
-        text: Its text.
-        group: What it belongs to (an article's title); "" where the data set knows no groups.
-    """
+    """One document of the corpus."""
 
     doc_id: str
+    """Its id in the data set."""
     title: str
+    """Its title, maybe empty."""
     text: str
+    """Its text."""
     group: str = ""
+    """What it belongs to (an article's title); "" where the data set knows no groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +42,20 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question.
-
-    Attributes:
-        question_id: Its id in the data set.
-        text: The question.
-        answers: Gold answers, any of which is right; empty where the data set has none.
-        answerable: Whether the corpus answers it; False only where the data set says so.
-        judged: Grade by document id; empty for an unanswerable one.
-        spans: Judged parts of documents, where the data set has them.
-    """
+    """One question."""
 
     question_id: str
+    """Its id in the data set."""
     text: str
+    """The question."""
     answers: tuple[str, ...] = ()
+    """Gold answers, any of which is right; empty where the data set has none."""
     answerable: bool = True
+    """Whether the corpus answers it; False only where the data set says so."""
     judged: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Grade by document id; empty for an unanswerable one."""
     spans: tuple[Span, ...] = ()
+    """Judged parts of documents, where the data set has them."""
 
     @property
     def gold(self) -> frozenset[str]:
@@ -71,21 +65,18 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A data set, read whole.
-
-    Attributes:
-        name: The folder's or file's name.
-        form: `beir`, `squad` or `clapnq`.
-        documents: The corpus, in file order, without documents that are empty; none if the library has them already.
-        questions: The questions, in file order.
-        fingerprint: Short hash of the corpus, so that a collection is reused only for the very same documents.
-    """
+    """A data set, read whole."""
 
     name: str
+    """The folder's or file's name."""
     form: str
+    """`beir`, `squad` or `clapnq`."""
     documents: tuple[Document, ...]
+    """The corpus, in file order, without documents that are empty; none if the library has them already."""
     questions: tuple[Question, ...]
+    """The questions, in file order."""
     fingerprint: str
+    """Short hash of the corpus, so that a collection is reused only for the very same documents."""
 
     @property
     def answerable(self) -> tuple[Question, ...]:

@@ -38,16 +38,13 @@ _HEADERS = [
 
 @dataclass(frozen=True, slots=True)
 class StreamRules:
-    """What holds for every stream of this process.
-
-    Attributes:
-        hold_seconds: How long the status line may wait for the first frame that proves that the work succeeds.
-        heartbeat_seconds: Longest silence.
-    """
+    """What holds for every stream of this process."""
 
     drain: Drain
     hold_seconds: float
+    """How long the status line may wait for the first frame that proves that the work succeeds."""
     heartbeat_seconds: float
+    """Longest silence."""
 
 
 class EventStream(Response, Generic[E]):

@@ -46,17 +46,10 @@ class CitewireError(Exception):
     """Base of all errors that a client may see.
 
     Raise one of the subclasses: each fixes the code.
-
-    Attributes:
-        code: The canonical code.
-        reason: Name of a value of `citewire.common.v1.ErrorReason`, without prefix.
-        message: What happened and what to do, for clients.
-        metadata: Dynamic values, for programs (ids, limits).
-        violations: The fields that are wrong, for `InvalidArgument`.
-        retry_after: Seconds after which a retry makes sense; None if the server gives no advice.
     """
 
     code: ClassVar[Code] = Code.UNKNOWN
+    """The canonical code."""
 
     def __init__(
         self,
@@ -69,10 +62,15 @@ class CitewireError(Exception):
     ) -> None:
         super().__init__(message)
         self.message = message
+        """What happened and what to do, for clients."""
         self.reason = reason
+        """Name of a value of `citewire.common.v1.ErrorReason`, without prefix."""
         self.violations = tuple(violations)
+        """The fields that are wrong, for `InvalidArgument`."""
         self.metadata = dict(metadata or {})
+        """Dynamic values, for programs (ids, limits)."""
         self.retry_after = retry_after
+        """Seconds after which a retry makes sense; None if the server gives no advice."""
 
     def __str__(self) -> str:
         return f"{self.message} ({self.code.value}, {self.reason})"

@@ -31,17 +31,14 @@ _MAX_ROLES = 32
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """The organisation and user that a call works for.
-
-    Attributes:
-        key_id: Id of the API key that the request came with, never the key; "" without one. Budgets may be its own.
-    """
+    """The organisation and user that a call works for."""
 
     org_id: str
     user_id: str
     plan: Plan
     roles: tuple[str, ...] = ()
     key_id: str = ""
+    """Id of the API key that the request came with, never the key; "" without one. Budgets may be its own."""
 
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
@@ -50,15 +47,12 @@ LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a call is a part of. It decides nothing: accounts are kept by it.
-
-    Attributes:
-        profile: Name of the chat's profile; "" outside of a chat.
-        exchange_id: UUID of the chat's exchange; "" outside of one.
-    """
+    """What a call is a part of. It decides nothing: accounts are kept by it."""
 
     profile: str = ""
+    """Name of the chat's profile; "" outside of a chat."""
     exchange_id: str = ""
+    """UUID of the chat's exchange; "" outside of one."""
 
 
 NO_CONTEXT = CallContext()

@@ -11,17 +11,14 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class TlsPair:
-    """A certificate with its key, and the authority that both sides trust. All in PEM.
-
-    Attributes:
-        cert: The certificate's chain.
-        key: Its private key.
-        ca: Certificates of the authorities whose certificates are accepted.
-    """
+    """A certificate with its key, and the authority that both sides trust. All in PEM."""
 
     cert: bytes
+    """The certificate's chain."""
     key: bytes = field(repr=False)
+    """Its private key."""
     ca: bytes
+    """Certificates of the authorities whose certificates are accepted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,15 +106,12 @@ class Row:
 
 
 class MemoryLedger(Ledger):
-    """Keeps all rows in memory, for tests.
-
-    Attributes:
-        refuse: Raised instead of opening a row.
-    """
+    """Keeps all rows in memory, for tests."""
 
     def __init__(self) -> None:
         self._rows: dict[LedgerCall, Row] = {}
         self.refuse: CitewireError | None = None
+        """Raised instead of opening a row."""
 
     @property
     def rows(self) -> list[Row]:

@@ -40,35 +40,29 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """What a call used in the end.
-
-    Attributes:
-        input_tokens: Those that came from the provider's cache, and those written to it, included.
-        estimated: Whether the provider didn't say.
-        finish: Why it ended, as the provider said.
-        cache_write_input_tokens: Those that the provider wrote to its cache, where it charges for that.
-    """
+    """What a call used in the end."""
 
     input_tokens: int
+    """Those that came from the provider's cache, and those written to it, included."""
     cached_input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
+    """Whether the provider didn't say."""
     finish: str = ""
+    """Why it ended, as the provider said."""
     cache_write_input_tokens: int = 0
+    """Those that the provider wrote to its cache, where it charges for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per million tokens.
-
-    Attributes:
-        cached_input: Of tokens that the provider read from its cache.
-        cache_write: Of tokens that it wrote to its cache.
-    """
+    """USD per million tokens."""
 
     input: Decimal
     cached_input: Decimal
+    """Of tokens that the provider read from its cache."""
     cache_write: Decimal
+    """Of tokens that it wrote to its cache."""
     output: Decimal
 
     def nano(self) -> tuple[int, int, int, int]:
@@ -93,22 +87,19 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class NewCall:
-    """A call that is about to be made.
-
-    Attributes:
-        price: The catalogue's current price; None if it isn't known.
-        input_tokens: Our estimate.
-        max_output_tokens: Most tokens it may write; 0 for embeddings.
-        own: Whether the tenant's own key pays: the call costs the operator nothing and is recorded all the same.
-    """
+    """A call that is about to be made."""
 
     purpose: Purpose
     provider: str
     model: str
     price: Price | None
+    """The catalogue's current price; None if it isn't known."""
     input_tokens: int
+    """Our estimate."""
     max_output_tokens: int = 0
+    """Most tokens it may write; 0 for embeddings."""
     own: bool = False
+    """Whether the tenant's own key pays: the call costs the operator nothing and is recorded all the same."""
 
     def reserved(self) -> int:
         """Returns nano-USD to reserve; 0 if the price isn't known."""

@@ -38,20 +38,16 @@ class BreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerPolicy:
-    """When a breaker opens, and for how long.
-
-    Attributes:
-        failures: Failures that follow one another until it opens.
-        open_seconds: How long it stays open the first time; twice as long each time that the test call fails too.
-        most_seconds: How long at most.
-        probe_seconds: After which another call may go through while the first test call still runs: an answer can take
-            minutes.
-    """
+    """When a breaker opens, and for how long."""
 
     failures: int = 5
+    """Failures that follow one another until it opens."""
     open_seconds: float = 10.0
+    """How long it stays open the first time; twice as long each time that the test call fails too."""
     most_seconds: float = 120.0
+    """How long at most."""
     probe_seconds: float = 5.0
+    """After which another call may go through while the first test call still runs: an answer can take minutes."""
 
 
 class Breaker:

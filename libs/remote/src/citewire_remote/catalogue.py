@@ -28,24 +28,21 @@ _TEXTS: Final = ("provider", "type", "name")
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """One model. Zero means unknown.
-
-    Attributes:
-        context_window: Most tokens of a prompt.
-        max_completion_tokens: Most tokens of a completion.
-        max_input_tokens: Most tokens of one input of an embedding model.
-        dimensions: Length of its vectors.
-        price: None if it isn't known.
-    """
+    """One model. Zero means unknown."""
 
     provider: str
     name: str
     type: ProviderType = ProviderType.CHAT
     context_window: int = 0
+    """Most tokens of a prompt."""
     max_completion_tokens: int = 0
+    """Most tokens of a completion."""
     max_input_tokens: int = 0
+    """Most tokens of one input of an embedding model."""
     dimensions: int = 0
+    """Length of its vectors."""
     price: Price | None = None
+    """None if it isn't known."""
 
 
 class Catalogue:

@@ -25,17 +25,14 @@ PROVIDER_TYPES: Final = EnumMap(ProviderType, pb.ProviderType)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind of provider needs.
-
-    Attributes:
-        model: The default model; "" if a model must be named.
-        needs_key: Whether an API key is required.
-        needs_base: Whether an address is required.
-    """
+    """What a kind of provider needs."""
 
     model: str = ""
+    """The default model; "" if a model must be named."""
     needs_key: bool = True
+    """Whether an API key is required."""
     needs_base: bool = False
+    """Whether an address is required."""
 
 
 _LOCAL = Kind(needs_key=False, needs_base=True)

@@ -25,20 +25,16 @@ RETRYABLE: Final = frozenset({"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how fast.
-
-    Attributes:
-        attempts: Calls to one provider at most, the first included.
-        first_seconds: Longest wait before the second call; it doubles with each further one.
-        most_seconds: Longest wait of all, unless the provider asks for more.
-        most_retry_after: Longest wait that a provider may ask for with `retry-after`; one that asks for more is given
-            up at once.
-    """
+    """How often and how fast."""
 
     attempts: int = 3
+    """Calls to one provider at most, the first included."""
     first_seconds: float = 0.5
+    """Longest wait before the second call; it doubles with each further one."""
     most_seconds: float = 8.0
+    """Longest wait of all, unless the provider asks for more."""
     most_retry_after: float = 15.0
+    """Longest wait that a provider may ask for with `retry-after`; one that asks for more is given up at once."""
 
 
 class Retries:

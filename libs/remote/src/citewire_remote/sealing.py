@@ -36,21 +36,18 @@ _KEY_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose secret it is, and what it is: nothing else opens it.
-
-    Attributes:
-        org_id: The organisation.
-        user_id: The user; "" if it is the organisation's.
-        type: What the provider is for.
-        provider: The provider's kind.
-        field: Which of its secrets.
-    """
+    """Whose secret it is, and what it is: nothing else opens it."""
 
     org_id: str
+    """The organisation."""
     user_id: str
+    """The user; "" if it is the organisation's."""
     type: str
+    """What the provider is for."""
     provider: str
+    """The provider's kind."""
     field: str
+    """Which of its secrets."""
 
     def associated_data(self, layer: str) -> bytes:
         """Returns all parts, each with its length before it: no two owners look the same."""

@@ -29,23 +29,20 @@ TEST_SECONDS: Final = 20.0
 
 @dataclass(frozen=True, slots=True)
 class TenantProvider:
-    """A tenant provider in plain text. It is never stored: a `ProviderRef` is its sealed form.
-
-    Attributes:
-        model: "" is the kind's default.
-        api_base: Normalised; "" is the kind's own address.
-        api_key: "" if it needs none.
-        user_id: The user who owns it; "" means the organisation.
-        dimensions: Length of an embedding model's vectors; 0 is the model's own.
-    """
+    """A tenant provider in plain text. It is never stored: a `ProviderRef` is its sealed form."""
 
     type: ProviderType
     provider: str
     model: str = ""
+    """"" is the kind's default."""
     api_base: str = field(default="", repr=False)
+    """Normalised; "" is the kind's own address."""
     api_key: str = field(default="", repr=False)
+    """"" if it needs none."""
     user_id: str = ""
+    """The user who owns it; "" means the organisation."""
     dimensions: int = 0
+    """Length of an embedding model's vectors; 0 is the model's own."""
 
 
 TestCall = Callable[[TenantProvider], Awaitable[pb.EmbeddingSpace | None]]

@@ -30,15 +30,12 @@ _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """How large a batch may be.
-
-    Attributes:
-        tokens: Padded tokens: the longest text of the batch × its texts. A single text may have more.
-        texts: Number of texts.
-    """
+    """How large a batch may be."""
 
     tokens: int
+    """Padded tokens: the longest text of the batch × its texts. A single text may have more."""
     texts: int
+    """Number of texts."""
 
 
 class Job:

@@ -39,44 +39,38 @@ _TEST_TEXT = "A short text that tests the model."
 
 @dataclass(frozen=True, slots=True)
 class EmbedBatch:
-    """Texts to embed.
-
-    Attributes:
-        texts: 1-256 texts, none empty.
-        purpose: What they are embedded for.
-        org_id: The organisation that they belong to.
-        model: The model's name; empty for the default.
-        dimensions: Requested length of the vectors; None for the model's own.
-        truncate: Cut texts that are longer than the window, instead of refusing the batch.
-        provider: The tenant provider to embed with; None for one of the operator's models.
-    """
+    """Texts to embed."""
 
     texts: tuple[str, ...]
+    """1-256 texts, none empty."""
     purpose: Purpose
+    """What they are embedded for."""
     org_id: str
+    """The organisation that they belong to."""
     model: str = ""
+    """The model's name; empty for the default."""
     dimensions: int | None = None
+    """Requested length of the vectors; None for the model's own."""
     truncate: bool = False
+    """Cut texts that are longer than the window, instead of refusing the batch."""
     provider: ProviderRef | None = None
+    """The tenant provider to embed with; None for one of the operator's models."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedResult:
-    """The vectors of a batch, in its order.
-
-    Attributes:
-        vectors: Shape (texts, dimensions).
-        space: The space of the vectors.
-        input_tokens: Tokens that the model read; texts answered from the cache cost none.
-        token_counts: Tokens of each text before any cut.
-        truncated: Indices of the texts that were cut.
-    """
+    """The vectors of a batch, in its order."""
 
     vectors: Vectors
+    """Shape (texts, dimensions)."""
     space: EmbeddingSpace
+    """The space of the vectors."""
     input_tokens: int
+    """Tokens that the model read; texts answered from the cache cost none."""
     token_counts: tuple[int, ...]
+    """Tokens of each text before any cut."""
     truncated: tuple[int, ...]
+    """Indices of the texts that were cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +83,18 @@ class TokenCounts:
 
 @dataclass(frozen=True, slots=True)
 class ServiceLimits:
-    """Limits of the service; all are settings.
-
-    Attributes:
-        query_tokens: Tokens of queries that may wait or be computed at once.
-        document_tokens: The same for documents.
-        cache_entries: Query vectors kept.
-        batch: Size of a batch of the model.
-        stream_ahead: Batches of one EmbedStream that are worked on at once.
-    """
+    """Limits of the service; all are settings."""
 
     query_tokens: int
+    """Tokens of queries that may wait or be computed at once."""
     document_tokens: int
+    """The same for documents."""
     cache_entries: int
+    """Query vectors kept."""
     batch: BatchLimits
+    """Size of a batch of the model."""
     stream_ahead: int = 2
+    """Batches of one EmbedStream that are worked on at once."""
 
 
 class Embedder:

@@ -76,17 +76,14 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class IndexSearch:
-    """Go through the graph.
-
-    Attributes:
-        ef_search_first: Candidates of the first walk.
-        ef_search: Candidates of the second one.
-        scans: Whether a scan takes the second walk's place.
-    """
+    """Go through the graph."""
 
     ef_search_first: int
+    """Candidates of the first walk."""
     ef_search: int
+    """Candidates of the second one."""
     scans: bool = False
+    """Whether a scan takes the second walk's place."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,34 +46,28 @@ class Prompts:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as callers see it.
-
-    Attributes:
-        space: The space of its vectors. A rerank model has a name, and a revision if it is local, but no dimensions.
-        max_input_tokens: Its window in tokens, `extra_tokens` included; 0 if it isn't known.
-        extra_tokens: Tokens that the model adds to each text: special tokens, and the longer of its prompts.
-        precision: Numeric precision of a local model; empty for a remote one.
-        provider: `local`, or the kind of a remote provider.
-    """
+    """A model as callers see it."""
 
     space: EmbeddingSpace
+    """The space of its vectors. A rerank model has a name, and a revision if it is local, but no dimensions."""
     max_input_tokens: int
+    """Its window in tokens, `extra_tokens` included; 0 if it isn't known."""
     extra_tokens: int
+    """Tokens that the model adds to each text: special tokens, and the longer of its prompts."""
     precision: str
+    """Numeric precision of a local model; empty for a remote one."""
     provider: str
+    """`local`, or the kind of a remote provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenisedText:
-    """One text as the model reads it.
-
-    Attributes:
-        ids: Token ids, special tokens included, cut to the model's window. Of a remote model only their number counts.
-        total: Tokens before the cut, special tokens included.
-    """
+    """One text as the model reads it."""
 
     ids: Sequence[int]
+    """Token ids, special tokens included, cut to the model's window. Of a remote model only their number counts."""
     total: int
+    """Tokens before the cut, special tokens included."""
 
     @property
     def is_cut(self) -> bool:
@@ -132,30 +126,24 @@ class EmbeddingModel(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """One document of a ranking.
-
-    Attributes:
-        index: The document's index among those given.
-        score: Comparable only within one model.
-    """
+    """One document of a ranking."""
 
     index: int
+    """The document's index among those given."""
     score: float
+    """Comparable only within one model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Documents by relevance.
-
-    Attributes:
-        ranked: Best first; equal scores in the order given.
-        input_tokens: Tokens that the model read.
-        estimated: Whether the provider didn't say how many.
-    """
+    """Documents by relevance."""
 
     ranked: tuple[Ranked, ...]
+    """Best first; equal scores in the order given."""
     input_tokens: int
+    """Tokens that the model read."""
     estimated: bool = False
+    """Whether the provider didn't say how many."""
 
 
 class RerankModel(ABC):

@@ -33,27 +33,24 @@ class Pooling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig:
-    """The shape of a BERT-type encoder.
-
-    Attributes:
-        layers: Number of layers.
-        heads: Attention heads per layer.
-        width: Length of a token's vector.
-        positions: Longest input in tokens.
-        first_position: Row of the position table that the first token takes (RoBERTa leaves some rows free).
-        epsilon: Of the layer normalisations.
-        activation: ONNX name of the feed-forward activation: `Gelu`, `GeluTanh`, `Relu`.
-        names: Where the layers' weights are.
-    """
+    """The shape of a BERT-type encoder."""
 
     layers: int
+    """Number of layers."""
     heads: int
+    """Attention heads per layer."""
     width: int
+    """Length of a token's vector."""
     positions: int
+    """Longest input in tokens."""
     first_position: int
+    """Row of the position table that the first token takes (RoBERTa leaves some rows free)."""
     epsilon: float
+    """Of the layer normalisations."""
     activation: str
+    """ONNX name of the feed-forward activation: `Gelu`, `GeluTanh`, `Relu`."""
     names: "LayerNames"
+    """Where the layers' weights are."""
 
 
 @dataclass(frozen=True, slots=True)

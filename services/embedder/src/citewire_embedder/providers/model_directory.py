@@ -42,25 +42,22 @@ Json = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ModelDirectory:
-    """What a model directory holds.
-
-    Attributes:
-        path: The directory.
-        weights: Its safetensors file, or its ONNX file if `encoder` is None.
-        encoder: The shape of the encoder, if we build its graph; None if the ONNX file is served as it is.
-        pooling: How token vectors become one vector.
-        max_tokens: Its window in tokens, special tokens included.
-        lower_case: Whether texts are lower-cased before the tokeniser sees them.
-        prompts: What is put before inputs.
-    """
+    """What a model directory holds."""
 
     path: Path
+    """The directory."""
     weights: Path
+    """Its safetensors file, or its ONNX file if `encoder` is None."""
     encoder: EncoderConfig | None
+    """The shape of the encoder, if we build its graph; None if the ONNX file is served as it is."""
     pooling: Pooling
+    """How token vectors become one vector."""
     max_tokens: int
+    """Its window in tokens, special tokens included."""
     lower_case: bool
+    """Whether texts are lower-cased before the tokeniser sees them."""
     prompts: Prompts
+    """What is put before inputs."""
 
     @property
     def tokeniser(self) -> Path:

@@ -34,42 +34,36 @@ _PARTS = re.compile(r"([A-Za-z]+)|([0-9]+)|([^\x00-\x7f]+)|([^\sA-Za-z0-9])")
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """A provider's model.
-
-    Attributes:
-        kind: The provider's kind.
-        api_base: Its address; "" is the kind's own.
-        own: Whether it is a tenant provider's.
-        dimensions: Requested length of an embedding model's vectors; 0 is the model's own.
-        window: Tokens that an embedding model reads; 0 leaves it to the catalogue.
-    """
+    """A provider's model."""
 
     kind: str
+    """The provider's kind."""
     model: str
     api_base: str = field(default="", repr=False)
+    """Its address; "" is the kind's own."""
     api_key: str = field(default="", repr=False)
     own: bool = False
+    """Whether it is a tenant provider's."""
     dimensions: int = 0
+    """Requested length of an embedding model's vectors; 0 is the model's own."""
     window: int = 0
+    """Tokens that an embedding model reads; 0 leaves it to the catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """How a provider is called.
-
-    Attributes:
-        retry: How often, and after which delays.
-        seconds: Longest wait for one answer.
-        connect_seconds: Longest wait for a connection.
-        texts: Most texts of one request for embeddings. TEI takes 32 by default.
-        tokens: Most estimated tokens of one request for embeddings; OpenAI takes 300,000.
-    """
+    """How a provider is called."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often, and after which delays."""
     seconds: float = 30.0
+    """Longest wait for one answer."""
     connect_seconds: float = 5.0
+    """Longest wait for a connection."""
     texts: int = 32
+    """Most texts of one request for embeddings. TEI takes 32 by default."""
     tokens: int = 100_000
+    """Most estimated tokens of one request for embeddings; OpenAI takes 300,000."""
 
     def timeout(self) -> httpx2.Timeout:
         """Returns the limits for the HTTP client."""

@@ -67,27 +67,21 @@ _PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RemoteText(TokenisedText):
-    """A text for a remote model; its ids only have a number, the estimate.
-
-    Attributes:
-        text: What is sent, the prompt included, cut to the window.
-    """
+    """A text for a remote model; its ids only have a number, the estimate."""
 
     text: str = ""
+    """What is sent, the prompt included, cut to the window."""
     purpose: Purpose = Purpose.DOCUMENT
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider gave.
-
-    Attributes:
-        vectors: Shape (texts, dimensions), of length 1 each.
-        tokens: What it counted; None if it didn't say.
-    """
+    """What a provider gave."""
 
     vectors: Vectors
+    """Shape (texts, dimensions), of length 1 each."""
     tokens: int | None
+    """What it counted; None if it didn't say."""
 
 
 class RemoteModel(EmbeddingModel):

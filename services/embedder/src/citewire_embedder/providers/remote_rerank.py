@@ -49,30 +49,24 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a server is asked.
-
-    Attributes:
-        url: The address.
-        shape: The request's.
-        most: Most documents of one request: TEI takes 32 as it ships, Cohere advises 1,000.
-    """
+    """How a server is asked."""
 
     url: str
+    """The address."""
     shape: Shape = Shape.DOCUMENTS
+    """The request's."""
     most: int = 1000
+    """Most documents of one request: TEI takes 32 as it ships, Cohere advises 1,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a server gave.
-
-    Attributes:
-        ranked: Best first.
-        tokens: What it counted; None if it didn't say.
-    """
+    """What a server gave."""
 
     ranked: tuple[Ranked, ...]
+    """Best first."""
     tokens: int | None
+    """What it counted; None if it didn't say."""
 
 
 _BASES: Mapping[str, str] = {"cohere": "https://api.cohere.com/v1", "jina": "https://api.jina.ai/v1"}

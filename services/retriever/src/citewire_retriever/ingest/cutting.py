@@ -13,28 +13,25 @@ _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(slots=True)
 class Piece:
-    """A part of a group's source text that isn't cut (any more).
-
-    Attributes:
-        start: Where it starts in the source.
-        end: Where it ends, exclusive.
-        kind: The kind of the block that it comes from; says how it can be cut.
-        step: How many of the kind's ways to cut have been used up.
-        cut: Number of the structure that was cut to give it, or -1 if it is whole. Only neighbours of one structure
-            overlap.
-        sentence: Whether it is a sentence, which may be repeated as overlap.
-        children: Parts that a list is cut into first.
-        tokens: Its tokens; -1 if they aren't counted yet.
-    """
+    """A part of a group's source text that isn't cut (any more)."""
 
     start: int
+    """Where it starts in the source."""
     end: int
+    """Where it ends, exclusive."""
     kind: BlockKind
+    """The kind of the block that it comes from; says how it can be cut."""
     step: int = 0
+    """How many of the kind's ways to cut have been used up."""
     cut: int = -1
+    """Number of the structure that was cut to give it, or -1 if it is whole. Only neighbours of one structure overlap.
+    """
     sentence: bool = False
+    """Whether it is a sentence, which may be repeated as overlap."""
     children: tuple[Block, ...] = ()
+    """Parts that a list is cut into first."""
     tokens: int = -1
+    """Its tokens; -1 if they aren't counted yet."""
 
 
 def divide(source: str, piece: Piece, parts: int, cut: int) -> list[Piece]:

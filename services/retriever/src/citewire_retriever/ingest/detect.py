@@ -109,17 +109,14 @@ _HTML_START = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """What a file is.
-
-    Attributes:
-        format: The parser to use.
-        media_type: The media type by content and name, whatever the client said.
-        language: Programming language of source code; empty otherwise.
-    """
+    """What a file is."""
 
     format: Format
+    """The parser to use."""
     media_type: str
+    """The media type by content and name, whatever the client said."""
     language: str = ""
+    """Programming language of source code; empty otherwise."""
 
 
 def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:

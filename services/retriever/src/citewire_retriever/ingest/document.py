@@ -39,68 +39,62 @@ class BlockKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One piece of a document.
-
-    Attributes:
-        kind: What it is.
-        start: Where it starts in the stored text, in code points.
-        end: Where it ends, exclusive.
-        level: Level of a heading, 1–6; 0 otherwise.
-        label: A heading's plain text, or a definition's name.
-        place: Where it stands in the file; empty if the format has no places. The first line of a definition is that of
-            its decorators, not of the comments above them.
-        text: The row as ``column: value`` pairs where the stored text has another form (a Markdown table); None where
-            the stored text between start and end is the text.
-        children: Parts in order, for a list or a definition; they needn't cover all of it.
-    """
+    """One piece of a document."""
 
     kind: BlockKind
+    """What it is."""
     start: int
+    """Where it starts in the stored text, in code points."""
     end: int
+    """Where it ends, exclusive."""
     level: int = 0
+    """Level of a heading, 1–6; 0 otherwise."""
     label: str = ""
+    """A heading's plain text, or a definition's name."""
     place: Place = field(default_factory=Place)
+    """Where it stands in the file; empty if the format has no places. The first line of a definition is that of its
+    decorators, not of the comments above them.
+    """
     text: str | None = None
+    """The row as ``column: value`` pairs where the stored text has another form (a Markdown table); None where the
+    stored text between start and end is the text.
+    """
     children: tuple["Block", ...] = ()
+    """Parts in order, for a list or a definition; they needn't cover all of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedDocument:
-    """A file's text and structure.
-
-    Attributes:
-        format: How it was read.
-        media_type: Its media type by content and name.
-        text: The stored text that every span points into. For Markdown, plain text and source code it is the file
-            (decoded, line ends as LF); for the others it is rendered by the parser.
-        blocks: In order of the text, not overlapping; every word of the text is in one.
-        title: Found in the document; None if it names none.
-        pages: Number of pages; None if the format has none.
-        has_lines: Whether lines of the text are lines of the file.
-    """
+    """A file's text and structure."""
 
     format: Format
+    """How it was read."""
     media_type: str
+    """Its media type by content and name."""
     text: str
+    """The stored text that every span points into. For Markdown, plain text and source code it is the file (decoded,
+    line ends as LF); for the others it is rendered by the parser.
+    """
     blocks: tuple[Block, ...]
+    """In order of the text, not overlapping; every word of the text is in one."""
     title: str | None = None
+    """Found in the document; None if it names none."""
     pages: int | None = None
+    """Number of pages; None if the format has none."""
     has_lines: bool = False
+    """Whether lines of the text are lines of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ParseLimits:
-    """Bounds on what one file may become.
-
-    Attributes:
-        max_chars: Code points of stored text.
-        max_pages: Pages of a PDF.
-        max_blocks: Blocks of any kind (rows of a sheet above all).
-    """
+    """Bounds on what one file may become."""
 
     max_chars: int = 32_000_000
+    """Code points of stored text."""
     max_pages: int = 10_000
+    """Pages of a PDF."""
     max_blocks: int = 500_000
+    """Blocks of any kind (rows of a sheet above all)."""
 
 
 @dataclass(slots=True)

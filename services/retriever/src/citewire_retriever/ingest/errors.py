@@ -31,17 +31,14 @@ class IngestCode(StrEnum):
 
 
 class IngestError(Exception):
-    """A permanent failure of one version.
-
-    Attributes:
-        code: What is wrong, for programs.
-        message: What is wrong and what would be right, for people; never driver or library text.
-    """
+    """A permanent failure of one version."""
 
     def __init__(self, code: IngestCode, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
+        """What is wrong, for programs."""
         self.message = message
+        """What is wrong and what would be right, for people; never driver or library text."""
 
     def __reduce__(self) -> tuple[type["IngestError"], tuple[IngestCode, str]]:
         """Pickle by the constructor's arguments: exceptions otherwise replay ``args``, which hold the joined text."""

@@ -9,34 +9,28 @@ from citewire_retriever.ingest.document import BlockKind
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How large chunks of a group become.
-
-    Attributes:
-        target: Tokens at which a chunk is closed.
-        room: Tokens that no chunk may pass.
-        chars: Characters that no chunk of several pieces may pass, white space between them included.
-        overlap: Tokens of sentences that are repeated behind a cut.
-    """
+    """How large chunks of a group become."""
 
     target: int
+    """Tokens at which a chunk is closed."""
     room: int
+    """Tokens that no chunk may pass."""
     chars: int
+    """Characters that no chunk of several pieces may pass, white space between them included."""
     overlap: int
+    """Tokens of sentences that are repeated behind a cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Pieces that make a chunk.
-
-    Attributes:
-        start: Where they start in the group's source.
-        end: Where they end, exclusive.
-        mere_heading: Whether they are headings only, which didn't fit with what they stand above.
-    """
+    """Pieces that make a chunk."""
 
     start: int
+    """Where they start in the group's source."""
     end: int
+    """Where they end, exclusive."""
     mere_heading: bool
+    """Whether they are headings only, which didn't fit with what they stand above."""
 
 
 def pack(pieces: Sequence[Piece], sizes: Sizes) -> list[Span]:

@@ -25,73 +25,64 @@ class LeaseLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that this worker holds.
-
-    Attributes:
-        job_id: Its id, unique in the organisation.
-        document_id: Its document.
-        version: The document's version.
-        kind: What is to be done.
-        attempt: Claims so far, this one included.
-        fence: Grows with each claim; whoever holds an older one may write nothing.
-        tenant: On whose behalf.
-        trace_context: W3C trace context and request id of the upload.
-        age_seconds: Since it was queued first.
-    """
+    """A job that this worker holds."""
 
     job_id: int
+    """Its id, unique in the organisation."""
     document_id: int
+    """Its document."""
     version: int
+    """The document's version."""
     kind: JobKind
+    """What is to be done."""
     attempt: int
+    """Claims so far, this one included."""
     fence: int
+    """Grows with each claim; whoever holds an older one may write nothing."""
     tenant: Tenant
+    """On whose behalf."""
     trace_context: Mapping[str, str]
+    """W3C trace context and request id of the upload."""
     age_seconds: float
+    """Since it was queued first."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnEmbedding:
-    """A tenant's own embedding provider: names in plain, key and address as ciphertext that only the embedder opens.
-
-    Attributes:
-        user_id: Whose; "" is the organisation's.
-        dimensions: Length of the vectors; 0 is the model's own.
-    """
+    """A tenant's own embedding provider: names in plain, key and address as ciphertext that only the embedder opens."""
 
     provider: str
     model: str
     dimensions: int
+    """Length of the vectors; 0 is the model's own."""
     user_id: str
+    """Whose; "" is the organisation's."""
     sealed_api_base: bytes = field(default=b"", repr=False)
     sealed_key: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class VersionToIngest:
-    """What is known of a version before it is read.
-
-    Attributes:
-        file_name: Its file's name; empty if it wasn't a file.
-        media_type: As the client said.
-        size_bytes: Size of the original.
-        sha256: Of the original.
-        title: The document's title as it is now.
-        title_given: Whether a person chose it; if not, the one found in the text takes its place.
-        space: The organisation's live embedding space; None before its first document.
-        own: The uploader's own embedding provider, or else the organisation's; None: the operator's.
-        only_own: Whether the organisation demands its own.
-    """
+    """What is known of a version before it is read."""
 
     file_name: str
+    """Its file's name; empty if it wasn't a file."""
     media_type: str
+    """As the client said."""
     size_bytes: int
+    """Size of the original."""
     sha256: bytes
+    """Of the original."""
     title: str
+    """The document's title as it is now."""
     title_given: bool
+    """Whether a person chose it; if not, the one found in the text takes its place."""
     space: Space | None
+    """The organisation's live embedding space; None before its first document."""
     own: OwnEmbedding | None = None
+    """The uploader's own embedding provider, or else the organisation's; None: the operator's."""
     only_own: bool = False
+    """Whether the organisation demands its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,27 +105,24 @@ class StagedChunk:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What becomes of a version when it goes live.
-
-    Attributes:
-        title: The title found in the text; None leaves the document's as it is.
-        media_type: By content.
-        pages: Number of pages; None if the format has none.
-        chunks: Number of chunks.
-        tokens: Tokens of all chunks.
-        table: Where the vectors are.
-        keep_seconds: How long superseded versions keep their text, chunks and bytes.
-        further: Whether it is to be embedded in further spaces afterwards.
-    """
+    """What becomes of a version when it goes live."""
 
     title: str | None
+    """The title found in the text; None leaves the document's as it is."""
     media_type: str
+    """By content."""
     pages: int | None
+    """Number of pages; None if the format has none."""
     chunks: int
+    """Number of chunks."""
     tokens: int
+    """Tokens of all chunks."""
     table: VectorTable
+    """Where the vectors are."""
     keep_seconds: float
+    """How long superseded versions keep their text, chunks and bytes."""
     further: bool = False
+    """Whether it is to be embedded in further spaces afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +137,14 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class LiveVersion:
-    """A version that is searched.
-
-    Attributes:
-        title: Its document's.
-        space: The organisation's live space.
-        only_own: Whether the organisation lets nobody but its own providers see its documents.
-    """
+    """A version that is searched."""
 
     title: str
+    """Its document's."""
     space: Space | None
+    """The organisation's live space."""
     only_own: bool
+    """Whether the organisation lets nobody but its own providers see its documents."""
 
 
 class Published(StrEnum):
@@ -183,17 +168,14 @@ class QueueState:
 
 @dataclass(frozen=True, slots=True)
 class ModelWindow:
-    """The model that a document is embedded with.
-
-    Attributes:
-        space: What its vectors belong to.
-        max_tokens: What it takes, special tokens excluded.
-        own: The tenant's own provider, if that is what embeds.
-    """
+    """The model that a document is embedded with."""
 
     space: Space
+    """What its vectors belong to."""
     max_tokens: int
+    """What it takes, special tokens excluded."""
     own: OwnEmbedding | None = None
+    """The tenant's own provider, if that is what embeds."""
 
 
 class JobStore(ABC):

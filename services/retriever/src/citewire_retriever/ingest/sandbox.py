@@ -27,19 +27,16 @@ class _CrashedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SandboxRules:
-    """What a parsing process may use.
-
-    Attributes:
-        seconds: Longest that one file may take.
-        memory_mib: Address space.
-        jobs: Files that it reads before it is replaced.
-        limits: Bounds on the document.
-    """
+    """What a parsing process may use."""
 
     seconds: float
+    """Longest that one file may take."""
     memory_mib: int
+    """Address space."""
     jobs: int
+    """Files that it reads before it is replaced."""
     limits: ParseLimits
+    """Bounds on the document."""
 
 
 class Sandbox:

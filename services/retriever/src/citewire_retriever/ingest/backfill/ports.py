@@ -10,32 +10,26 @@ from citewire_retriever.model import Space
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The spaces in which an organisation's documents should have vectors, the further ones aside.
-
-    Attributes:
-        live: The live space; None before the first document.
-        following: The one that is being prepared, if any.
-        own: The organisation's own embedding provider (in a job's case, the user's first).
-        only_own: Whether the organisation lets nobody but its own providers see its documents.
-    """
+    """The spaces in which an organisation's documents should have vectors, the further ones aside."""
 
     live: Space | None
+    """The live space; None before the first document."""
     following: Space | None
+    """The one that is being prepared, if any."""
     own: OwnEmbedding | None
+    """The organisation's own embedding provider (in a job's case, the user's first)."""
     only_own: bool
+    """Whether the organisation lets nobody but its own providers see its documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """A live version that is to be embedded where it isn't.
-
-    Attributes:
-        title: Its document's.
-        wanted: Where it should have vectors.
-    """
+    """A live version that is to be embedded where it isn't."""
 
     title: str
+    """Its document's."""
     wanted: Wanted
+    """Where it should have vectors."""
 
 
 class BackfillStore(ABC):

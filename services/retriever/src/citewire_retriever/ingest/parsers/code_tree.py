@@ -61,21 +61,18 @@ _WHOLE_NAMES = re.compile(r"\w*identifier|qualified_name|scoped_\w+|namespace_na
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A definition, by rows counted from 0.
-
-    Attributes:
-        name: Its name; empty if it has none.
-        first: The first row that belongs to it, with comments right above it.
-        start: Its own first row; decorators and attributes count, comments don't.
-        end: Its last row.
-        members: What a class-like definition defines, in order.
-    """
+    """A definition, by rows counted from 0."""
 
     name: str
+    """Its name; empty if it has none."""
     first: int
+    """The first row that belongs to it, with comments right above it."""
     start: int
+    """Its own first row; decorators and attributes count, comments don't."""
     end: int
+    """Its last row."""
     members: tuple["Definition", ...] = field(default=())
+    """What a class-like definition defines, in order."""
 
 
 def has_grammar(language: str) -> bool:

@@ -18,15 +18,12 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row as text.
-
-    Attributes:
-        text: ``column: value`` pairs, or values.
-        wide: Whether it is one cell across the table: a title, not data.
-    """
+    """A row as text."""
 
     text: str
+    """``column: value`` pairs, or values."""
     wide: bool
+    """Whether it is one cell across the table: a title, not data."""
 
 
 def is_data_table(table: Element) -> bool:

@@ -29,23 +29,20 @@ _MAX_HEADING = 120
 
 @dataclass(slots=True)
 class Line:
-    """A line of text.
-
-    Attributes:
-        text: Its text; ends in HYPHEN if its last word goes on in the next line.
-        left: Its left edge, in points.
-        right: Its right edge.
-        top: Its upper edge, from the bottom of the page.
-        size: Height of its font.
-        bold: Whether it starts and ends in a bold font.
-    """
+    """A line of text."""
 
     text: str
+    """Its text; ends in HYPHEN if its last word goes on in the next line."""
     left: float
+    """Its left edge, in points."""
     right: float
+    """Its right edge."""
     top: float
+    """Its upper edge, from the bottom of the page."""
     size: float
+    """Height of its font."""
     bold: bool
+    """Whether it starts and ends in a bold font."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +76,12 @@ def normalise(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What is usual in a document.
-
-    Attributes:
-        size: Height of the font that most of the text is set in.
-        leading: Distance between the tops of two lines of it.
-    """
+    """What is usual in a document."""
 
     size: float
+    """Height of the font that most of the text is set in."""
     leading: float
+    """Distance between the tops of two lines of it."""
 
 
 def usual_style(pages: list[list[Line]]) -> Style:

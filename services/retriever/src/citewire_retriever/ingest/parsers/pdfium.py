@@ -34,17 +34,14 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """An entry of a file's outline.
-
-    Attributes:
-        title: Its text.
-        level: Its depth, from 0.
-        page: Index of the page that it leads to, from 0.
-    """
+    """An entry of a file's outline."""
 
     title: str
+    """Its text."""
     level: int
+    """Its depth, from 0."""
     page: int
+    """Index of the page that it leads to, from 0."""
 
 
 class PageText:
