@@ -17,7 +17,7 @@ from citewire_gateway.tenants.identity_store import IdentityStore
 from citewire_gateway.tenants.keys import make_key
 from citewire_kit.errors import ResourceExhausted
 from citewire_kit.postgres import open_pool
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:

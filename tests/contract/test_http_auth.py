@@ -16,7 +16,7 @@ from citewire_gateway.tenants.identity_store import IdentityStore
 from citewire_gateway.tenants.keys import make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway, until
 
 if TYPE_CHECKING:

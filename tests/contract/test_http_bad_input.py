@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway
 
 if TYPE_CHECKING:

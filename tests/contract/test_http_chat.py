@@ -12,7 +12,8 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import FailedPrecondition, Unavailable
-from gateway_fakes import NOT_FOUND, completed, delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import NOT_FOUND, completed, delta, result, started
 from gateway_process import Gateway, rows, running_gateway, text_of
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ async def test_the_headers_keep_a_stream_flowing(gateway: Gateway) -> None:
 
 async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gateway: Gateway) -> None:
     text = "word " * 100
-    gateway.fakes.retriever.hits = [
-        hit(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
+    gateway.fakes.retriever.results = [
+        result(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
             url="https://example.org/x", version=2),
-        hit(12, 0.1, file_name="", title="Notes"),
+        result(12, 0.1, file_name="", title="Notes"),
     ]  # fmt: skip
     frames = await gateway.stream("/v1/chat", QUESTION)
     assert frames[1].data["citations"] == [
@@ -103,7 +104,7 @@ async def test_citations_are_what_was_packed_in_its_order_and_numbers(gateway: G
         yield delta("x")
         yield completed()
 
-    gateway.fakes.retriever.hits = [hit(1), hit(2), hit(3)]
+    gateway.fakes.retriever.results = [result(1), result(2), result(3)]
     gateway.fakes.generator.script = packs_two
     frames = await gateway.stream("/v1/chat", QUESTION)
     assert [(one["index"], one["chunk_id"]) for one in frames[1].data["citations"]] == [(1, 3), (2, 1)]
@@ -196,7 +197,7 @@ async def test_a_list_of_one_suggestion_is_continued_without_repeating_it(gatewa
 
 async def test_an_answer_stands_if_suggestions_can_not_be_had(gateway: Gateway) -> None:
     gateway.fakes.generator.script = not_found
-    gateway.fakes.generator.suggest_error = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False})
     assert response.json()["answer"] == NOT_FOUND
     assert [step["name"] for step in response.json()["steps"]] == ["suggestions_failed"]
@@ -208,9 +209,9 @@ async def test_no_match_calls_no_model(gateway: Gateway, why: str) -> None:
     body: dict[str, Any] = dict(QUESTION)
     embedding_tokens = 9
     if why == "nothing found":
-        gateway.fakes.retriever.hits = []
+        gateway.fakes.retriever.results = []
     elif why == "below the floor":
-        gateway.fakes.retriever.hits = [hit(1, 0.0)]
+        gateway.fakes.retriever.results = [result(1, 0.0)]
     else:
         body["document_ids"] = []
         embedding_tokens = 0
@@ -230,8 +231,8 @@ async def test_no_match_calls_no_model(gateway: Gateway, why: str) -> None:
 
 
 async def test_no_match_says_that_documents_are_still_processed(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = []
-    gateway.fakes.retriever.not_ready = 3
+    gateway.fakes.retriever.results = []
+    gateway.fakes.retriever.counts.not_ready = 3
     frames = await gateway.stream("/v1/chat", QUESTION)
     assert "3 of the selected documents can't be searched yet" in text_of(frames)
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from citewire.generator.v1 import generator_pb2
 
-from gateway_fakes import completed, delta, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, rows, running_gateway, until
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pytest
 from citewire.retriever.v1 import corpus_pb2
 
 from citewire_kit.errors import InvalidArgument
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, frames_of, running_gateway, until
 
 if TYPE_CHECKING:

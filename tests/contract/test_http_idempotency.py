@@ -10,7 +10,8 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import completed, delta, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, rows, running_gateway, text_of, until
 
 if TYPE_CHECKING:

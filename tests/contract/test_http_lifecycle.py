@@ -12,7 +12,8 @@ from citewire.generator.v1 import generator_pb2
 from prometheus_client import REGISTRY
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import Fakes, completed, delta, running_fakes, started
+from gateway_fake_servers import Fakes, running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, Json, frames_of, rows, running_gateway, until
 
 if TYPE_CHECKING:

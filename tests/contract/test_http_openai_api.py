@@ -11,7 +11,8 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import completed, delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, result, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ URL = "https://example.org/report"
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, url=URL, section="Results"), hit(2, place=Place(page=3))]
+        fakes.retriever.results = [result(1, url=URL, section="Results"), result(2, place=Place(page=3))]
         fakes.generator.script = _cites
         yield running
 

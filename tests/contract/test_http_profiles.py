@@ -10,7 +10,7 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import hit, running_fakes
+from gateway_fake_servers import running_fakes
+from gateway_fakes import result
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 
 
 async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(1, 0.81, section="A", place=Place(page=2)), hit(2, 0.5)]
+    gateway.fakes.retriever.results = [result(1, 0.81, section="A", place=Place(page=2)), result(2, 0.5)]
     body = {"query": "revenue", "top_k": 2, "min_score": 0.1, "group_by": "document", "document_ids": [7]}
     response = await gateway.http.post("/v1/search", json=body)
     assert response.json() == {
@@ -77,7 +78,7 @@ async def test_lexical_search_needs_no_vector_and_hybrid_both(gateway: Gateway) 
 
 
 async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(number, 0.9 - number / 100) for number in range(1, 6)]
+    gateway.fakes.retriever.results = [result(number, 0.9 - number / 100) for number in range(1, 6)]
     response = await gateway.http.post("/v1/search", json={"query": "x", "top_k": 2, "rerank": True})
     assert gateway.fakes.retriever.searches[0].top_k == 40
     asked = gateway.fakes.embedder.reranked[0]
@@ -90,7 +91,7 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
 
 
 async def test_a_search_waits_for_its_order_and_a_chat_does_without_it(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = [hit(number, 0.9) for number in range(1, 6)]
+    gateway.fakes.retriever.results = [result(number, 0.9) for number in range(1, 6)]
     await gateway.http.post("/v1/search", json={"query": "x", "rerank": True})
     await gateway.http.post("/v1/rerank", json={"model": "", "query": "x", "documents": ["a", "b"]})
     await gateway.http.post("/v1/chat", json={"question": "x", "options": {"rerank": True}})
@@ -100,9 +101,9 @@ async def test_a_search_waits_for_its_order_and_a_chat_does_without_it(gateway: 
 
 
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:
-    found = hit(1, 0.81)
+    found = result(1, 0.81)
     found.duplicate_chunk_ids.extend([5, 6])
-    gateway.fakes.retriever.hits = [found]
+    gateway.fakes.retriever.results = [found]
     response = await gateway.http.post("/v1/search", json={"query": "x"})
     assert response.json()["results"][0]["duplicate_chunk_ids"] == [5, 6]
     await gateway.http.post("/v1/search", json={"query": "x", "diversity": 0.3, "keep_duplicates": True})
@@ -145,7 +146,7 @@ async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway
 
 
 async def test_a_full_embedder_is_said_with_when_to_come_back(gateway: Gateway) -> None:
-    gateway.fakes.embedder.error = Unavailable("the queue is full", reason="OVERLOADED", retry_after=3.2)
+    gateway.fakes.embedder.log.errors["embed"] = Unavailable("the queue is full", reason="OVERLOADED", retry_after=3.2)
     response = await gateway.http.post("/v1/search", json={"query": "x"})
     assert (response.status_code, response.headers["retry-after"]) == (503, "4")
 

@@ -11,7 +11,8 @@ from citewire.retriever.v1 import retriever_pb2
 from google.protobuf import struct_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import delta, result, started
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
         metadata = struct_pb2.Struct()
         metadata.update(REPOSITORY)
-        fakes.retriever.hits = [
-            hit(1, 0.85, type="article", title="On vectors", url="https://example.org/vectors", text="Vectors point."),
-            hit(2, 0.7, type="repository", title="ada/vectors", url="https://example.org/ada", metadata=metadata),
+        fakes.retriever.results = [
+            result(
+                1, 0.85, type="article", title="On vectors", url="https://example.org/vectors", text="Vectors point."
+            ),
+            result(2, 0.7, type="repository", title="ada/vectors", url="https://example.org/ada", metadata=metadata),
         ]
         yield running
 
@@ -89,7 +92,7 @@ async def test_without_need_there_is_no_retrieval_frame_but_an_assessment(gatewa
 
 
 async def test_nothing_found_is_an_empty_retrieval(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = []
+    gateway.fakes.retriever.results = []
     frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
     assert frames[1].event == "retrieval"
     assert frames[1].data == {"total": 0, "sources": []}
@@ -97,7 +100,8 @@ async def test_nothing_found_is_an_empty_retrieval(gateway: Gateway) -> None:
 
 
 async def test_an_assessment_that_can_not_be_had_says_so(gateway: Gateway) -> None:
-    gateway.fakes.generator.judge_error = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    away = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    gateway.fakes.generator.log.errors |= {"decide": away, "assess": away, "rewrite": away}
     frames = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
     assert frames[0].data["needs_retrieval"] is True
     assert frames[-2].data == {"supported": True, "utility": 0.7, "fallback": True}

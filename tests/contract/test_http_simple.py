@@ -10,7 +10,8 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import delta, result, started
 from gateway_process import Gateway, frames_of, rows, running_gateway
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SOURCES = [
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, place=Place(page=3)), hit(2, file_name="", title="Notes")]
+        fakes.retriever.results = [result(1, place=Place(page=3)), result(2, file_name="", title="Notes")]
         yield running
 
 
@@ -73,7 +74,7 @@ async def test_an_empty_selection_is_none_at_all(gateway: Gateway) -> None:
 
 
 async def test_the_model_is_asked_also_where_nothing_was_found(gateway: Gateway) -> None:
-    gateway.fakes.retriever.hits = []
+    gateway.fakes.retriever.results = []
     response = await gateway.http.post("/api/chat/query", json=QUESTION)
     assert response.json()["sources"] == []
     asked = gateway.fakes.generator.requests[0]

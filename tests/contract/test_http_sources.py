@@ -10,7 +10,8 @@ from citewire.common.v1.place_pb2 import Place
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from gateway_fakes import completed, delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, result, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
@@ -41,10 +42,10 @@ SOURCES = [
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [
-            hit(1, text=LONG, section="Results", place=Place(page=3)),
-            hit(2, file_name="", title="Sheet", place=Place(start_line=12)),
-            hit(3),
+        fakes.retriever.results = [
+            result(1, text=LONG, section="Results", place=Place(page=3)),
+            result(2, file_name="", title="Sheet", place=Place(start_line=12)),
+            result(3),
         ]
         fakes.generator.script = _packs_two
         yield running

@@ -10,7 +10,8 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
-from gateway_fakes import completed, delta, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import delta, result, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ USE_CHAT: dict[str, Any] = {
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, url="https://example.org/report"), hit(2)]
+        fakes.retriever.results = [result(1, url="https://example.org/report"), result(2)]
         yield running
 
 

@@ -10,7 +10,8 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 
 from citewire_kit.errors import Unavailable
-from gateway_fakes import completed, delta, hit, running_fakes, started
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, result, started
 from gateway_process import Gateway, running_gateway
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ MESSAGES: list[Any] = [{"role": "user", "content": "How much did it grow?"}]
 @pytest.fixture
 async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
-        fakes.retriever.hits = [hit(1, url="https://example.org/report")]
+        fakes.retriever.results = [result(1, url="https://example.org/report")]
         fakes.generator.script = _cites
         yield running
 

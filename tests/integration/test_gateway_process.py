@@ -20,7 +20,8 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 
 from embedded_postgres import start_embedded_postgres
-from gateway_fakes import Fakes, completed, delta, running_fakes, started
+from gateway_fake_servers import Fakes, running_fakes
+from gateway_fakes import completed, delta, started
 from gateway_process import frames_of, rows, until
 
 if TYPE_CHECKING:

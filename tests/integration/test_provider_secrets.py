@@ -17,7 +17,7 @@ from psycopg import sql
 
 from child_process import Child, child, collector
 from citewire_remote.sealing import new_master_key
-from gateway_fakes import running_fakes
+from gateway_fake_servers import running_fakes
 from keyed_upstream import keyed_upstream
 
 if TYPE_CHECKING:

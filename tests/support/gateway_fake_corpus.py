@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
-import grpc
-from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc
+from citewire.retriever.v1 import corpus_pb2
 
 from citewire_kit.errors import InvalidArgument, NotFound
 from citewire_kit.tenant import current_tenant
-
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass
@@ -24,7 +21,7 @@ class Stored:
     content: bytes
 
 
-class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
+class FakeCorpus:
     """Documents in memory, each organisation's apart."""
 
     def __init__(self) -> None:
@@ -41,8 +38,8 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self._next = 100
 
-    async def UploadDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest], context: Context
+    async def upload_document(
+        self, request_iterator: AsyncIterator[corpus_pb2.UploadDocumentRequest]
     ) -> corpus_pb2.UploadDocumentResponse:
         self.uploads += 1
         header: corpus_pb2.UploadHeader | None = None
@@ -70,9 +67,7 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         )
         return corpus_pb2.UploadDocumentResponse(document=document)
 
-    async def PutDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.PutDocumentRequest, context: Context
-    ) -> corpus_pb2.PutDocumentResponse:
+    async def put_document(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.PutDocumentResponse:
         self.puts.append(request)
         document = self._store(
             request.document_id if request.HasField("document_id") else None,
@@ -87,22 +82,16 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         )
         return corpus_pb2.PutDocumentResponse(document=document)
 
-    async def GetDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.GetDocumentRequest, context: Context
-    ) -> corpus_pb2.GetDocumentResponse:
+    async def get_document(self, request: corpus_pb2.GetDocumentRequest) -> corpus_pb2.GetDocumentResponse:
         return corpus_pb2.GetDocumentResponse(document=self._find(request.document_id).document)
 
-    async def ListDocuments(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.ListDocumentsRequest, context: Context
-    ) -> corpus_pb2.ListDocumentsResponse:
+    async def list_documents(self, request: corpus_pb2.ListDocumentsRequest) -> corpus_pb2.ListDocumentsResponse:
         self.lists.append(request)
         org = current_tenant().org_id
         found = [one.document for (owner, _), one in self.stored.items() if owner == org]
         return corpus_pb2.ListDocumentsResponse(documents=found, next_page_token="next" if len(found) > 1 else "")
 
-    async def UpdateDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.UpdateDocumentRequest, context: Context
-    ) -> corpus_pb2.UpdateDocumentResponse:
+    async def update_document(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.UpdateDocumentResponse:
         self.updates.append(request)
         found = self._find(request.document.document_id).document
         for path in request.update_mask.paths:
@@ -110,28 +99,24 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
         found.MergeFrom(request.document)
         return corpus_pb2.UpdateDocumentResponse(document=found)
 
-    async def DeleteDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DeleteDocumentRequest, context: Context
-    ) -> corpus_pb2.DeleteDocumentResponse:
+    async def delete_document(self, request: corpus_pb2.DeleteDocumentRequest) -> corpus_pb2.DeleteDocumentResponse:
         self._find(request.document_id)
         del self.stored[current_tenant().org_id, request.document_id]
         return corpus_pb2.DeleteDocumentResponse()
 
-    async def RetryDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.RetryDocumentRequest, context: Context
-    ) -> corpus_pb2.RetryDocumentResponse:
+    async def retry_document(self, request: corpus_pb2.RetryDocumentRequest) -> corpus_pb2.RetryDocumentResponse:
         return corpus_pb2.RetryDocumentResponse(document=self._find(request.document_id).document)
 
-    async def WatchDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.WatchDocumentRequest, context: Context
-    ) -> AsyncIterator[corpus_pb2.WatchDocumentResponse]:
+    async def watch_document(
+        self, request: corpus_pb2.WatchDocumentRequest
+    ) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse, None]:
         self._find(request.document_id)
         for one in self.progress:
             yield one
 
-    async def DownloadDocument(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DownloadDocumentRequest, context: Context
-    ) -> AsyncIterator[corpus_pb2.DownloadDocumentResponse]:
+    async def download_document(
+        self, request: corpus_pb2.DownloadDocumentRequest
+    ) -> AsyncGenerator[corpus_pb2.DownloadDocumentResponse, None]:
         found = self._find(request.document_id)
         if request.HasField("version") and request.version != found.document.version:
             raise NotFound(f"no such version: {request.version}", reason="VERSION_NOT_FOUND")
@@ -157,14 +142,10 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
             raise InvalidArgument("cut", reason="INVALID_FIELD")
         yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
 
-    async def ListSpaces(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.ListSpacesRequest, context: Context
-    ) -> corpus_pb2.ListSpacesResponse:
+    async def list_spaces(self, request: corpus_pb2.ListSpacesRequest) -> corpus_pb2.ListSpacesResponse:
         return corpus_pb2.ListSpacesResponse(spaces=self.spaces)
 
-    async def SetCalibration(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.SetCalibrationRequest, context: Context
-    ) -> corpus_pb2.SetCalibrationResponse:
+    async def set_calibration(self, request: corpus_pb2.SetCalibrationRequest) -> corpus_pb2.SetCalibrationResponse:
         for info in self.spaces:
             if info.space == request.space:
                 info.ClearField("calibration")
@@ -174,28 +155,26 @@ class FakeCorpus(corpus_pb2_grpc.CorpusServiceServicer):
                 return corpus_pb2.SetCalibrationResponse(space=info)
         raise NotFound("no such space", reason="SPACE_NOT_FOUND")
 
-    async def ListCollections(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.ListCollectionsRequest, context: Context
-    ) -> corpus_pb2.ListCollectionsResponse:
+    async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
         found = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
         return corpus_pb2.ListCollectionsResponse(collections=found)
 
-    async def CreateCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.CreateCollectionRequest, context: Context
+    async def create_collection(
+        self, request: corpus_pb2.CreateCollectionRequest
     ) -> corpus_pb2.CreateCollectionResponse:
         self.collections[request.name] = 0
         return corpus_pb2.CreateCollectionResponse(collection=corpus_pb2.Collection(name=request.name))
 
-    async def UpdateCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.UpdateCollectionRequest, context: Context
+    async def update_collection(
+        self, request: corpus_pb2.UpdateCollectionRequest
     ) -> corpus_pb2.UpdateCollectionResponse:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
         self.collections[request.new_name] = self.collections.pop(request.name)
         return corpus_pb2.UpdateCollectionResponse(collection=corpus_pb2.Collection(name=request.new_name))
 
-    async def DeleteCollection(  # noqa: N802 # the name that gRPC gives it
-        self, request: corpus_pb2.DeleteCollectionRequest, context: Context
+    async def delete_collection(
+        self, request: corpus_pb2.DeleteCollectionRequest
     ) -> corpus_pb2.DeleteCollectionResponse:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")

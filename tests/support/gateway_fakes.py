@@ -1,29 +1,26 @@
-"""The three services as a test scripts them, on real gRPC servers; for contract tests of the gateway."""
+"""The three services as a test scripts them; in the process, or behind the gRPC servers of `gateway_fake_servers`."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeAlias
 
-import grpc
 from citewire.common.v1 import common_pb2, place_pb2
-from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
-from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
-from citewire.retriever.v1 import corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+from citewire.embedder.v1 import embedder_pb2
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
+from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.generator import Generator
+from citewire_gateway.clients.retriever import Retriever
+from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, NotFound
-from citewire_kit.server import GrpcServer
-from citewire_kit.settings import ProcessSettings
-from citewire_kit.tenant import Tenant, current_tenant
-from gateway_fake_corpus import FakeCorpus
+from citewire_kit.tenant import Tenant, current_tenant, find_tenant
 
-Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 SPACE = common_pb2.EmbeddingSpace(model="test-model", revision="r1", dimensions=4)
 NOT_FOUND = "I could not find this information in the uploaded documents."
 
@@ -43,8 +40,8 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
     return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{**values, **fields})
 
 
-def hit(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
-    """A dense hit."""
+def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
+    """A result of a dense search."""
     return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), rank_score=similarity, score=similarity)
 
 
@@ -63,10 +60,12 @@ def completed(**fields: Any) -> generator_pb2.GenerateResponse:  # noqa: ANN401 
     return generator_pb2.GenerateResponse(completed=generator_pb2.Completed(**{**values, **fields}))
 
 
-def started(*packed: tuple[int, int]) -> generator_pb2.GenerateResponse:
-    """The start, with passages (number, index) packed."""
-    message = generator_pb2.Started(provider="fake", model="fake-1")
-    message.citations.extend(generator_pb2.Citation(number=number, passage_index=index) for number, index in packed)
+def started(
+    *citations: tuple[int, int], provider: str = "fake", model: str = "fake-1"
+) -> generator_pb2.GenerateResponse:
+    """The start, with citations (number, index of the passage)."""
+    message = generator_pb2.Started(provider=provider, model=model)
+    message.citations.extend(generator_pb2.Citation(number=number, passage_index=index) for number, index in citations)
     return generator_pb2.GenerateResponse(started=message)
 
 
@@ -118,26 +117,51 @@ class FakeSealing:
         return changed, changed != ref
 
 
-class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
-    """Vectors of whichever space it is asked for."""
+class CallLog:
+    """Notes the calls of one or several fakes, and lets each wait or fail as a test scripts it."""
 
     def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.reached: dict[str, asyncio.Event] = {}
+        """Set when the call begins."""
+        self.gates: dict[str, asyncio.Event] = {}
+        """What the call waits for."""
+        self.errors: dict[str, Exception] = {}
+
+    async def note(self, call: str) -> None:
+        """Notes a call, waits at its gate, and raises its error."""
+        self.calls.append(call)
+        if call in self.reached:
+            self.reached[call].set()
+        await self.wait(call)
+        if call in self.errors:
+            raise self.errors[call]
+
+    async def wait(self, call: str) -> None:
+        """Waits at the call's gate, if it has one."""
+        if call in self.gates:
+            await self.gates[call].wait()
+
+
+class FakeEmbedder(Embedder):
+    """Vectors of whichever space it is asked for."""
+
+    def __init__(self, log: CallLog | None = None) -> None:
+        self.log = log or CallLog()
         self.sealing = FakeSealing()
         self.own_space: common_pb2.EmbeddingSpace | None = None
         self.space = SPACE
         self.requests: list[embedder_pb2.EmbedRequest] = []
-        self.tenants: list[Tenant] = []
+        self.tenants: list[Tenant | None] = []
         self.truncated = False
-        self.error: CitewireError | None = None
         self.reranked: list[embedder_pb2.RerankRequest] = []
         self.rerank_seconds: list[float] = []
         """That each call had left."""
 
-    async def Embed(self, request: embedder_pb2.EmbedRequest, context: Context) -> embedder_pb2.EmbedResponse:  # noqa: N802 # the name that gRPC gives it
+    async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
         self.requests.append(request)
-        self.tenants.append(current_tenant())
-        if self.error is not None:
-            raise self.error
+        self.tenants.append(find_tenant())
+        await self.log.note("embed")
         space = self.space
         if request.HasField("provider"):
             assert self.own_space is not None
@@ -154,74 +178,79 @@ class FakeEmbedder(embedder_pb2_grpc.EmbedderServiceServicer):
             truncated=[0] if self.truncated else [],
         )
 
-    async def Rerank(self, request: embedder_pb2.RerankRequest, context: Context) -> embedder_pb2.RerankResponse:  # noqa: N802 # the name that gRPC gives it
+    async def rerank(
+        self, request: embedder_pb2.RerankRequest, *, patient: bool = False
+    ) -> embedder_pb2.RerankResponse:
         self.reranked.append(request)
-        self.rerank_seconds.append(context.time_remaining() or 0)
+        self.rerank_seconds.append(remaining() or 0)
+        await self.log.note("rerank")
         order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
         results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
         return embedder_pb2.RerankResponse(results=results, model="rerank")
 
-    async def SealProvider(  # noqa: N802 # the name that gRPC gives it
-        self, request: embedder_pb2.SealProviderRequest, context: Context
-    ) -> embedder_pb2.SealProviderResponse:
+    async def seal_provider(self, request: embedder_pb2.SealProviderRequest) -> embedder_pb2.SealProviderResponse:
         ref, test = self.sealing.seal(request.spec)
         return embedder_pb2.SealProviderResponse(ref=ref, test=test, space=self.own_space)
 
-    async def RewrapProvider(  # noqa: N802 # the name that gRPC gives it
-        self, request: embedder_pb2.RewrapProviderRequest, context: Context
-    ) -> embedder_pb2.RewrapProviderResponse:
+    async def rewrap_provider(self, request: embedder_pb2.RewrapProviderRequest) -> embedder_pb2.RewrapProviderResponse:
         ref, changed = self.sealing.rewrap(request.ref)
         return embedder_pb2.RewrapProviderResponse(ref=ref, changed=changed)
 
 
-class FakeRetriever(retriever_pb2_grpc.RetrieverServiceServicer):
-    """Hits as scripted; knows documents 7 and 8."""
+class FakeRetriever(Retriever):
+    """Results as scripted; knows documents 7 and 8."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: CallLog | None = None) -> None:
+        self.log = log or CallLog()
         self.space: common_pb2.EmbeddingSpace | None = SPACE
         self.calibration: Calibration | None = None
-        self.hits: list[retriever_pb2.SearchResult] = [hit(1), hit(2, 0.7)]
+        self.results: list[retriever_pb2.SearchResult] = [result(1), result(2, 0.7)]
+        self.filtered_results: list[retriever_pb2.SearchResult] | None = None
+        """Of a search with a filter, where they differ."""
         self.known = {7, 8}
-        self.not_ready = 0
         self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
+        self.counts = retriever_pb2.ScopeCounts(items=2, kept=2, chunks=9)
+        self.context_counts = retriever_pb2.ScopeCounts(items=2, kept=1, trimmed=1, chunks=9)
         self.contexts: list[retriever_pb2.GetContextRequest] = []
         self.plans: list[retriever_pb2.PlanRequest] = []
         self.searches: list[retriever_pb2.SearchRequest] = []
         self.search_errors: list[CitewireError] = []
-        self.tenants: list[Tenant] = []
+        self.tenants: list[Tenant | None] = []
 
-    async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:  # noqa: N802 # the name that gRPC gives it
+    async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
         self.plans.append(request)
-        self.tenants.append(current_tenant())
+        self.tenants.append(find_tenant())
+        await self.log.note("plan")
         self._check(request.scope)
         return retriever_pb2.PlanResponse(
             path=self.path,
             reason="2 items are searched.",
-            counts=retriever_pb2.ScopeCounts(items=2, kept=2, not_ready=self.not_ready, chunks=9),
+            counts=self.counts,
             space=self.space,
             calibration=self.calibration,
         )
 
-    async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:  # noqa: N802 # the name that gRPC gives it
+    async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
         self.searches.append(request)
+        await self.log.note("search")
         self._check(request.scope)
         if self.search_errors:
             raise self.search_errors.pop(0)
-        results = [one for one in self.hits if not request.min_score or one.score >= request.min_score]
+        filtered = request.scope.HasField("filter") and self.filtered_results is not None
+        candidates = self.filtered_results or [] if filtered else self.results
+        results = [each for each in candidates if not request.min_score or each.score >= request.min_score]
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
 
-    async def GetContext(  # noqa: N802 # the name that gRPC gives it
-        self, request: retriever_pb2.GetContextRequest, context: Context
-    ) -> AsyncIterator[retriever_pb2.GetContextResponse]:
+    async def get_context(
+        self, request: retriever_pb2.GetContextRequest
+    ) -> AsyncGenerator[retriever_pb2.GetContextResponse, None]:
         self.contexts.append(request)
+        await self.log.note("get_context")
         self._check(request.scope)
-        counts = retriever_pb2.ScopeCounts(items=2, kept=1, trimmed=1, without_embedding=0, chunks=9)
-        yield retriever_pb2.GetContextResponse(chunks=[one.chunk for one in self.hits])
-        yield retriever_pb2.GetContextResponse(counts=counts)
+        yield retriever_pb2.GetContextResponse(chunks=[each.chunk for each in self.results])
+        yield retriever_pb2.GetContextResponse(counts=self.context_counts)
 
-    async def GetChunks(  # noqa: N802 # the name that gRPC gives it
-        self, request: retriever_pb2.GetChunksRequest, context: Context
-    ) -> retriever_pb2.GetChunksResponse:
+    async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
         if request.chunk_ids[0] != 1:
             raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
         found = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
@@ -245,19 +274,19 @@ async def cite_all(request: generator_pb2.GenerateRequest) -> AsyncGenerator[gen
     yield completed(cited_numbers=[1])
 
 
-class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
+class FakeGenerator(Generator):
     """Runs a script per answer, and notes how each call ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: CallLog | None = None) -> None:
+        self.log = log or CallLog()
         self.sealing = FakeSealing()
         self.script: Script = cite_all
         self.requests: list[generator_pb2.GenerateRequest] = []
-        self.tenants: list[Tenant] = []
+        self.tenants: list[Tenant | None] = []
         self.ended: list[str] = []
         self.ended_event = asyncio.Event()
         self.suggestions = ["What grew?", "How much?", "Since when?"]
         self.suggest_requests: list[generator_pb2.SuggestQuestionsRequest] = []
-        self.suggest_error: CitewireError | None = None
         self.decision = generator_pb2.DecideResponse(
             needs_retrieval=True,
             reason="It asks about saved content.",
@@ -266,17 +295,18 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
         self.assessment = generator_pb2.AssessResponse(
             supported=True, utility=0.9, usage=generator_pb2.TokenUsage(prompt_tokens=60, completion_tokens=9)
         )
-        self.judge_error: CitewireError | None = None
+        self.rewritten: generator_pb2.RewriteResponse | None = None
         self.rewrites: list[generator_pb2.RewriteRequest] = []
         self.assessed: list[generator_pb2.AssessRequest] = []
 
-    async def Generate(  # noqa: N802 # the name that gRPC gives it
-        self, request: generator_pb2.GenerateRequest, context: Context
-    ) -> AsyncIterator[generator_pb2.GenerateResponse]:
+    async def generate(
+        self, request: generator_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         self.requests.append(request)
-        self.tenants.append(current_tenant())
+        self.tenants.append(find_tenant())
         how = "cancelled"
         try:
+            await self.log.note("generate")
             async for message in self.script(request):
                 yield message
             how = "ok"
@@ -284,110 +314,41 @@ class FakeGenerator(generator_pb2_grpc.GeneratorServiceServicer):
             how = "failed"
             raise
         finally:
+            self.log.calls.append("generator closed")
             self.ended.append(how)
             self.ended_event.set()
 
-    async def Decide(self, request: generator_pb2.DecideRequest, context: Context) -> generator_pb2.DecideResponse:  # noqa: N802 # the name that gRPC gives it
-        if self.judge_error is not None:
-            raise self.judge_error
+    async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
+        await self.log.note("decide")
         return self.decision
 
-    async def Assess(self, request: generator_pb2.AssessRequest, context: Context) -> generator_pb2.AssessResponse:  # noqa: N802 # the name that gRPC gives it
+    async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
         self.assessed.append(request)
-        if self.judge_error is not None:
-            raise self.judge_error
+        await self.log.note("assess")
         return self.assessment
 
-    async def Rewrite(self, request: generator_pb2.RewriteRequest, context: Context) -> generator_pb2.RewriteResponse:  # noqa: N802 # the name that gRPC gives it
+    async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         self.rewrites.append(request)
-        if self.judge_error is not None:
-            raise self.judge_error
+        await self.log.note("rewrite")
+        if self.rewritten is not None:
+            return self.rewritten
         usage = generator_pb2.TokenUsage(prompt_tokens=12, completion_tokens=3)
         return generator_pb2.RewriteResponse(text=f"{request.question} (rewritten)", usage=usage)
 
-    async def SuggestQuestions(  # noqa: N802 # the name that gRPC gives it
-        self, request: generator_pb2.SuggestQuestionsRequest, context: Context
+    async def suggest_questions(
+        self, request: generator_pb2.SuggestQuestionsRequest
     ) -> generator_pb2.SuggestQuestionsResponse:
         self.suggest_requests.append(request)
-        if self.suggest_error is not None:
-            raise self.suggest_error
+        await self.log.note("suggest_questions")
         usage = generator_pb2.TokenUsage(prompt_tokens=30, completion_tokens=6)
         return generator_pb2.SuggestQuestionsResponse(questions=self.suggestions[: request.count], usage=usage)
 
-    async def SealProvider(  # noqa: N802 # the name that gRPC gives it
-        self, request: generator_pb2.SealProviderRequest, context: Context
-    ) -> generator_pb2.SealProviderResponse:
+    async def seal_provider(self, request: generator_pb2.SealProviderRequest) -> generator_pb2.SealProviderResponse:
         ref, test = self.sealing.seal(request.spec)
         return generator_pb2.SealProviderResponse(ref=ref, test=test)
 
-    async def RewrapProvider(  # noqa: N802 # the name that gRPC gives it
-        self, request: generator_pb2.RewrapProviderRequest, context: Context
+    async def rewrap_provider(
+        self, request: generator_pb2.RewrapProviderRequest
     ) -> generator_pb2.RewrapProviderResponse:
         ref, changed = self.sealing.rewrap(request.ref)
         return generator_pb2.RewrapProviderResponse(ref=ref, changed=changed)
-
-
-@dataclass
-class Fakes:
-    """The services, and their servers."""
-
-    embedder: FakeEmbedder = field(default_factory=FakeEmbedder)
-    retriever: FakeRetriever = field(default_factory=FakeRetriever)
-    corpus: FakeCorpus = field(default_factory=FakeCorpus)
-    generator: FakeGenerator = field(default_factory=FakeGenerator)
-    servers: dict[str, GrpcServer] = field(default_factory=dict[str, GrpcServer])
-
-    def target(self, name: str) -> str:
-        """Where a service listens."""
-        return f"127.0.0.1:{self.servers[name].port}"
-
-    async def kill(self, name: str) -> None:
-        """Stops a service at once, running calls included."""
-        stopping = asyncio.ensure_future(self.servers[name].drain_and_stop())
-        await asyncio.sleep(0)
-        stopping.cancel()
-        await asyncio.wait((stopping,))
-
-    async def start(self, name: str, port: int = 0) -> None:
-        """Starts a service, on a port if that is given."""
-        settings = ProcessSettings(port=port, metrics_port=0, auth="keys", drain_seconds=0.1, leave_seconds=0)
-        server = GrpcServer(settings, service=name, stream_window=name == "generator")
-        if name == "embedder":
-            server.add(
-                embedder_pb2_grpc.add_EmbedderServiceServicer_to_server,
-                self.embedder,
-                "citewire.embedder.v1.EmbedderService",
-            )
-        elif name == "generator":
-            server.add(
-                generator_pb2_grpc.add_GeneratorServiceServicer_to_server,
-                self.generator,
-                "citewire.generator.v1.GeneratorService",
-            )
-        else:
-            server.add(
-                retriever_pb2_grpc.add_RetrieverServiceServicer_to_server,
-                self.retriever,
-                "citewire.retriever.v1.RetrieverService",
-            )
-            server.add(
-                corpus_pb2_grpc.add_CorpusServiceServicer_to_server,
-                self.corpus,
-                "citewire.retriever.v1.CorpusService",
-            )
-        await server.start()
-        server.set_serving(True)
-        self.servers[name] = server
-
-
-@asynccontextmanager
-async def running_fakes() -> AsyncGenerator[Fakes, None]:
-    """Runs the three services on free ports until the block ends."""
-    fakes = Fakes()
-    for name in ("embedder", "retriever", "generator"):
-        await fakes.start(name)
-    try:
-        yield fakes
-    finally:
-        for server in fakes.servers.values():
-            await server.drain_and_stop()

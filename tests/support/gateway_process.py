@@ -18,7 +18,7 @@ from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.server import GatewayServer
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
-from gateway_fakes import Fakes
+from gateway_fake_servers import Fakes
 
 Json = dict[str, Any]
 

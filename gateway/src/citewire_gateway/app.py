@@ -1,7 +1,6 @@
 """The composition root: builds everything that `serve` needs, and closes it in reverse."""
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
@@ -33,13 +32,16 @@ from citewire_gateway.api.routes import (
     usage,
 )
 from citewire_gateway.api.streams import StreamRules
-from citewire_gateway.background import Aftermath
+from citewire_gateway.api.wire import details_json
+from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.corpus import CorpusClient
+from citewire_gateway.clients.embedder import GrpcEmbedder
+from citewire_gateway.clients.generator import GrpcGenerator
 from citewire_gateway.clients.health import ServiceHealth
-from citewire_gateway.clients.sealers import GrpcSealer
-from citewire_gateway.clients.services import GrpcEmbedder, GrpcGenerator, GrpcRetriever, Timeouts
+from citewire_gateway.clients.retriever import GrpcRetriever
+from citewire_gateway.clients.sealer import ProviderSealer
 from citewire_gateway.http import middleware
 from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.health import Health
@@ -51,12 +53,11 @@ from citewire_gateway.profiles.resolver import Profiles
 from citewire_gateway.profiles.store import ProfileStore
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.sweeper import keep_house
-from citewire_gateway.tenants.accounts_store import AccountStore
+from citewire_gateway.sweeper import run_sweeper
+from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.authenticator import Authenticator
 from citewire_gateway.tenants.identity_store import IdentityStore
-from citewire_gateway.tenants.provider_resolver import ProviderResolver
-from citewire_gateway.tenants.provider_service import OwnProviders
+from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit import metrics
 from citewire_kit.channel import open_channel
@@ -111,61 +112,71 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     health = await open_pool(settings.dsn, max_size=1, name="citewire-gateway-health")
     stack.push_async_callback(health.close)
     tls = settings.tls()
-    embedding = open_channel(settings.embedder_target, tls=tls)
-    retrieving = open_channel(settings.retriever_target, tls=tls)
-    generating = open_channel(settings.generator_target, tls=tls)
-    streaming = open_channel(settings.generator_target, streams=True, tls=tls)
-    for channel in (embedding, retrieving, generating, streaming):
+    embedder_channel = open_channel(settings.embedder_target, tls=tls)
+    retriever_channel = open_channel(settings.retriever_target, tls=tls)
+    generator_channel = open_channel(settings.generator_target, tls=tls)
+    stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
+    for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
-    timeouts = Timeouts(
-        embed=settings.embed_seconds,
-        plan=settings.plan_seconds,
-        search=settings.search_seconds,
-        rerank=settings.rerank_seconds,
-        suggest=settings.suggest_seconds,
-        judge=settings.judge_seconds,
-        chat=settings.chat_seconds,
-        request=settings.request_seconds,
+    embedder = GrpcEmbedder(
+        embedder_channel,
+        embed_seconds=settings.embed_seconds,
+        rerank_seconds=settings.rerank_seconds,
+        request_seconds=settings.request_seconds,
     )
-    embedder, retriever = GrpcEmbedder(embedding, timeouts), GrpcRetriever(retrieving, timeouts)
-    chats, aftermath = ChatStore(pool), Aftermath()
-    stack.push_async_callback(aftermath.settled)  # before the pool goes: what has ended is still being written
-    stored, accounts = ProviderStore(pool), AccountStore(pool)
+    retriever = GrpcRetriever(
+        retriever_channel,
+        plan_seconds=settings.plan_seconds,
+        search_seconds=settings.search_seconds,
+        request_seconds=settings.request_seconds,
+    )
+    generator = GrpcGenerator(
+        generator_channel,
+        stream_channel,
+        chat_seconds=settings.chat_seconds,
+        suggest_seconds=settings.suggest_seconds,
+        judge_seconds=settings.judge_seconds,
+    )
+    chats, background = ChatStore(pool), BackgroundTasks()
+    stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
+    accounts = AccountStore(pool)
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
-        generator=GrpcGenerator(generating, streaming, timeouts),
+        generator=generator,
         records=chats,
-        aftermath=aftermath,
+        background=background,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
+        details_json=details_json,
         models=settings.profile_models(),
-        costs=accounts,
+        cost_of=accounts.cost_of,
     )
-    identity, off = IdentityStore(pool), settings.auth == "off"
-    authenticator = Authenticator(identity, off=off)
+    identity, local = IdentityStore(pool), settings.auth == "off"
+    authenticator = Authenticator(identity, off=local)
     stack.push_async_callback(authenticator.flush)
-    _keep_house(stack, keep_house(chats, authenticator, identity, seconds=settings.housekeeping_seconds, local=off))
+    sweeper = run_sweeper(chats, authenticator, identity, seconds=settings.sweeper_seconds, local=local)
+    stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
+    sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
     return Services(
         settings=settings,
         authenticator=authenticator,
         chats=chats,
         accounts=accounts,
-        idempotency=IdempotencyStore(pool, aftermath, keep_seconds=settings.idempotency_hours * 3600),
-        providers=ProviderResolver(stored, settings.offered_types()),
-        own_providers=OwnProviders(
-            stored, GrpcSealer(embedding, generating, seconds=settings.provider_test_seconds), retriever
-        ),
+        idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
+        providers=TenantProviders(ProviderStore(pool), sealer, retriever, settings.offered_types()),
         profiles=Profiles(ProfileStore(pool)),
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,
-        corpus=CorpusClient(retrieving, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds),
+        corpus=CorpusClient(
+            retriever_channel, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
+        ),
         health=Health(
             {
                 "database": partial(is_alive, health),
-                "embedder": ServiceHealth(embedding).serving,
-                "retriever": ServiceHealth(retrieving).serving,
-                "generator": ServiceHealth(streaming).serving,
+                "embedder": ServiceHealth(embedder_channel).serving,
+                "retriever": ServiceHealth(retriever_channel).serving,
+                "generator": ServiceHealth(stream_channel).serving,
             }
         ),
         drain=drain,
@@ -201,10 +212,6 @@ def build_api() -> FastAPI:
     problems.install(app)
     openapi.install(app)
     return app
-
-
-def _keep_house(stack: AsyncExitStack, work: Coroutine[None, None, None]) -> None:
-    stack.push_async_callback(end, asyncio.create_task(work, name="housekeeping"))
 
 
 def _init_metrics() -> None:

@@ -11,7 +11,7 @@ from citewire_kit.tenant import use_request_id
 _SECONDS = 10.0
 
 
-class Aftermath:
+class BackgroundTasks:
     """Runs such work in tasks of its own: a caller that is cancelled, or whose time is over, doesn't stop it.
 
     Made outside of any request: the work gets a time budget of its own.

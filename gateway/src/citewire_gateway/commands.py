@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from citewire_gateway.app import build_app, build_services
-from citewire_gateway.clients.sealers import GrpcSealer
+from citewire_gateway.clients.sealer import ProviderSealer
 from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.server import GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.identity_store import IdentityStore, KeyInfo
 from citewire_gateway.tenants.keys import make_key
-from citewire_gateway.tenants.provider_rotation import rotate
+from citewire_gateway.tenants.provider_service import rotate
 from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
@@ -73,22 +73,22 @@ async def _rotate() -> int:
         pool = await open_pool(settings.dsn, max_size=1, name="citewire-rotate")
         stack.push_async_callback(pool.close)
         tls = settings.tls()
-        embedding = open_channel(settings.embedder_target, tls=tls)
-        generating = open_channel(settings.generator_target, tls=tls)
-        for channel in (embedding, generating):
+        embedder = open_channel(settings.embedder_target, tls=tls)
+        generator = open_channel(settings.generator_target, tls=tls)
+        for channel in (embedder, generator):
             stack.push_async_callback(channel.close, None)
         try:
-            done = await rotate(ProviderStore(pool), GrpcSealer(embedding, generating, seconds=_REWRAP_SECONDS))
+            rotation = await rotate(ProviderStore(pool), ProviderSealer(embedder, generator, seconds=_REWRAP_SECONDS))
         except CitewireError as exc:
             sys.stderr.write(f"{exc.message}\n")
             return EXIT_FAILED
-    _say(
-        f"{done.wrapped} wrapped again, {done.current} already under the newest master key, {done.gone} deleted "
-        f"meanwhile, {done.failed} failed"
+    _print_line(
+        f"{rotation.wrapped} wrapped again, {rotation.current} already under the newest master key, "
+        f"{rotation.gone} deleted meanwhile, {rotation.failed} failed"
     )
-    if done.failed:
+    if rotation.failed:
         sys.stderr.write("Keep the older master keys until this has run without a failure.\n")
-    return EXIT_FAILED if done.failed else 0
+    return EXIT_FAILED if rotation.failed else 0
 
 
 async def _keys(options: argparse.Namespace) -> int:
@@ -121,43 +121,43 @@ async def _act(options: argparse.Namespace, store: IdentityStore, *, owner: bool
         case "create":
             await _create(options, store)
         case "list":
-            found = [_shown(key) for key in await store.list_keys(org)]
-            _print(found, found, as_json=options.json)
+            keys = [_key_json(key) for key in await store.list_keys(org)]
+            _print(keys, keys, as_json=options.json)
         case _:
-            key = _shown(await store.revoke_key(org, options.key))
+            key = _key_json(await store.revoke_key(org, options.key))
             _print(key, [key], as_json=options.json)
     return 0
 
 
 async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
-    wrong = Violations()
+    violations = Violations()
     for name in ("org", "user"):
-        wrong.require(
+        violations.require(
             is_token(getattr(options, name) or "local"), f"--{name}", "must be 1-128 of A-Z a-z 0-9 _ . : @ -"
         )
-    wrong.require(1 <= len(options.name) <= 100, "--name", "must be 1-100 characters long")
-    wrong.raise_if_any()
+    violations.require(1 <= len(options.name) <= 100, "--name", "must be 1-100 characters long")
+    violations.raise_if_any()
     org, user = options.org or "local", options.user or "local"
     plan = await store.ensure_user(org, user, options.plan)
     key = make_key()
     info = await store.add_key(org, user, options.name, key)
     if options.json:
-        _say(json.dumps({"key": key.text, "plan": plan, **_shown(info)}))
+        _print_line(json.dumps({"key": key.text, "plan": plan, **_key_json(info)}))
     else:
-        _say(key.text)
+        _print_line(key.text)
         sys.stderr.write(f"{info.key_id} of {user} in {org} (plan {plan}). The key is shown only now: keep it.\n")
 
 
 def _print(value: object, rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
-        _say(json.dumps({"keys": value} if isinstance(value, list) else value))
+        _print_line(json.dumps({"keys": value} if isinstance(value, list) else value))
         return
     for row in rows:
         state = f"revoked {row['revoked_at']}" if row["revoked_at"] else f"last used {row['last_used_at'] or 'never'}"
-        _say(f"{row['id']}  {row['prefix']}…  {row['org']}/{row['user']}  {row['name']}  {state}")
+        _print_line(f"{row['id']}  {row['prefix']}…  {row['org']}/{row['user']}  {row['name']}  {state}")
 
 
-def _shown(key: KeyInfo) -> dict[str, Any]:
+def _key_json(key: KeyInfo) -> dict[str, Any]:
     values = asdict(key)
     return {
         "id": values.pop("key_id"),
@@ -171,7 +171,7 @@ def _time(value: datetime) -> str:
     return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

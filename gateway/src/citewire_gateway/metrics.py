@@ -1,14 +1,17 @@
 """Metric series of the gateway's own; what all processes count is in `citewire_kit.metrics`."""
 
+from citewire.generator.v1 import generator_pb2
 from prometheus_client import Counter, Histogram
 
-from citewire_gateway.clients.verified import Verdict
 from citewire_gateway.profiles.builtin import PROFILES
+from citewire_kit.enums import enum_text
 
 CITATIONS = Counter(
     "citewire_citations_total", "Citations that were verified, by what was found.", ["verdict", "profile"]
 )
-UNCITED = Counter("citewire_uncited_sentences_total", "Sentences that state facts and cite nothing.", ["profile"])
+UNCITED_SENTENCES = Counter(
+    "citewire_uncited_sentences_total", "Sentences that state facts and cite nothing.", ["profile"]
+)
 FIRST_TEXT = Histogram(
     "citewire_chat_first_text_seconds",
     "Seconds from a question's arrival to the first text of its answer, retrieval included.",
@@ -20,23 +23,24 @@ _OWN = "own"
 """A tenant's own profiles together: their names are unbounded."""
 
 for _profile in (*PROFILES, _OWN):
-    UNCITED.labels(_profile)
+    UNCITED_SENTENCES.labels(_profile)
     FIRST_TEXT.labels(_profile)
-    for _verdict in Verdict:
-        CITATIONS.labels(_verdict.value, _profile)
+    for _verdict in generator_pb2.Verdict.values():
+        if _verdict != generator_pb2.VERDICT_UNSPECIFIED:
+            CITATIONS.labels(enum_text(generator_pb2.Verdict, _verdict), _profile)
 
 
-def count_citation(profile: str, verdict: Verdict) -> None:
+def count_citation(profile: str, verdict: str) -> None:
     """Notes a verified citation."""
-    CITATIONS.labels(verdict.value, _label(profile)).inc()
+    CITATIONS.labels(verdict, _label(profile)).inc()
 
 
-def count_uncited(profile: str) -> None:
+def count_uncited_sentence(profile: str) -> None:
     """Notes a sentence without a citation."""
-    UNCITED.labels(_label(profile)).inc()
+    UNCITED_SENTENCES.labels(_label(profile)).inc()
 
 
-def note_first_text(profile: str, seconds: float) -> None:
+def observe_first_text(profile: str, seconds: float) -> None:
     """Notes how long a question waited for the first text of its answer."""
     FIRST_TEXT.labels(_label(profile)).observe(seconds)
 

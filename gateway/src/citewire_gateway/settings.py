@@ -86,8 +86,10 @@ class GatewaySettings(ProcessSettings):
     """Longest `Rerank` of a chat, which then goes on in the first order. A search that asks for one waits for it."""
 
     suggest_seconds: float = Field(default=10.0, gt=0)
-    judge_seconds: float = Field(default=10.0, gt=0)
     """Longest `SuggestQuestions`."""
+
+    judge_seconds: float = Field(default=10.0, gt=0)
+    """Longest `Decide`, `Assess` or `Rewrite`."""
 
     provider_test_seconds: float = Field(default=25.0, gt=0)
     """Longest that saving a tenant's own provider may take, its test call included."""
@@ -99,12 +101,12 @@ class GatewaySettings(ProcessSettings):
     """Seconds for which a stream's status line may be held back: until then a failure is still an HTTP error."""
 
     heartbeat_seconds: float = Field(default=10.0, gt=0, le=15)
-    """Longest silence on a stream before a comment is sent, so that proxies keep it open."""
+    """Longest pause on a stream before a comment is sent, so that proxies keep it open."""
 
     orphan_seconds: float = Field(default=30.0, gt=0)
     """Beyond a chat's budget, after which an exchange that a dead gateway left open is closed as failed."""
 
-    housekeeping_seconds: float = Field(default=30.0, gt=0)
+    sweeper_seconds: float = Field(default=30.0, gt=0)
     """Pause between two rounds of sweeping orphans and writing the API keys' last use."""
 
     idempotency_hours: float = Field(default=24.0, gt=0)

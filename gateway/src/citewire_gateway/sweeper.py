@@ -15,10 +15,10 @@ log = get_logger(__name__)
 _RETRY_SECONDS = 1.0
 
 
-async def keep_house(
+async def run_sweeper(
     chats: ChatStore, authenticator: Authenticator, identity: IdentityStore, *, seconds: float, local: bool
 ) -> None:
-    """Works until cancelled.
+    """Sweeps until cancelled.
 
     Args:
         chats: Whose exchanges are swept.

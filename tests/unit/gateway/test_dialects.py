@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from citewire_gateway.api.dialects.native import NativeDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
-from citewire_gateway.chat.events import Citation, Citations, EventType, Step, Tokens, Usage
-from citewire_gateway.clients.domain import Chunk, Hit
+from citewire_gateway.chat.events import Citation, Citations, Step, Tokens, Usage
 from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import Unavailable
+from gateway_fakes import result
 
 TEXTS = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=5)
 ERROR = Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE")
@@ -67,8 +68,7 @@ def test_a_fault_of_the_simple_dialect_is_an_error_and_nothing_else() -> None:
 
 
 def test_a_snippet_is_the_first_200_characters_not_bytes() -> None:
-    chunk = Chunk(1, 7, 1, 0, "ü🙂" * 150, "Title", "a.md")
-    raw = NativeDialect(DOCUMENTS.events).encode(Citations((Citation(1, Hit(chunk, 0.5, 0.5)),)))
+    raw = NativeDialect(DOCUMENTS.events).encode(Citations((Citation(1, result(1, text="ü🙂" * 150)),)))
     (data,) = data_of(raw)
     assert isinstance(data, dict)
     assert data["citations"][0]["snippet"] == "ü🙂" * 100

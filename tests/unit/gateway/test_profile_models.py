@@ -3,50 +3,51 @@
 from __future__ import annotations
 
 import pytest
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.chat.pipeline import with_models
-from citewire_gateway.chat.run import Ask
-from citewire_gateway.clients.domain import Scope, ScopeLevel
+from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.profiles.builtin import SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.providers import OPERATORS, Chosen, ProviderRef, ProviderType
+from citewire_gateway.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_kit.tenant import LOCAL_TENANT
 
 OLLAMA = ProfileModels("ollama/llama3.2", "nomic-embed-text")
-OWN = ProviderRef(ProviderType.CHAT, "openai", "gpt-4.1-mini", user_id="")
+OWN = common_pb2.ProviderRef(type=common_pb2.PROVIDER_TYPE_CHAT, provider="openai", model="gpt-4.1-mini")
 
 
-def ask(model: str = "", own: Chosen = OPERATORS) -> Ask:
-    return Ask(
+def chat_input(model: str = "", route: ModelRoute = OPERATOR_ROUTE) -> ChatInput:
+    return ChatInput(
         tenant=LOCAL_TENANT,
         profile=SIMPLE,
         question="Who?",
-        scope=Scope(ScopeLevel.ORG),
+        scope=retriever_pb2.Scope(),
         top_k=5,
         min_score=None,
         dialect="simple",
         request_id="r",
         model=model,
-        own=own,
+        route=route,
     )
 
 
 @pytest.mark.parametrize(
-    ("asked", "models", "expected"),
+    ("chat", "models", "expected"),
     [
-        (ask(), OLLAMA, ("ollama/llama3.2", "nomic-embed-text")),
-        (ask(), None, ("", "")),
-        (ask(), ProfileModels(), ("", "")),
-        (ask("gpt-4.1"), OLLAMA, ("gpt-4.1", "nomic-embed-text")),
-        (ask(own=Chosen(chat=OWN)), OLLAMA, ("", "nomic-embed-text")),
-        (ask(own=Chosen(chat=OWN, only_own=True)), OLLAMA, ("", "")),
+        (chat_input(), OLLAMA, ("ollama/llama3.2", "nomic-embed-text")),
+        (chat_input(), None, ("", "")),
+        (chat_input(), ProfileModels(), ("", "")),
+        (chat_input("gpt-4.1"), OLLAMA, ("gpt-4.1", "nomic-embed-text")),
+        (chat_input(route=ModelRoute(chat=OWN)), OLLAMA, ("", "nomic-embed-text")),
+        (chat_input(route=ModelRoute(chat=OWN, require_own=True)), OLLAMA, ("", "")),
     ],
     ids=["profile", "none", "empty", "request", "own-chat", "only-own"],
 )
-def test_who_decides(asked: Ask, models: ProfileModels | None, expected: tuple[str, str]) -> None:
-    found = with_models(asked, models)
-    assert (found.model, found.embedding_model) == expected
+def test_who_decides(chat: ChatInput, models: ProfileModels | None, expected: tuple[str, str]) -> None:
+    chat = with_models(chat, models)
+    assert (chat.model, chat.embedding_model) == expected
 
 
 def test_settings_name_the_models_of_the_simple_profile() -> None:

@@ -7,24 +7,23 @@ import re
 from pathlib import Path
 
 import pytest
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
 
 import citewire_gateway
-from citewire_gateway.chat.events import EventType
-from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
-from citewire_gateway.clients.generation import ContextFormat, Grounding, MarkerStyle
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, describe, find_profile
-from citewire_gateway.profiles.model import EmptySelection, History, Persist
+from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist
 from citewire_kit.errors import NotFound
 
 
 def test_documents_is_system_a() -> None:
     profile = PROFILES["documents"]
     assert profile is DOCUMENTS
-    assert (profile.level, profile.mode) == (ScopeLevel.ORG, SearchMode.DENSE)
+    assert (profile.level, profile.mode) == (retriever_pb2.SCOPE_LEVEL_ORG, retriever_pb2.SEARCH_MODE_DENSE)
     assert (profile.top_k.default, profile.top_k.minimum, profile.top_k.maximum) == (5, 1, 30)
     assert profile.empty_selection is EmptySelection.NOTHING
-    assert profile.answer.marker_style is MarkerStyle.REMOVE
-    assert profile.answer.grounding is Grounding.STRICT
+    assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_REMOVE
+    assert profile.answer.grounding == generator_pb2.GROUNDING_STRICT
     assert profile.answer.answer_language == "English"
     assert profile.answer.not_found_sentence == "I could not find this information in the uploaded documents."
     assert profile.no_match is not None
@@ -49,9 +48,9 @@ def test_simple_is_system_e() -> None:
     assert profile.top_k.default == 5
     assert profile.empty_selection is EmptySelection.ABSENT
     assert profile.no_match is None
-    assert profile.answer.grounding is Grounding.SAY_SO
-    assert profile.answer.marker_style is MarkerStyle.NONE
-    assert profile.answer.context_format is ContextFormat.PLAIN
+    assert profile.answer.grounding == generator_pb2.GROUNDING_SAY_SO
+    assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_NONE
+    assert profile.answer.context_format == generator_pb2.CONTEXT_FORMAT_PLAIN
     assert profile.answer.answer_language == ""
     assert profile.persist is Persist.NEVER
     assert profile.history is None
@@ -59,12 +58,16 @@ def test_simple_is_system_e() -> None:
 
 def test_sources_is_system_b() -> None:
     profile = PROFILES["sources"]
-    assert (profile.level, profile.mode, profile.rerank) == (ScopeLevel.ORG, SearchMode.HYBRID, None)
+    assert (profile.level, profile.mode, profile.rerank) == (
+        retriever_pb2.SCOPE_LEVEL_ORG,
+        retriever_pb2.SEARCH_MODE_HYBRID,
+        None,
+    )
     assert profile.fuse_by_rank
     assert [name for name, each in PROFILES.items() if each.fuse_by_rank] == ["sources"]
     assert (profile.top_k.minimum, profile.top_k.maximum) == (1, 100)
-    assert profile.answer.context_format is ContextFormat.SOURCE_LABELS
-    assert profile.answer.marker_style is MarkerStyle.SOURCE
+    assert profile.answer.context_format == generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS
+    assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_SOURCE
     assert profile.answer.max_context_chars == 24_000
     assert profile.answer.not_found_sentence == NOT_FOUND_SENTENCE
     assert profile.no_match is not None
@@ -75,15 +78,15 @@ def test_sources_is_system_b() -> None:
 def test_self_rag_is_system_c() -> None:
     profile = PROFILES["self-rag"]
     assert (profile.level, profile.mode, profile.types) == (
-        ScopeLevel.USER,
-        SearchMode.DENSE,
+        retriever_pb2.SCOPE_LEVEL_USER,
+        retriever_pb2.SEARCH_MODE_DENSE,
         ("article", "repository"),
     )
     assert (profile.top_k.default, profile.top_k.minimum, profile.top_k.maximum) == (10, 1, 30)
     assert profile.min_score == 0.3
-    assert profile.answer.marker_style is MarkerStyle.REF
-    assert profile.answer.grounding is Grounding.OPEN
-    assert profile.answer.context_format is ContextFormat.TYPED
+    assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_REF
+    assert profile.answer.grounding == generator_pb2.GROUNDING_OPEN
+    assert profile.answer.context_format == generator_pb2.CONTEXT_FORMAT_TYPED
     assert profile.max_completion_tokens == 2048
     assert profile.no_match is None
     assert profile.decide
@@ -94,13 +97,14 @@ def test_self_rag_is_system_c() -> None:
 
 def test_library_is_system_d() -> None:
     profile = PROFILES["library"]
-    assert (profile.level, profile.strategy, profile.mode) == (ScopeLevel.USER, Strategy.LIBRARY, SearchMode.DENSE)
+    assert (profile.level, profile.strategy) == (retriever_pb2.SCOPE_LEVEL_USER, retriever_pb2.STRATEGY_LIBRARY)
+    assert profile.mode == retriever_pb2.SEARCH_MODE_DENSE
     assert (profile.top_k.default, profile.top_k.maximum, profile.recent, profile.by_document) == (40, 200, 10, True)
     assert profile.min_score == 0.15
     assert profile.budget is not None
     assert dict(profile.budget.input_tokens) == {"free": 30_000, "basic": 30_000, "pro": 150_000}
     assert profile.budget.reserve == 1_500
-    assert profile.answer.marker_style is MarkerStyle.REF
+    assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_REF
     assert (profile.rerank, profile.hyde) == (None, False)
     assert profile.history == History(tokens=1_500)
     assert profile.no_match is not None

@@ -7,14 +7,16 @@ import time
 import uuid
 
 import pytest
+from citewire.common.v1 import place_pb2
+from citewire.generator.v1 import generator_pb2
+from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.replay import dump, load
-from citewire_gateway.chat.calibration import FLOORS, floor_of
+from citewire_gateway.chat.calibration import MIN_SIMILARITIES, min_similarity
 from citewire_gateway.chat.events import (
-    CheckedCitation,
     Citation,
     Citations,
     ConversationCreated,
@@ -25,13 +27,11 @@ from citewire_gateway.chat.events import (
     Tokens,
     UncitedSentence,
     Usage,
+    VerifiedCitation,
 )
-from citewire_gateway.chat.records import title_of
+from citewire_gateway.chat.run import add_usage
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
-from citewire_gateway.clients.domain import All, AnyOf, Chunk, Comparison, Hit, Not, Operator, Vector
-from citewire_gateway.clients.domain import Space as EmbeddingSpace
-from citewire_gateway.clients.generation import TokenUsage
-from citewire_gateway.clients.verified import Span, Verdict, Verified
+from citewire_gateway.chat.store import title_of
 from citewire_gateway.http.bodies import parse_json, unstorable
 from citewire_gateway.http.idempotency import hash_json
 from citewire_gateway.profiles.builtin import DOCUMENTS
@@ -39,6 +39,8 @@ from citewire_gateway.profiles.model import Suggest
 from citewire_gateway.tenants.keys import hash_key, is_key, make_key
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
+from gateway_fakes import result
+from pipeline_harness import usage
 
 
 def test_ids_are_uuids_of_version_7_in_the_order_of_time() -> None:
@@ -91,13 +93,18 @@ def test_a_filter_is_read() -> None:
             {"not": {"field": "url", "op": "exists"}},
         ]
     }
-    assert parse_filter(condition) == All(
-        (
-            Comparison("tags", Operator.CONTAINS, "x"),
-            AnyOf((Comparison("metadata.a.b", Operator.IN, [1, "x", True, 2.5]),)),
-            Not(Comparison("url", Operator.EXISTS, True)),
-        )
-    )
+    tags = {"field": "tags", "op": "OPERATOR_CONTAINS", "value": "x"}
+    nested = {"field": "metadata.a.b", "op": "OPERATOR_IN", "value": [1, "x", True, 2.5]}
+    url = {"field": "url", "op": "OPERATOR_EXISTS", "value": True}
+    assert json_format.MessageToDict(parse_filter(condition)) == {
+        "all": {
+            "filters": [
+                {"comparison": tags},
+                {"any": {"filters": [{"comparison": nested}]}},
+                {"not": {"comparison": url}},
+            ]
+        }
+    }
 
 
 def nested(levels: int) -> object:
@@ -149,7 +156,7 @@ def test_what_is_no_filter_names_the_place(condition: object, at: str) -> None:
     assert raised.value.violations[0].field == at
 
 
-SUGGEST = Suggest(minimum=2, wanted=3, heading="You could ask instead:")
+SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 
 
 @pytest.mark.parametrize(
@@ -175,20 +182,21 @@ def test_the_no_match_answer_begins_with_exactly_the_sentence() -> None:
 
 
 def test_steps_say_what_happened() -> None:
-    vector = Vector(b"", EmbeddingSpace("m", "r", 4), tokens=256, token_count=900, truncated=True)
-    assert "900 tokens" in truncated_step(vector).text
+    assert "900 tokens" in truncated_step(900).text
     assert finish_step("stop") is None
     assert finish_step("length") == Step("finish", "The answer was cut at the model's length limit.", reason="length")
 
 
 def test_usage_adds_up_and_stays_an_estimate() -> None:
-    assert TokenUsage(1, 2).plus(TokenUsage(3, 4, estimated=True)) == TokenUsage(4, 6, estimated=True)
+    total = usage(1, 2)
+    add_usage(total, usage(3, 4, estimated=True))
+    assert total == usage(4, 6, estimated=True)
 
 
-def test_floors_know_models_with_and_without_their_organisation() -> None:
-    assert floor_of("all-MiniLM-L6-v2") == floor_of("sentence-transformers/all-MiniLM-L6-v2")
-    assert floor_of("all-MiniLM-L6-v2") == FLOORS["all-MiniLM-L6-v2"] > 0
-    assert floor_of("something-else") == 0
+def test_thresholds_know_models_with_and_without_their_organisation() -> None:
+    assert min_similarity("all-MiniLM-L6-v2") == min_similarity("sentence-transformers/all-MiniLM-L6-v2")
+    assert min_similarity("all-MiniLM-L6-v2") == MIN_SIMILARITIES["all-MiniLM-L6-v2"] > 0
+    assert min_similarity("something-else") == 0
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -208,18 +216,20 @@ def test_texts_that_nobody_can_keep_are_known(text: str, usable: bool) -> None:
 
 
 def test_a_kept_answer_is_replayed_as_it_was() -> None:
-    chunk = Chunk(1, 7, 1, 0, "text", "Title", "a.md", section="A", page_number=3)
+    cited = result(1, section="A", place=place_pb2.Place(page=3))
+    sentence = generator_pb2.AnswerSpan(start=0, end=7)
+    verified = generator_pb2.VerifiedCitation(
+        sentence=sentence, number=1, quote="ev", quote_start=1, quote_end=3, support=0.5, mismatches=["1999"]
+    )
     step = Step("name", "text", counts={"items": 1})
     events: list[Event] = [
         ConversationCreated("c"),
         step,
-        Citations((Citation(1, Hit(chunk, 0.5, 0.5)),)),
+        Citations((Citation(1, cited),)),
         Tokens(("one", " two")),
         Tokens((" \x00three",)),
-        CheckedCitation.of(
-            Verified(Span(0, 7), 1, "ex", 1, 3, 0.5, Verdict.PARTIAL, Verdict.SUPPORTED, ("1999",)), chunk
-        ),
-        UncitedSentence(Span(7, 13)),
+        VerifiedCitation(verified, cited.chunk),
+        UncitedSentence(generator_pb2.AnswerSpan(start=7, end=13)),
         Usage(1, 2, 3),
         Done(Outcome("c", "e", "documents", "fake", "fake-1", "stop", False, (1,), (step,))),
     ]

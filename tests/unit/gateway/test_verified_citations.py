@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from citewire.common.v1 import place_pb2
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+from google.protobuf.message import Message
 from prometheus_client import REGISTRY
 
 from citewire_gateway.api.dialects.answer import JsonAnswer
@@ -16,44 +20,69 @@ from citewire_gateway.api.dialects.self_rag import SelfRagDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.chat.events import (
-    CheckedCitation,
     Citation,
     Citations,
     Done,
     Event,
-    EventType,
     Outcome,
     Tokens,
     UncitedSentence,
+    VerifiedCitation,
 )
-from citewire_gateway.clients.domain import Chunk, Hit
-from citewire_gateway.clients.generation import Completed, Delta, Packed, Started, TokenUsage
-from citewire_gateway.clients.verified import Span, Uncited, Verdict, Verified
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
-from citewire_gateway.profiles.model import Profile
+from citewire_gateway.profiles.model import EventType, Profile
 from citewire_kit.errors import Internal
-from scripted_pipeline import World
+from gateway_fakes import completed, delta, started
+from pipeline_harness import PipelineHarness, usage
 
+M = TypeVar("M", bound=Message)
 TEXT = "It opened in 1999.\nIt has 🙂 five rooms."
-CHUNK = Chunk(
-    7,
-    3,
-    2,
-    0,
-    TEXT,
-    "House",
-    "house.md",
-    page_number=4,
-    start_line=10,
-    end_line=11,
+CHUNK = retriever_pb2.Chunk(
+    chunk_id=7,
+    document_id=3,
+    version=2,
+    text=TEXT,
+    title="House",
+    file_name="house.md",
+    place=place_pb2.Place(page=4, start_line=10, end_line=11),
     char_start=100,
     char_end=139,
     verbatim=True,
 )
+RESULT = retriever_pb2.SearchResult(chunk=CHUNK, rank_score=0.5, score=0.5)
 QUOTE = "It has 🙂 five rooms."
 START = TEXT.index(QUOTE)
-VERIFIED = Verified(Span(0, 21), 1, QUOTE, START, len(TEXT), 0.91234567, Verdict.SUPPORTED, Verdict.PARTIAL, ("1999",))
-CHECKED = CheckedCitation.of(VERIFIED, CHUNK)
+
+
+def span(start: int, end: int) -> generator_pb2.AnswerSpan:
+    return generator_pb2.AnswerSpan(start=start, end=end)
+
+
+VERIFIED = generator_pb2.VerifiedCitation(
+    sentence=span(0, 21),
+    number=1,
+    quote=QUOTE,
+    quote_start=START,
+    quote_end=len(TEXT),
+    support=0.91234567,
+    verdict=generator_pb2.VERDICT_SUPPORTED,
+    sentence_verdict=generator_pb2.VERDICT_PARTIAL,
+    mismatches=["1999"],
+)
+EVENT = VerifiedCitation(VERIFIED, CHUNK)
+
+
+def with_fields(message: M, **fields: Any) -> M:  # noqa: ANN401 # of the message
+    """Returns a message with some fields changed."""
+    copy = type(message)(**fields)
+    merged = type(message)()
+    merged.CopyFrom(message)
+    for name in fields:
+        merged.ClearField(name)
+    merged.MergeFrom(copy)
+    return merged
+
+
 JSON = {
     "index": 1,
     "sentence": {"start": 0, "end": 21},
@@ -83,31 +112,41 @@ def data_of(frame: bytes) -> object:
     return json.loads(frame.decode().split("data: ", 1)[1])
 
 
-async def run(profile: Profile, *events: Verified | Uncited) -> tuple[World, list[Event]]:
-    world = World()
-    started = Started("fake", "fake-1", (Packed(1, 0),))
-    end = Completed(TokenUsage(1, 2), "stop", cited=(1,))
-    world.generator.events = [started, Delta(("It has rooms [ref:1].",)), *events, end]
-    return world, await world.events(profile)
+async def run(
+    profile: Profile, verified: generator_pb2.VerifiedCitation, *uncited: generator_pb2.AnswerSpan
+) -> tuple[PipelineHarness, list[Event]]:
+    harness = PipelineHarness()
+    harness.messages = [
+        started((1, 0)),
+        delta("It has rooms [ref:1]."),
+        generator_pb2.GenerateResponse(verified_citation=verified),
+        *(
+            generator_pb2.GenerateResponse(uncited_sentence=generator_pb2.UncitedSentence(sentence=sentence))
+            for sentence in uncited
+        ),
+        completed(usage=usage(1, 2), cited_numbers=[1]),
+    ]
+    return harness, await harness.events(profile)
 
 
 def test_a_quote_is_placed_in_the_document() -> None:
-    assert TEXT[CHECKED.quote_start : CHECKED.quote_end] == QUOTE
-    assert (CHECKED.document_start, CHECKED.document_end, CHECKED.start_line) == (119, 139, 11)
+    assert TEXT[VERIFIED.quote_start : VERIFIED.quote_end] == QUOTE
+    assert (EVENT.document_span, EVENT.start_line) == ((119, 139), 11)
 
 
 def test_without_a_quote_there_is_no_place_for_it() -> None:
-    none = CheckedCitation.of(replace(VERIFIED, quote="", quote_start=0, quote_end=0), CHUNK)
-    assert (none.document_start, none.document_end) == (None, None)
+    without = with_fields(VERIFIED, quote="", quote_start=0, quote_end=0)
+    assert VerifiedCitation(without, CHUNK).document_span is None
 
 
 def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
-    assert CheckedCitation.of(VERIFIED, replace(CHUNK, verbatim=False)).document_start is None
+    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, verbatim=False)).document_span is None
 
 
 def test_lines_are_counted_only_where_the_chunk_has_the_documents_lines() -> None:
-    assert CheckedCitation.of(VERIFIED, replace(CHUNK, end_line=19)).start_line == 10
-    assert CheckedCitation.of(VERIFIED, replace(CHUNK, start_line=None, end_line=None)).start_line is None
+    other_lines = place_pb2.Place(start_line=10, end_line=19)
+    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=other_lines)).start_line == 10
+    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=place_pb2.Place(page=4))).start_line is None
 
 
 @pytest.mark.parametrize("profile", [SOURCES, SELF_RAG, LIBRARY, GROUNDED, DOCUMENTS])
@@ -125,12 +164,12 @@ def test_uncited_sentences_are_flagged_where_every_claim_is_to_be_cited() -> Non
 
 async def test_events_follow_the_text_and_are_stored_and_counted() -> None:
     before = counted("grounded")
-    world, events = await run(GROUNDED, VERIFIED, Uncited(Span(21, 30)))
+    harness, events = await run(GROUNDED, VERIFIED, span(21, 30))
     kinds = [type(event) for event in events]
-    assert kinds[kinds.index(Tokens) :][:3] == [Tokens, CheckedCitation, UncitedSentence]
-    checked = next(event for event in events if isinstance(event, CheckedCitation))
-    assert (checked.quote, checked.sentence) == (QUOTE, Span(0, 21))
-    details = world.records.closings[0].details
+    assert kinds[kinds.index(Tokens) :][:3] == [Tokens, VerifiedCitation, UncitedSentence]
+    event = next(event for event in events if isinstance(event, VerifiedCitation))
+    assert (event.verified.quote, event.verified.sentence) == (QUOTE, span(0, 21))
+    details = harness.records.closings[0].details
     assert details["verified"][0]["quote"] == QUOTE
     assert details["uncited"] == [{"sentence": {"start": 21, "end": 30}}]
     assert counted("grounded") == before + 1
@@ -144,36 +183,35 @@ async def test_profiles_of_a_tenants_own_are_counted_together() -> None:
 
 async def test_a_verdict_on_a_passage_that_was_not_packed_is_a_defect() -> None:
     with pytest.raises(Internal):
-        await run(GROUNDED, replace(VERIFIED, number=2))
+        await run(GROUNDED, with_fields(VERIFIED, number=2))
 
 
 def test_the_native_dialect_and_the_ui_stream_show_them_where_the_profile_says() -> None:
-    shown = NativeDialect(GROUNDED.events).encode(CHECKED)
+    shown = NativeDialect(GROUNDED.events).encode(EVENT)
     assert shown.startswith(b"event: citation\nid: 1\n")
     assert data_of(shown) == JSON
-    assert NativeDialect(DOCUMENTS.events).encode(CHECKED) == b""
+    assert NativeDialect(DOCUMENTS.events).encode(EVENT) == b""
     opted_in = NativeDialect(DOCUMENTS.events | {EventType.CITATION})
-    assert data_of(opted_in.encode(CHECKED)) == JSON
-    part = UiMessageDialect(GROUNDED.events, "m").encode(CHECKED)
+    assert data_of(opted_in.encode(EVENT)) == JSON
+    part = UiMessageDialect(GROUNDED.events, "m").encode(EVENT)
     assert json.loads(part.decode().split("\n\n")[2].removeprefix("data: ")) == {"type": "data-citation", "data": JSON}
-    assert data_of(NativeDialect(GROUNDED.events).encode(UncitedSentence(Span(1, 2)))) == {
+    assert data_of(NativeDialect(GROUNDED.events).encode(UncitedSentence(span(1, 2)))) == {
         "sentence": {"start": 1, "end": 2}
     }
 
 
 def test_dialects_without_room_for_them_leave_them_out() -> None:
-    for event in (CHECKED, UncitedSentence(Span(1, 2))):
+    for event in (EVENT, UncitedSentence(span(1, 2))):
         assert SelfRagDialect().encode(event) == b""
         assert SimpleDialect().encode(event) == b""
 
 
 def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
-    hit = Hit(CHUNK, 0.5, 0.5)
     for event in (
-        Citations((Citation(1, hit),)),
+        Citations((Citation(1, RESULT),)),
         Tokens(("It has rooms [ref:1].",)),
-        CHECKED,
-        UncitedSentence(Span(1, 2)),
+        EVENT,
+        UncitedSentence(span(1, 2)),
         Done(Outcome("c", "e", "grounded", cited=(1,))),
     ):
         answer.add(event)
@@ -197,17 +235,17 @@ def test_an_openai_annotation_carries_its_verdict() -> None:
 def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> list[tuple[str, str | None]]:
     """Each annotation's text, and the sentence that its verdict is of."""
     dialect = OpenAiAnswer("id", "m", lambda citation: f"/{citation.index}")
-    dialect.add(Citations((Citation(1, Hit(CHUNK, 0.5, 0.5)), Citation(2, Hit(CHUNK, 0.5, 0.5)))))
+    dialect.add(Citations((Citation(1, RESULT), Citation(2, RESULT))))
     dialect.add(Tokens((answer,)))
     for sentence in sentences:
         start = answer.index(sentence)
-        dialect.add(replace(CHECKED, sentence=Span(start, start + len(sentence))))
+        dialect.add(VerifiedCitation(with_fields(VERIFIED, sentence=span(start, start + len(sentence))), CHUNK))
     dialect.add(Done(Outcome("c", "e", "grounded", cited=cited)))
     found: list[tuple[str, str | None]] = []
     for one in dialect.body()["choices"][0]["message"]["annotations"]:
-        place, checked = one["url_citation"], one.get("citewire")
-        span = checked and checked["sentence"]
-        text = answer[span["start"] : span["end"]] if span else None
+        place, verified = one["url_citation"], one.get("citewire")
+        sentence = verified and verified["sentence"]
+        text = answer[sentence["start"] : sentence["end"]] if sentence else None
         found.append((answer[place["start_index"] : place["end_index"]], text))
     return found
 

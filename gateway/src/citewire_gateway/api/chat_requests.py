@@ -5,20 +5,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import filter_pb2, retriever_pb2
 from fastapi import Response
 
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
 from citewire_gateway.api.replay import kept, replay
 from citewire_gateway.api.streams import EventBody, EventStream
-from citewire_gateway.chat.events import PRELIMINARY, Event, EventType
-from citewire_gateway.chat.run import Ask, RunControl
-from citewire_gateway.clients.domain import Filter, Scope
-from citewire_gateway.clients.generation import Message
-from citewire_gateway.http.idempotency import Claim, Kept, hash_json
-from citewire_gateway.profiles.model import Persist, Profile
+from citewire_gateway.chat.events import PRELIMINARY, Event
+from citewire_gateway.chat.run import ChatInput, RunControl
+from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
+from citewire_gateway.profiles.changes import change_answer
+from citewire_gateway.profiles.model import EventType, Persist, Profile
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.provider_resolver import CHAT_NEEDS
+from citewire_gateway.tenants.providers import CHAT_NEEDS
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Violations
 from citewire_kit.tenant import Tenant, current_request_id
@@ -27,7 +28,7 @@ _MAX_INSTRUCTIONS_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ChatOptions:
     """What a request asks for, whatever its wire format; what it leaves out is the profile's.
 
     Attributes:
@@ -43,10 +44,10 @@ class Wanted:
 
     question: str | None
     question_at: str = "question"
-    messages: tuple[Message, ...] = ()
+    messages: tuple[generator_pb2.Message, ...] = ()
     document_ids: tuple[int, ...] | None = None
     collection: str = ""
-    filter: Filter | None = None
+    filter: filter_pb2.Filter | None = None
     top_k: int | None = None
     min_score: float | None = None
     model: str = ""
@@ -58,58 +59,65 @@ class Wanted:
     max_tokens: int | None = None
 
 
-def make_ask(wanted: Wanted, profile: Profile, tenant: Tenant, dialect: str, settings: GatewaySettings) -> Ask:
+def make_chat_input(
+    options: ChatOptions, profile: Profile, tenant: Tenant, dialect: str, settings: GatewaySettings
+) -> ChatInput:
     """Checks a request against its profile.
 
     Raises:
         InvalidArgument: Every field that is wrong is named.
     """
-    found = Violations()
-    if wanted.question is None:
-        found.add(wanted.question_at, "is required (or messages)")
+    violations = Violations()
+    if options.question is None:
+        violations.add(options.question_at, "is required (or messages)")
     else:
-        _check_question(found, wanted.question_at, wanted.question, settings)
-    top_k = profile.top_k.default if wanted.top_k is None else wanted.top_k
-    found.require(
+        _check_question(violations, options.question_at, options.question, settings)
+    top_k = profile.top_k.default if options.top_k is None else options.top_k
+    violations.require(
         profile.top_k.minimum <= top_k <= profile.top_k.maximum,
         "top_k",
         f"must be between {profile.top_k.minimum} and {profile.top_k.maximum} in profile {profile.name}",
     )
-    found.require(
-        wanted.conversation_id is None or profile.persist is not Persist.NEVER,
+    violations.require(
+        options.conversation_id is None or profile.persist is not Persist.NEVER,
         "conversation_id",
         f"can't be continued: profile {profile.name} keeps no conversations",
     )
-    found.require(
-        wanted.keep is not True or profile.persist is not Persist.NEVER,
+    violations.require(
+        options.keep is not True or profile.persist is not Persist.NEVER,
         "keep",
         f"must not be true: profile {profile.name} keeps no conversations",
     )
-    found.require(
-        not set(wanted.include) - profile.events - profile.optional_events,
+    violations.require(
+        not set(options.include) - profile.events - profile.optional_events,
         "include",
         f"holds events that profile {profile.name} doesn't have",
     )
-    found.require(
-        len(wanted.instructions.encode()) <= _MAX_INSTRUCTIONS_BYTES,
+    violations.require(
+        len(options.instructions.encode()) <= _MAX_INSTRUCTIONS_BYTES,
         "instructions",
         f"must be at most {_MAX_INSTRUCTIONS_BYTES} bytes long",
     )
-    found.raise_if_any()
-    return Ask(
+    violations.raise_if_any()
+    scope = retriever_pb2.Scope(
+        level=profile.level, collection=options.collection, types=profile.types, filter=options.filter
+    )
+    if options.document_ids is not None:  # an empty selection stays an empty selection
+        scope.selection.CopyFrom(retriever_pb2.DocumentSelection(document_ids=options.document_ids))
+    return ChatInput(
         tenant=tenant,
-        profile=_with(profile, wanted),
-        question=wanted.question or "",
-        scope=Scope(profile.level, wanted.document_ids, wanted.collection, profile.types, wanted.filter),
+        profile=_with_options(profile, options),
+        question=options.question or "",
+        scope=scope,
         top_k=top_k,
-        min_score=profile.min_score if wanted.min_score is None else wanted.min_score,
+        min_score=profile.min_score if options.min_score is None else options.min_score,
         dialect=dialect,
         request_id=current_request_id(),
-        messages=wanted.messages,
-        conversation_id=wanted.conversation_id,
-        model=wanted.model,
-        keep=bool(wanted.keep),
-        min_score_calibrated=profile.min_score_calibrated and wanted.min_score is None,
+        messages=options.messages,
+        conversation_id=options.conversation_id,
+        model=options.model,
+        keep=bool(options.keep),
+        min_score_calibrated=profile.min_score_calibrated and options.min_score is None,
     )
 
 
@@ -120,18 +128,18 @@ def shown_events(profile: Profile, include: Collection[EventType]) -> frozenset[
 
 async def respond(
     services: Services,
-    ask: Ask,
+    chat: ChatInput,
     dialect: StreamDialect | AnswerDialect,
     *,
     key: str | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     """Runs the chat into its dialect; with an Idempotency-Key `key`, at most once for the same `body`."""
-    ask = replace(ask, own=await services.providers.choose(ask.tenant, CHAT_NEEDS))
-    held: Claim | Kept | None = None
+    chat = replace(chat, route=await services.providers.route(chat.tenant, CHAT_NEEDS))
+    held: Claim | StoredAnswer | None = None
     if key is not None:
         held = await services.idempotency.claim(
-            ask.tenant,
+            chat.tenant,
             key,
             operation=f"chat:{type(dialect).__name__}",
             request_hash=hash_json(dict(body or {})),
@@ -139,9 +147,9 @@ async def respond(
         )
 
     def run(control: RunControl) -> AsyncGenerator[Event, None]:
-        if isinstance(held, Kept):
+        if isinstance(held, StoredAnswer):
             return replay(held.response)
-        events = services.pipeline.run(ask, control)
+        events = services.pipeline.run(chat, control)
         return events if held is None else kept(events, held.answer, held.release)
 
     if isinstance(dialect, AnswerDialect):
@@ -150,7 +158,7 @@ async def respond(
             add=dialect.add,
             body=dialect.body,
             dialect=dialect.name,
-            tenant=ask.tenant,
+            tenant=chat.tenant,
             rules=services.stream_rules,
         )
 
@@ -164,31 +172,31 @@ async def respond(
         preliminary=PRELIMINARY,
         dialect=dialect.name,
         headers=dialect.headers,
-        tenant=ask.tenant,
+        tenant=chat.tenant,
         rules=services.stream_rules,
     )
 
 
-def _with(profile: Profile, wanted: Wanted) -> Profile:
+def _with_options(profile: Profile, options: ChatOptions) -> Profile:
     """The profile with what this request changes of it."""
-    if EventType.ASSESSMENT in wanted.include:
+    if EventType.ASSESSMENT in options.include:
         profile = replace(profile, assess=True)
-    if EventType.CITATION in wanted.include:
-        profile = replace(profile, answer=replace(profile.answer, verify_citations=True))
-    if EventType.UNCITED in wanted.include:
-        profile = replace(profile, answer=replace(profile.answer, flag_uncited=True))
-    if wanted.cost:
+    if EventType.CITATION in options.include:
+        profile = replace(profile, answer=change_answer(profile.answer, verify_citations=True))
+    if EventType.UNCITED in options.include:
+        profile = replace(profile, answer=change_answer(profile.answer, flag_uncited=True))
+    if options.cost:
         profile = replace(profile, full_usage=True)
-    if wanted.instructions:
-        profile = replace(profile, answer=replace(profile.answer, instructions=wanted.instructions))
-    if wanted.max_tokens is not None:
-        profile = replace(profile, max_completion_tokens=wanted.max_tokens)
+    if options.instructions:
+        profile = replace(profile, answer=change_answer(profile.answer, instructions=options.instructions))
+    if options.max_tokens is not None:
+        profile = replace(profile, max_completion_tokens=options.max_tokens)
     return profile
 
 
-def _check_question(found: Violations, field: str, question: str, settings: GatewaySettings) -> None:
-    if found.require(bool(question.strip()), field, "must not be empty"):
-        found.require(
+def _check_question(violations: Violations, field: str, question: str, settings: GatewaySettings) -> None:
+    if violations.require(bool(question.strip()), field, "must not be empty"):
+        violations.require(
             len(question.encode()) <= settings.max_question_bytes,
             field,
             f"must be at most {settings.max_question_bytes} bytes long",

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from citewire_gateway.clients.domain import All, AnyOf, Comparison, Filter, Json, Not, Operator
+from citewire.retriever.v1 import filter_pb2
+
+from citewire_gateway.clients.json_values import value_from_json
+from citewire_kit.enums import enum_number, enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument
 
 MAX_DEPTH = 8
@@ -14,9 +17,10 @@ _FIELDS = frozenset(
     {"title", "file_name", "type", "url", "collection", "owner", "tags", "created_at", "updated_at", "id"}
 )
 _METADATA = "metadata."
+_OPERATORS = tuple(enum_text(filter_pb2.Operator, number) for number in filter_pb2.Operator.values() if number)
 
 
-def parse_filter(value: object) -> Filter:
+def parse_filter(value: object) -> filter_pb2.Filter:
     """Reads a filter.
 
     Raises:
@@ -29,7 +33,7 @@ class _Parser:
     def __init__(self) -> None:
         self._nodes = 0
 
-    def node(self, value: object, at: str, depth: int) -> Filter:
+    def node(self, value: object, at: str, depth: int) -> filter_pb2.Filter:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise _invalid("filter", f"has more than {MAX_NODES} conditions")
@@ -44,44 +48,49 @@ class _Parser:
             raise _invalid(at, 'must have exactly one of "all", "any", "not", or "field" with "op" and "value"')
         (name, member), *_ = given.items()
         if name == "not":
-            return Not(self.node(member, f"{at}.not", depth + 1))
+            negation = filter_pb2.Filter()
+            getattr(negation, "not").CopyFrom(self.node(member, f"{at}.not", depth + 1))  # `not` is a keyword of Python
+            return negation
         if name not in ("all", "any"):
             raise _invalid(at, f"knows no {name[:64]!r}")
         if not isinstance(member, Sequence) or isinstance(member, str):
             raise _invalid(f"{at}.{name}", "must be a list of conditions")
-        members = tuple(
-            self.node(one, f"{at}.{name}.{number}", depth + 1)
-            for number, one in enumerate(cast("Sequence[object]", member))
+        members = filter_pb2.FilterList(
+            filters=[
+                self.node(condition, f"{at}.{name}.{number}", depth + 1)
+                for number, condition in enumerate(cast("Sequence[object]", member))
+            ]
         )
-        return All(members) if name == "all" else AnyOf(members)
+        return filter_pb2.Filter(all=members) if name == "all" else filter_pb2.Filter(any=members)
 
 
-def _comparison(given: Mapping[str, object], at: str) -> Comparison:
+def _comparison(given: Mapping[str, object], at: str) -> filter_pb2.Filter:
     unknown = sorted(given.keys() - {"field", "op", "value"})
     if unknown:
         raise _invalid(at, f"knows no {unknown[0][:64]!r}")
     field, op = given.get("field"), given.get("op")
     if not isinstance(field, str) or not _is_field(field):
         raise _invalid(f"{at}.field", f"must be one of {', '.join(sorted(_FIELDS))}, or metadata.KEY")
-    if not isinstance(op, str) or op not in frozenset(Operator):
-        raise _invalid(f"{at}.op", f"must be one of {', '.join(Operator)}")
-    operator = Operator(op)
-    if "value" not in given and operator is not Operator.EXISTS:
+    if not isinstance(op, str) or op not in _OPERATORS:
+        raise _invalid(f"{at}.op", f"must be one of {', '.join(_OPERATORS)}")
+    if "value" not in given and op != "exists":
         raise _invalid(f"{at}.value", "is required")
-    return Comparison(field, operator, _value(operator, given.get("value", True), f"{at}.value"))
+    value = value_from_json(_value(op, given.get("value", True), f"{at}.value"))
+    comparison = filter_pb2.Comparison(field=field, op=enum_number(filter_pb2.Operator, op), value=value)
+    return filter_pb2.Filter(comparison=comparison)
 
 
-def _value(op: Operator, value: object, at: str) -> Json:
-    if op is Operator.EXISTS and not isinstance(value, bool):
+def _value(op: str, value: object, at: str) -> object:
+    if op == "exists" and not isinstance(value, bool):
         raise _invalid(at, "must be true or false")
-    if op is not Operator.IN:
+    if op != "in":
         return _scalar(value, at)
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise _invalid(at, "must be a list")
     members = cast("Sequence[object]", value)
     if len(members) > MAX_LIST:
         raise _invalid(at, f"has more than {MAX_LIST} values")
-    return [_scalar(one, f"{at}.{number}") for number, one in enumerate(members)]
+    return [_scalar(member, f"{at}.{number}") for number, member in enumerate(members)]
 
 
 def _scalar(value: object, at: str) -> str | int | float | bool:

@@ -2,28 +2,31 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import asdict
-from typing import Any
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+from google.protobuf import json_format
+from google.protobuf.message import Message
 
 from citewire_gateway.chat.events import (
-    Assessed,
-    CheckedCitation,
+    Assessment,
     Citation,
     Citations,
     ConversationCreated,
-    Decided,
+    Decision,
     Done,
     Event,
-    EventType,
     Outcome,
     Sources,
     Step,
     Tokens,
     UncitedSentence,
     Usage,
+    VerifiedCitation,
 )
-from citewire_gateway.clients.domain import Chunk, Hit
-from citewire_gateway.clients.verified import Span, Verdict
+from citewire_gateway.profiles.model import EventType
 
 
 async def kept(
@@ -64,61 +67,70 @@ def dump(events: list[Event]) -> dict[str, Any]:
             else:
                 kept.append({"type": event.type.value, "text": text})
         else:
-            kept.append({"type": event.type.value} | asdict(event))
+            kept.append({"type": event.type.value} | {name: _to_json(getattr(event, name)) for name in _names(event)})
     return {"events": kept}
 
 
 def load(response: dict[str, Any]) -> list[Event]:
     """Returns the events that `dump` wrote."""
-    return [_event(dict(one)) for one in response["events"]]
+    return [_event(dict(event)) for event in response["events"]]
 
 
-def _event(fields: dict[str, Any]) -> Event:
-    match EventType(fields.pop("type")):
+def _event(stored: dict[str, Any]) -> Event:
+    match EventType(stored.pop("type")):
         case EventType.TOKEN:
-            return Tokens((fields["text"],))
+            return Tokens((stored["text"],))
         case EventType.CITATIONS:
-            return Citations(_citations(fields))
+            return Citations(_citations(stored))
         case EventType.SOURCES:
-            return Sources(_citations(fields))
+            return Sources(_citations(stored))
         case EventType.CITATION:
-            return CheckedCitation(**fields | _verdicts(fields))
+            verified = _message(stored["verified"], generator_pb2.VerifiedCitation)
+            return VerifiedCitation(verified, _message(stored["chunk"], retriever_pb2.Chunk))
         case EventType.UNCITED:
-            return UncitedSentence(Span(**fields["sentence"]))
+            return UncitedSentence(_message(stored["sentence"], generator_pb2.AnswerSpan))
         case EventType.DONE:
-            outcome: dict[str, Any] = dict(fields["outcome"])
+            outcome: dict[str, Any] = dict(stored["outcome"])
             outcome["cited"] = tuple(outcome["cited"])
             outcome["steps"] = tuple(Step(**step) for step in outcome["steps"])
             return Done(Outcome(**outcome))
         case EventType.CONVERSATION:
-            return ConversationCreated(**fields)
+            return ConversationCreated(**stored)
         case EventType.STEP:
-            return Step(**fields)
+            return Step(**stored)
         case EventType.DECISION:
-            return Decided(**fields)
+            return Decision(_message(stored["decision"], generator_pb2.DecideResponse))
         case EventType.ASSESSMENT:
-            return Assessed(**fields)
+            return Assessment(_message(stored["assessment"], generator_pb2.AssessResponse))
         case EventType.USAGE:
-            return Usage(**fields)
+            return Usage(**stored)
         case EventType.ERROR:
             raise ValueError("a chat that failed is not kept")
 
 
-def _verdicts(fields: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "sentence": Span(**fields["sentence"]),
-        "verdict": Verdict(fields["verdict"]),
-        "sentence_verdict": Verdict(fields["sentence_verdict"]),
-        "mismatches": tuple(fields["mismatches"]),
-    }
+def _citations(stored: dict[str, Any]) -> tuple[Citation, ...]:
+    return tuple(
+        Citation(citation["index"], _message(citation["result"], retriever_pb2.SearchResult))
+        for citation in stored["citations"]
+    )
 
 
-def _citations(fields: dict[str, Any]) -> tuple[Citation, ...]:
-    return tuple(Citation(one["index"], _hit(one["hit"])) for one in fields["citations"])
+def _names(value: Any) -> list[str]:  # noqa: ANN401 # any of our dataclasses
+    return [field.name for field in fields(value)]
 
 
-def _hit(value: dict[str, Any]) -> Hit:
-    fields: dict[str, Any] = dict(value)
-    fields["chunk"] = Chunk(**value["chunk"])
-    fields["duplicate_ids"] = tuple(value["duplicate_ids"])
-    return Hit(**fields)
+def _to_json(value: Any) -> Any:  # noqa: ANN401 # fields of events are of any kind
+    if isinstance(value, Message):
+        return json_format.MessageToDict(value, preserving_proto_field_name=True)
+    if isinstance(value, tuple):
+        return [_to_json(member) for member in value]  # pyright: ignore[reportUnknownVariableType] - of any kind
+    if isinstance(value, Citation | Outcome | Step):
+        return {name: _to_json(getattr(value, name)) for name in _names(value)}
+    return value
+
+
+M = TypeVar("M", bound=Message)
+
+
+def _message(value: dict[str, Any], message_type: type[M]) -> M:
+    return json_format.ParseDict(value, message_type(), ignore_unknown_fields=True)

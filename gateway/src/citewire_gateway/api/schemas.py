@@ -16,8 +16,10 @@ from pydantic import (
     model_validator,
 )
 
-from citewire_gateway.clients.domain import MAX_ID
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Period
+
+MAX_ID = 2**53 - 1
+"""Largest id of a document or chunk: what a JavaScript number holds exactly."""
 
 DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
 CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]

@@ -1,15 +1,17 @@
 """What an answer may use: from the question and its profile to passages, by search or as whole items."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from citewire_gateway.chat.calibration import floor_of
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.chat.calibration import min_similarity
 from citewire_gateway.chat.query_filters import derive_filter
-from citewire_gateway.chat.record import ChatRecord
-from citewire_gateway.chat.records import Records
 from citewire_gateway.chat.reflection import Reflection
-from citewire_gateway.chat.retrieval import Query, Retrieved, plan_and_search, rerank
-from citewire_gateway.chat.run import Ask
+from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
+from citewire_gateway.chat.run import ChatRun
 from citewire_gateway.chat.steps import (
     condensed_step,
     filter_derived_step,
@@ -17,9 +19,9 @@ from citewire_gateway.chat.steps import (
     rerank_failed_step,
     truncated_step,
 )
-from citewire_gateway.clients.domain import Scope
-from citewire_gateway.clients.generation import Message, RewriteKind
-from citewire_gateway.clients.ports import Embedder, Retriever
+from citewire_gateway.chat.store import ChatRecords
+from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EmptySelection
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
@@ -27,114 +29,135 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 MOST_MESSAGES = 200
-"""Of a kept conversation; what of them reaches the model is the generator's budget."""
+"""Of a conversation that is kept; what of them reaches the model is the generator's budget."""
 
 
 class ContextFinder:
-    """Finds passages, and notes in the chat's record how."""
+    """Finds passages, and notes in the chat run how."""
 
-    def __init__(self, embedder: Embedder, retriever: Retriever, records: Records, reflection: Reflection) -> None:
+    def __init__(self, embedder: Embedder, retriever: Retriever, records: ChatRecords, reflection: Reflection) -> None:
         self._embedder = embedder
         self._retriever = retriever
         self._records = records
         self._reflection = reflection
 
-    async def find(self, ask: Ask, record: ChatRecord) -> Retrieved:
-        """Returns the chunks; none if nothing is selected, or if no chunk is above the floor."""
-        profile, scope = ask.profile, ask.scope
+    async def find(self, run: ChatRun) -> Retrieval:
+        """Returns the chunks; none if nothing is selected, or if no chunk is above the threshold."""
+        chat, profile = run.chat, run.chat.profile
         if profile.history is not None:
-            record.history = await self._history(ask, record)
-        if scope.document_ids == ():
+            run.history = tuple(await self._history(run))
+        scope = retriever_pb2.Scope()
+        scope.CopyFrom(chat.scope)
+        if scope.HasField("selection") and not scope.selection.document_ids:
             if profile.empty_selection is EmptySelection.NOTHING:
-                return Retrieved((), None, 0)
-            scope = replace(scope, document_ids=None)
-        query = await self._query(ask, record, scope)
-        found = await self._found(ask, record, query)
-        record.plan = found.plan
-        record.answerable_threshold = found.answerable_threshold
-        if found.vector is not None:
-            record.embedding_model = found.vector.space.model
-            if found.vector.truncated:
-                record.steps.append(truncated_step(found.vector))
-        if not _above_floor(found):
-            return replace(found, hits=())
-        if profile.rerank is None or found.counts is not None:  # whole items are in the order of their dates
-            return found
-        keep = ask.top_k if profile.rerank.keep is None else min(ask.top_k, profile.rerank.keep)
-        return await self._reranked(ask, record, query.question, found, keep)
+                return Retrieval()
+            scope.ClearField("selection")
+        question = await self._condense(run)
+        text = await self._hypothetical_answer(run, question) or question
+        retrieval = await self._search_filtered(run, _search_request(run, scope, question), question, text)
+        run.plan = retrieval.plan
+        run.answerable_threshold = retrieval.answerable_threshold
+        if retrieval.vector is not None:
+            run.embedding_model = retrieval.vector.space.model
+            if retrieval.vector.truncated:
+                run.steps.append(truncated_step(sum(retrieval.vector.token_counts)))
+        if not _is_relevant(retrieval):
+            return replace(retrieval, results=())
+        if profile.rerank is None or retrieval.counts is not None:  # whole items are in the order of their dates
+            return retrieval
+        keep = chat.top_k if profile.rerank.keep is None else min(chat.top_k, profile.rerank.keep)
+        return await self._rerank(run, question, retrieval, keep)
 
-    async def _found(self, ask: Ask, record: ChatRecord, query: Query) -> Retrieved:
+    async def _search_filtered(
+        self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str
+    ) -> Retrieval:
         """Searches, at first under the filter that the question speaks of; without it, where it leaves nothing."""
-        derived = None
-        if ask.profile.derive_filter and query.scope.filter is None and query.scope.document_ids is None:
-            derived = derive_filter(query.question, datetime.now(UTC))
-        if derived is None:
-            return await self._searched(ask, record, query)
-        found = await self._searched(ask, record, replace(query, scope=replace(query.scope, filter=derived.filter)))
-        if found.hits:
-            record.steps.append(filter_derived_step(derived.words))
-            return found
-        record.steps.append(filter_dropped_step(derived.words))
-        return await self._searched(ask, record, query)
+        scope, query_filter = request.scope, None
+        if run.chat.profile.derive_filter and not scope.HasField("filter") and not scope.HasField("selection"):
+            query_filter = derive_filter(question, datetime.now(UTC))
+        if query_filter is None:
+            return await self._search(run, request, text)
+        scope.filter.CopyFrom(query_filter.filter)
+        retrieval = await self._search(run, request, text)
+        if retrieval.results:
+            run.steps.append(filter_derived_step(query_filter.words))
+            return retrieval
+        run.steps.append(filter_dropped_step(query_filter.words))
+        scope.ClearField("filter")
+        return await self._search(run, request, text)
 
-    async def _searched(self, ask: Ask, record: ChatRecord, query: Query) -> Retrieved:
-        profile = ask.profile
-        budget = profile.budget.context_tokens(ask.tenant.plan) if profile.budget is not None else None
-        found = await plan_and_search(
-            self._embedder, self._retriever, query, profile.strategy, ask.own, budget, ask.embedding_model
+    async def _search(self, run: ChatRun, request: retriever_pb2.SearchRequest, text: str) -> Retrieval:
+        chat, profile = run.chat, run.chat.profile
+        budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
+        retrieval = await plan_and_search(
+            self._embedder, self._retriever, request, text, profile.strategy, chat.route, budget, chat.embedding_model
         )
-        record.embedding_tokens += found.embedding_tokens
-        return found
+        run.embedding_tokens += retrieval.embedding_tokens
+        return retrieval
 
-    async def _history(self, ask: Ask, record: ChatRecord) -> tuple[Message, ...]:
+    async def _history(self, run: ChatRun) -> Sequence[generator_pb2.Message]:
         """The conversation so far: what the request brought, or else what is kept of it."""
-        if ask.messages or record.exchange.conversation_id is None or record.exchange.creates:
-            return ask.messages[:-1]
-        return tuple(await self._records.history(record.exchange, MOST_MESSAGES))
+        if run.chat.messages or run.exchange.conversation_id is None or run.exchange.creates:
+            return run.chat.messages[:-1]
+        return await self._records.history(run.exchange, MOST_MESSAGES)
 
-    async def _query(self, ask: Ask, record: ChatRecord, scope: Scope) -> Query:
-        """What is searched for: the question, in other words where the profile says so."""
-        profile, question, embedded = ask.profile, ask.question, ""
-        if profile.history is not None and profile.history.condense and record.history:
-            condensed = await self._reflection.rewrite(RewriteKind.CONDENSE, ask, question, record.history)
-            if condensed is not None:
-                record.usage = record.usage.plus(condensed.usage)
-                if not condensed.fallback:
-                    question = condensed.text
-                    record.steps.append(condensed_step(question))
-        if profile.hyde:
-            passage = await self._reflection.rewrite(RewriteKind.HYDE, ask, question, ())
-            if passage is not None:
-                record.usage = record.usage.plus(passage.usage)
-                embedded = "" if passage.fallback else passage.text
-        top_k = ask.top_k if profile.rerank is None else max(ask.top_k, profile.rerank.candidates)
-        return Query(
-            question=question,
-            scope=scope,
-            mode=profile.mode,
-            fuse_by_rank=profile.fuse_by_rank,
-            top_k=top_k,
-            min_score=ask.min_score,
-            min_score_calibrated=ask.min_score_calibrated,
-            by_document=profile.by_document,
-            recent=profile.recent,
-            embedded=embedded,
+    async def _condense(self, run: ChatRun) -> str:
+        """The question as it stands alone, where the profile says so and there is something before it."""
+        chat = run.chat
+        if chat.profile.history is None or not chat.profile.history.condense or not run.history:
+            return chat.question
+        condensed = await self._reflection.rewrite(
+            generator_pb2.REWRITE_KIND_CONDENSE, chat, chat.question, run.history
         )
+        if condensed is None:
+            return chat.question
+        run.add_usage(condensed.usage)
+        if condensed.fallback:
+            return chat.question
+        run.steps.append(condensed_step(condensed.text))
+        return condensed.text
 
-    async def _reranked(self, ask: Ask, record: ChatRecord, question: str, found: Retrieved, keep: int) -> Retrieved:
+    async def _hypothetical_answer(self, run: ChatRun, question: str) -> str:
+        """A passage that might answer the question, to be embedded in its stead; "" for the question itself."""
+        if not run.chat.profile.hyde:
+            return ""
+        passage = await self._reflection.rewrite(generator_pb2.REWRITE_KIND_HYDE, run.chat, question)
+        if passage is None:
+            return ""
+        run.add_usage(passage.usage)
+        return "" if passage.fallback else passage.text
+
+    async def _rerank(self, run: ChatRun, question: str, retrieval: Retrieval, keep: int) -> Retrieval:
         """The best of a second ranking; of the first, where that can't be had."""
         try:
-            hits = await rerank(self._embedder, question, found.hits, keep, ask.own, dispensable=True)
+            ranking = await rerank(self._embedder, question, retrieval.results, keep, run.chat.route)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
-            record.steps.append(rerank_failed_step(exc.reason))
-            hits = found.hits[:keep]
-        return replace(found, hits=hits)
+            run.steps.append(rerank_failed_step(exc.reason))
+            return replace(retrieval, results=retrieval.results[:keep])
+        return replace(retrieval, results=tuple(retrieval.results[ranked.index] for ranked in ranking))
 
 
-def _above_floor(found: Retrieved) -> bool:
-    """Whether at least one chunk has to do with the question; one without a vector (a lexical hit) may."""
-    if found.vector is None:
-        return bool(found.hits)
-    floor = floor_of(found.vector.space.model)
-    return any(hit.similarity is None or hit.similarity > floor for hit in found.hits)
+def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:
+    """The search that the profile describes, without its vector."""
+    chat, profile = run.chat, run.chat.profile
+    return retriever_pb2.SearchRequest(
+        scope=scope,
+        mode=profile.mode,
+        # A dense search needs no text, which may be long.
+        query="" if profile.mode == retriever_pb2.SEARCH_MODE_DENSE else question,
+        top_k=chat.top_k if profile.rerank is None else max(chat.top_k, profile.rerank.candidates),
+        min_score=chat.min_score,
+        min_score_calibrated=chat.min_score is not None and chat.min_score_calibrated,
+        group_by=retriever_pb2.GROUP_BY_DOCUMENT if profile.by_document else retriever_pb2.GROUP_BY_CHUNK,
+        recent=profile.recent or None,
+        fuse_by_rank=profile.fuse_by_rank,
+    )
+
+
+def _is_relevant(retrieval: Retrieval) -> bool:
+    """Whether at least one chunk has to do with the question; one without a vector (of a lexical search) may."""
+    if retrieval.vector is None:
+        return bool(retrieval.results)
+    threshold = min_similarity(retrieval.vector.space.model)
+    return any(not result.HasField("score") or result.score > threshold for result in retrieval.results)

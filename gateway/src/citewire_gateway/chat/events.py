@@ -2,30 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar
 
-from citewire_gateway.clients.domain import Chunk, Hit
-from citewire_gateway.clients.verified import Span, Uncited, Verdict, Verified
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.profiles.model import EventType
+from citewire_kit.enums import enum_text
 
 SNIPPET_CHARS = 200
-
-
-class EventType(StrEnum):
-    """Names of the events, as the native dialect writes them."""
-
-    CONVERSATION = "conversation"
-    STEP = "step"
-    DECISION = "decision"
-    CITATIONS = "citations"
-    TOKEN = "token"  # noqa: S105 - a piece of text, no secret
-    CITATION = "citation"
-    UNCITED = "uncited"
-    SOURCES = "sources"
-    ASSESSMENT = "assessment"
-    USAGE = "usage"
-    ERROR = "error"
-    DONE = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +34,11 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class Decision:
     """Whether the question needs retrieval; the first event of a chat that asks itself."""
 
     type: ClassVar[EventType] = EventType.DECISION
-    needs_retrieval: bool
-    reason: str
-    fallback: bool = False
+    decision: generator_pb2.DecideResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +46,17 @@ class Citation:
     """A passage that was placed in the prompt, under its number there."""
 
     index: int
-    hit: Hit
+    result: retriever_pb2.SearchResult
+
+    @property
+    def chunk(self) -> retriever_pb2.Chunk:
+        """The passage's chunk."""
+        return self.result.chunk
 
     @property
     def snippet(self) -> str:
         """The passage's first 200 characters."""
-        return self.hit.chunk.text[:SNIPPET_CHARS]
+        return self.chunk.text[:SNIPPET_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,75 +76,41 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedCitation:
-    """A sentence of the answer, and what the passage that it cites says about it; after the sentence's last token.
-
-    Attributes:
-        index: The passage's number.
-        sentence: Where the sentence stands in the answer.
-        start_line: The quote's first line, where the document has lines.
-        quote: The passage's own words that support the sentence; "" if nothing comes near.
-        quote_start: Where they start in the chunk's text, in Unicode code points.
-        quote_end: Where they end, exclusive.
-        document_start: Where they start in the version's stored text; None without a quote.
-        document_end: Where they end there, exclusive.
-        support: How far the passage supports the sentence, 0-1.
-        verdict: On this passage alone.
-        sentence_verdict: On all passages that the sentence cites together.
-        mismatches: What the sentence states and the passage doesn't: numbers, names, negations.
-    """
+class VerifiedCitation:
+    """A sentence of the answer, and what the passage that it cites says about it; after the sentence's last token."""
 
     type: ClassVar[EventType] = EventType.CITATION
-    index: int
-    sentence: Span
-    chunk_id: int
-    document_id: int
-    version: int
-    page_number: int | None
-    row_number: int | None
-    start_line: int | None
-    quote: str
-    quote_start: int
-    quote_end: int
-    document_start: int | None
-    document_end: int | None
-    support: float
-    verdict: Verdict
-    sentence_verdict: Verdict
-    mismatches: tuple[str, ...] = ()
+    verified: generator_pb2.VerifiedCitation
+    chunk: retriever_pb2.Chunk
 
-    @classmethod
-    def of(cls, verified: Verified, chunk: Chunk) -> "CheckedCitation":
-        """Puts a verdict together with the place that it speaks of."""
-        # The words of a chunk that isn't its document's text have no place there.
-        placed = bool(verified.quote) and chunk.verbatim
-        return cls(
-            index=verified.number,
-            sentence=verified.sentence,
-            chunk_id=chunk.chunk_id,
-            document_id=chunk.document_id,
-            version=chunk.version,
-            page_number=chunk.page_number,
-            row_number=chunk.row_number,
-            start_line=_line(chunk, verified.quote_start),
-            quote=verified.quote,
-            quote_start=verified.quote_start,
-            quote_end=verified.quote_end,
-            document_start=chunk.char_start + verified.quote_start if placed else None,
-            document_end=chunk.char_start + verified.quote_end if placed else None,
-            support=verified.support,
-            verdict=verified.verdict,
-            sentence_verdict=verified.sentence_verdict,
-            mismatches=verified.mismatches,
-        )
+    @property
+    def verdict(self) -> str:
+        """The verdict on this passage alone."""
+        return enum_text(generator_pb2.Verdict, self.verified.verdict)
 
+    @property
+    def sentence_verdict(self) -> str:
+        """The verdict on all passages that the sentence cites together."""
+        return enum_text(generator_pb2.Verdict, self.verified.sentence_verdict)
 
-def _line(chunk: Chunk, offset: int) -> int | None:
-    """The line of a character of the chunk, where each of its lines is one of the document's."""
-    first, last = chunk.start_line, chunk.end_line
-    if first is None or last is None or last - first != chunk.text.rstrip("\n").count("\n"):
-        return first
-    return first + chunk.text.count("\n", 0, offset)
+    @property
+    def start_line(self) -> int | None:
+        """The quote's first line where the chunk's lines are the document's, else the chunk's; None without lines."""
+        place, text = self.chunk.place, self.chunk.text
+        if not place.HasField("start_line"):
+            return None
+        if not place.HasField("end_line") or place.end_line - place.start_line != text.rstrip("\n").count("\n"):
+            return place.start_line
+        return place.start_line + text.count("\n", 0, self.verified.quote_start)
+
+    @property
+    def document_span(self) -> tuple[int, int] | None:
+        """Where the quote stands in the version's stored text; None without a quote, or where that isn't known."""
+        # The text of a chunk that isn't its document's, character by character, has no place there.
+        if not self.verified.quote or not self.chunk.verbatim:
+            return None
+        start = self.chunk.char_start
+        return start + self.verified.quote_start, start + self.verified.quote_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +118,7 @@ class UncitedSentence:
     """A sentence of the answer that states facts and cites nothing; after its last token."""
 
     type: ClassVar[EventType] = EventType.UNCITED
-    sentence: Span
-
-    @classmethod
-    def of(cls, uncited: Uncited) -> "UncitedSentence":
-        """As the generator said."""
-        return cls(uncited.sentence)
+    sentence: generator_pb2.AnswerSpan
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +130,11 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Assessed:
-    """Whether the passages support the answer, and how useful it is, 0-1. `fallback`: neither could be had."""
+class Assessment:
+    """Whether the passages support the answer, and how useful it is."""
 
     type: ClassVar[EventType] = EventType.ASSESSMENT
-    supported: bool
-    utility: float
-    fallback: bool = False
+    assessment: generator_pb2.AssessResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,13 +178,13 @@ class Done:
 Event = (
     ConversationCreated
     | Step
-    | Decided
+    | Decision
     | Citations
     | Tokens
-    | CheckedCitation
+    | VerifiedCitation
     | UncitedSentence
     | Sources
-    | Assessed
+    | Assessment
     | Usage
     | Done
 )

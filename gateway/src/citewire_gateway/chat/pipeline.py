@@ -4,66 +4,49 @@ The profile says how; no branch here knows a system's name. Events come in the o
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+from uuid import UUID
 
-from citewire_gateway.background import Aftermath
+from citewire_gateway.background import BackgroundTasks
+from citewire_gateway.chat.answer import AnswerWriter, passage_messages
 from citewire_gateway.chat.context import ContextFinder
 from citewire_gateway.chat.events import (
-    Assessed,
-    CheckedCitation,
-    Citation,
+    Assessment,
     Citations,
     ConversationCreated,
-    Decided,
+    Decision,
     Done,
     Event,
-    EventType,
     Sources,
-    Step,
     Tokens,
-    UncitedSentence,
     Usage,
 )
-from citewire_gateway.chat.record import ChatRecord
-from citewire_gateway.chat.records import Records, State
 from citewire_gateway.chat.reflection import Reflection
-from citewire_gateway.chat.retrieval import Retrieved, both
-from citewire_gateway.chat.run import Ask, RunControl
-from citewire_gateway.chat.speculation import Ahead, drop
-from citewire_gateway.chat.steps import (
-    finish_step,
-    no_match_answer,
-    path_step,
-    suggestions_failed_step,
-    suggestions_text,
-)
-from citewire_gateway.clients.domain import Hit, ScopeCounts, Strategy
-from citewire_gateway.clients.generation import (
-    Completed,
-    Delta,
-    GenerateEvent,
-    GenerateQuery,
-    Notice,
-    Started,
-    Suggestions,
-)
-from citewire_gateway.clients.ports import Costs, Embedder, Generator, Retriever
-from citewire_gateway.clients.verified import Uncited, Verified
-from citewire_gateway.profiles.model import NoMatch, ProfileModels
-from citewire_gateway.tenants.accounts import to_usd
+from citewire_gateway.chat.retrieval import Retrieval, both
+from citewire_gateway.chat.run import AnswerDetails, ChatInput, ChatRun, RunControl
+from citewire_gateway.chat.steps import no_match_answer
+from citewire_gateway.chat.store import ChatRecords, Closing, State
+from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.generator import Generator
+from citewire_gateway.clients.retriever import Retriever
+from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
+from citewire_gateway.tenants.accounts import Cost, to_usd
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import CallContext, enter_call_context
+from citewire_kit.tenant import CallContext, Tenant, enter_call_context
 
 log = get_logger(__name__)
 
 _COST_SECONDS = 0.5
 
 _NO_MODELS: Final[Mapping[str, ProfileModels]] = MappingProxyType({})
+
+DetailsJson = Callable[[AnswerDetails], Mapping[str, Any]]
+CostOf = Callable[[Tenant, UUID], Coroutine[Any, Any, Cost]]
 
 
 class ChatPipeline:
@@ -75,26 +58,37 @@ class ChatPipeline:
         embedder: Embedder,
         retriever: Retriever,
         generator: Generator,
-        records: Records,
-        aftermath: Aftermath,
+        records: ChatRecords,
+        background: BackgroundTasks,
         lease_seconds: float,
-        costs: Costs | None = None,
+        details_json: DetailsJson,
+        cost_of: CostOf | None = None,
         models: Mapping[str, ProfileModels] = _NO_MODELS,
     ) -> None:
-        """Takes what it works with; `models` are those of profiles that have their own, by the profile's name.
+        """Takes what it works with.
 
-        `lease_seconds`: after which a chat that nobody closed counts as lost. Without `costs` none is shown.
+        Args:
+            embedder: See `Embedder`.
+            retriever: See `Retriever`.
+            generator: See `Generator`.
+            records: Where chats are kept.
+            background: Runs what must be written after a chat was cancelled.
+            lease_seconds: After which a chat that nobody closed counts as lost.
+            details_json: How an answer's details are kept.
+            cost_of: What an exchange has cost so far; None: costs aren't shown.
+            models: Of profiles that have their own, by the profile's name.
         """
         self._models = models
-        self._costs = costs
-        self._generator = generator
+        self._cost_of = cost_of
         self._records = records
-        self._aftermath = aftermath
+        self._background = background
         self._lease_seconds = lease_seconds
+        self._details_json = details_json
         self._reflection = Reflection(generator)
         self._contexts = ContextFinder(embedder, retriever, records, self._reflection)
+        self._answers = AnswerWriter(generator, self._begin)
 
-    async def run(self, ask: Ask, control: RunControl) -> AsyncGenerator[Event, None]:
+    async def run(self, chat: ChatInput, control: RunControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
 
         Close it (or cancel the task that iterates it) to stop the chat: calls to services are cancelled at once, and
@@ -103,285 +97,209 @@ class ChatPipeline:
         Raises:
             CitewireError: The chat failed, before or between events.
         """
-        ask = with_models(ask, self._models.get(ask.profile.name))
-        record = ChatRecord(ask, control, self._lease_seconds)
-        record.opening = asyncio.create_task(self._records.open(record.exchange))
-        enter_call_context(CallContext(ask.profile.name, str(record.exchange.exchange_id)))
+        run = ChatRun(with_models(chat, self._models.get(chat.profile.name)), control, self._lease_seconds)
+        run.opening = asyncio.create_task(self._records.open(run.exchange))
+        enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id)))
         try:
-            async with aclosing(self._answer(ask, record)) as events:
+            async with aclosing(self._events(run)) as events:
                 async for event in events:
-                    record.note(event)
+                    run.note(event)
                     yield event
-            await self._close(record, "done")
-            yield Done(record.outcome())
+            await self._close(run, "done")
+            yield Done(run.outcome())
         except (asyncio.CancelledError, GeneratorExit):
-            await self._close(record, "cancelled", control.cause)
+            await self._close(run, "cancelled", control.cause)
             raise
         except CitewireError as exc:
-            await self._close(record, "failed", exc.reason)
+            await self._close(run, "failed", exc.reason)
             raise
         except Exception as exc:
             log.exception("chat_failed")
-            await self._close(record, "failed", "INTERNAL")
+            await self._close(run, "failed", "INTERNAL")
             raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
 
-    async def _answer(self, ask: Ask, record: ChatRecord) -> AsyncGenerator[Event, None]:
-        if record.opening is None:
+    async def _events(self, run: ChatRun) -> AsyncGenerator[Event, None]:
+        if run.opening is None:
             raise Internal("the exchange was not opened", reason="INTERNAL")
-        opened = asyncio.shield(record.opening)
-        answer = self._decided(ask, record, opened) if ask.profile.decide else self._found(ask, record, opened)
+        opened = asyncio.shield(run.opening)
+        profile = run.chat.profile
+        answer = self._decide_and_answer(run, opened) if profile.decide else self._retrieve_and_answer(run, opened)
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
-        if EventType.SOURCES in ask.profile.events:
-            yield Sources(record.citations)
-        if ask.profile.assess and record.model:
-            yield await self._assess(ask, record)
-        record.cost_usd = await self._cost(record)
-        yield self._usage(ask, record)
+        if EventType.SOURCES in profile.events:
+            yield Sources(run.citations)
+        if profile.assess and run.model:
+            yield await self._assess(run)
+        run.cost_usd = await self._cost(run)
+        yield self._usage(run)
 
-    async def _decided(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
+    async def _decide_and_answer(self, run: ChatRun, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
         """The answer after the decision. Retrieval runs beside it, so that deciding costs no time."""
-        searching = asyncio.ensure_future(self._contexts.find(ask, record))
-        found = self._answer_from(ask, record, searching)
-        ahead = Ahead(found) if ask.profile.speculate else None
+        retrieving = asyncio.ensure_future(self._contexts.find(run))
+        answer = self._answer_from(run, retrieving)
+        prefetch = Prefetch(answer) if run.chat.profile.speculate else None
         try:
-            _, decision = await both(opened, self._reflection.decide(ask))
-            record.usage = record.usage.plus(decision.usage)
-            for event in await self._begin(record):
+            _, decision = await both(opened, self._reflection.decide(run.chat))
+            run.add_usage(decision.usage)
+            for event in await self._begin(run):
                 yield event
-            yield Decided(decision.needs_retrieval, decision.reason, decision.fallback)
+            yield Decision(decision)
             if not decision.needs_retrieval:
-                await drop(searching, ahead)
-                found = self._generated(ask, record, (), cite=False)
-            async with aclosing(ahead.events() if ahead and decision.needs_retrieval else found) as events:
+                await _stop(retrieving, prefetch)
+                answer = self._answers.write(run, (), cite=False)
+            async with aclosing(prefetch.events() if prefetch and decision.needs_retrieval else answer) as events:
                 async for event in events:
                     yield event
         finally:
-            await drop(searching, ahead)
+            await _stop(retrieving, prefetch)
 
-    async def _found(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
-        """The answer from what the question found."""
-        searching = asyncio.ensure_future(self._opened_and_retrieved(ask, record, opened))
+    async def _retrieve_and_answer(self, run: ChatRun, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
+        retrieving = asyncio.ensure_future(self._open_and_retrieve(run, opened))
         try:
-            async with aclosing(self._answer_from(ask, record, searching)) as events:
+            async with aclosing(self._answer_from(run, retrieving)) as events:
                 async for event in events:
                     yield event
         finally:
-            await drop(searching, None)
+            await _stop(retrieving, None)
 
-    async def _opened_and_retrieved(self, ask: Ask, record: ChatRecord, opened: Awaitable[None]) -> Retrieved:
-        return (await both(opened, self._contexts.find(ask, record)))[1]
+    async def _open_and_retrieve(self, run: ChatRun, opened: Awaitable[None]) -> Retrieval:
+        return (await both(opened, self._contexts.find(run)))[1]
 
-    async def _answer_from(
-        self, ask: Ask, record: ChatRecord, searching: Awaitable[Retrieved]
-    ) -> AsyncGenerator[Event, None]:
-        retrieved = await searching
-        # A profile with a no-match answer gives it where nothing was found; the others ask the model all the same.
-        if not retrieved.hits and ask.profile.no_match is not None:
-            answer = self._no_match(ask.profile.no_match, ask, record, retrieved)
+    async def _answer_from(self, run: ChatRun, retrieving: Awaitable[Retrieval]) -> AsyncGenerator[Event, None]:
+        retrieval = await retrieving
+        # A profile with a no-match answer gives it where nothing matches; the others ask the model all the same.
+        no_match = run.chat.profile.no_match
+        if not retrieval.results and no_match is not None:
+            answer = self._no_match_answer(run, no_match, retrieval)
         else:
-            answer = self._generated(ask, record, retrieved.hits, retrieved.counts)
+            answer = self._answers.write(run, retrieval.results, retrieval.counts)
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
 
-    async def _no_match(
-        self, no_match: NoMatch, ask: Ask, record: ChatRecord, retrieved: Retrieved
+    async def _no_match_answer(
+        self, run: ChatRun, no_match: NoMatch, retrieval: Retrieval
     ) -> AsyncGenerator[Event, None]:
-        """The answer where nothing was found: no model is called."""
-        self._say_path(ask, record, retrieved.counts, 0)
-        for event in await self._begin(record):
+        """The answer where nothing matches: no model is called."""
+        run.add_path_step(retrieval.counts, 0)
+        for event in await self._begin(run):
             yield event
-        record.not_found = True
-        not_ready = retrieved.plan.counts.not_ready if retrieved.plan is not None else 0
+        run.not_found = True
+        not_ready = retrieval.plan.counts.not_ready if retrieval.plan is not None else 0
         yield Citations(())
         yield Tokens((no_match_answer(no_match, not_ready),))
 
-    async def _generated(
-        self,
-        ask: Ask,
-        record: ChatRecord,
-        hits: tuple[Hit, ...],
-        counts: ScopeCounts | None = None,
-        *,
-        cite: bool = True,
-    ) -> AsyncGenerator[Event, None]:
-        """The generator's answer, and questions to ask instead if it found none.
-
-        Args:
-            ask: What was asked.
-            record: What is known of the chat.
-            hits: What the answer may use.
-            counts: Of whole items, where they are what `hits` are from.
-            cite: False where nothing was looked for.
-        """
-        async with aclosing(self._generator.generate(generate_query(ask, record, hits), ask.own)) as stream:
-            # The question is written down while the model starts; both must have worked before an answer is shown.
-            starting = asyncio.ensure_future(_first(stream))
-            try:
-                for event in await self._begin(record):
-                    yield event
-                started = await starting
-            finally:
-                starting.cancel()
-                await asyncio.wait((starting,))
-            record.provider, record.model = started.provider, started.model
-            citations = _citations(started, hits)
-            self._say_path(ask, record, counts, len({one.hit.chunk.document_id for one in citations}))
-            for event in record.new_steps():
-                yield event
-            if cite:
-                yield Citations(citations)
-            async for event in stream:
-                # Deltas first: there is one per token, and one of all others.
-                if type(event) is Delta:
-                    yield Tokens(event.texts)
-                elif (shown := _shown(event, record)) is not None:
-                    yield shown
-        for event in await self._suggest(ask, record, hits):
-            yield event
-
-    def _say_path(self, ask: Ask, record: ChatRecord, counts: ScopeCounts | None, kept: int) -> None:
-        """Says which context path was taken, where there was a choice."""
-        if ask.profile.strategy is not Strategy.SEMANTIC and record.plan is not None:
-            record.steps.append(path_step(record.plan, counts or record.plan.counts, kept))
-
-    async def _begin(self, record: ChatRecord) -> Sequence[Event]:
+    async def _begin(self, run: ChatRun) -> Sequence[Event]:
         """Writes the question into its conversation, once, and returns what is to be said before the answer."""
-        exchange, events = record.exchange, list[Event]()
-        if exchange.conversation_id is not None and record.ordinal is None:
-            record.ordinal = await self._records.begin(exchange)
+        exchange, events = run.exchange, list[Event]()
+        if exchange.conversation_id is not None and run.ordinal is None:
+            run.ordinal = await self._records.begin(exchange)
             if exchange.creates:
                 events.append(ConversationCreated(str(exchange.conversation_id)))
-        return [*events, *record.new_steps()]
+        return [*events, *run.new_steps()]
 
-    async def _assess(self, ask: Ask, record: ChatRecord) -> Assessed:
+    async def _assess(self, run: ChatRun) -> Assessment:
         """The model's judgement of its answer."""
-        passages = [citation.hit for citation in record.citations]
-        assessment = await self._reflection.assess(ask, record.answer, passages)
-        record.usage = record.usage.plus(assessment.usage)
-        return Assessed(assessment.supported, assessment.utility, assessment.fallback)
+        passages = passage_messages([citation.result for citation in run.citations])
+        assessment = await self._reflection.assess(run.chat, run.answer, passages)
+        run.add_usage(assessment.usage)
+        return Assessment(assessment)
 
-    def _usage(self, ask: Ask, record: ChatRecord) -> Usage:
-        usage = Usage(record.embedding_tokens, record.usage.prompt_tokens, record.usage.completion_tokens)
-        if not ask.profile.full_usage:
-            return usage
-        path = record.plan.path if record.plan is not None else None
-        return replace(usage, path=path, cost_usd=record.cost_usd)
+    def _usage(self, run: ChatRun) -> Usage:
+        usage = Usage(run.embedding_tokens, run.usage.prompt_tokens, run.usage.completion_tokens)
+        return replace(usage, path=run.path, cost_usd=run.cost_usd) if run.chat.profile.full_usage else usage
 
-    async def _cost(self, record: ChatRecord) -> float | None:
+    async def _cost(self, run: ChatRun) -> float | None:
         """What the chat has cost, in USD: its calls are settled before their answers end. None if that isn't known."""
-        if self._costs is None:
+        if self._cost_of is None:
             return None
         try:
             # Somebody reads along: a database that is away is waited for where the answer is kept, not here too.
             async with asyncio.timeout(_COST_SECONDS):
-                cost = await self._costs.cost_of(record.exchange.tenant, record.exchange.exchange_id)
+                cost = await self._cost_of(run.exchange.tenant, run.exchange.exchange_id)
         except (CitewireError, TimeoutError) as exc:
             log.warning("cost_unknown", error=str(exc) or type(exc).__name__)
             return None
-        if cost.nano is None or cost.calls < record.attempts:
+        if cost.nano is None or cost.calls < run.attempts:
             return None  # the services keep no ledger, or not of everything
         return to_usd(cost.nano)
 
-    async def _suggest(self, ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> Sequence[Event]:
-        """Adds questions that the passages do answer, where the answer found none and offers too few itself."""
-        wanted, given = ask.profile.suggest, record.suggested_questions
-        if wanted is None or not record.not_found or given >= wanted.minimum or not hits:
-            return ()
-        events: list[Event] = []
-        try:
-            found = await self._generator.suggest_questions(
-                ask.question, hits, wanted.wanted, ask.profile.answer.answer_language, ask.own
-            )
-        except CitewireError as exc:
-            # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
-            log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
-            record.steps.append(suggestions_failed_step(exc.reason))
-            events.extend(record.new_steps())
-            found = Suggestions(())
-        record.usage = record.usage.plus(found.usage)
-        text = suggestions_text(wanted, given, found.questions, record.answer)
-        return [*events, Tokens((text,))] if text else events
-
-    async def _close(self, record: ChatRecord, state: State, reason: str | None = None) -> None:
+    async def _close(self, run: ChatRun, state: State, reason: str | None = None) -> None:
         """Writes how a chat ended, once. Who waits for it may be cancelled: the writing goes on."""
-        if record.closed:
+        if run.closed:
             return  # writing failed: it was said, and the sweeper will close the exchange
-        record.closed = True
-        await self._aftermath.finish(self._write(record, state, reason), request_id=record.exchange.request_id)
+        run.closed = True
+        await self._background.finish(self._write(run, state, reason), request_id=run.exchange.request_id)
 
-    async def _write(self, record: ChatRecord, state: State, reason: str | None) -> None:
-        if record.opening is not None:
-            await asyncio.wait((record.opening,))
-            if record.opening.cancelled() or record.opening.exception() is not None:
+    async def _write(self, run: ChatRun, state: State, reason: str | None) -> None:
+        if run.opening is not None:
+            await asyncio.wait((run.opening,))
+            if run.opening.cancelled() or run.opening.exception() is not None:
                 return  # there is nothing to close
         try:
-            await self._records.close(record.exchange, record.closing(state, reason))
+            await self._records.close(run.exchange, self._closing(run, state, reason))
         except CitewireError as exc:
             log.error("exchange_not_closed", state=state, reason=exc.reason)  # noqa: TRY400 - no defect: the database is away
             if state == "done":
                 raise  # the answer is not kept: the caller must hear of it
 
-
-async def _first(stream: AsyncGenerator[GenerateEvent, None]) -> Started:
-    first = await anext(stream, None)
-    if not isinstance(first, Started):
-        raise Internal("the generator didn't begin with Started", reason="INTERNAL")
-    return first
-
-
-def _shown(event: GenerateEvent, record: ChatRecord) -> Event | None:
-    """Takes note of an event that is no text, and returns what is to be said of it."""
-    match event:
-        case Verified(number=number):
-            hit = next((one.hit for one in record.citations if one.index == number), None)
-            if hit is None:
-                raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
-            return CheckedCitation.of(event, hit.chunk)
-        case Uncited():
-            return UncitedSentence.of(event)
-        case Notice(name=name, text=text):
-            step = Step(name, text)
-            if event.provider:
-                record.provider, record.model = event.provider, event.model
-        case Completed():
-            record.complete(event)
-            step = finish_step(event.finish_reason)
-        case _:
-            raise Internal("the generator sent an event out of order", reason="INTERNAL")
-    if step is not None:
-        record.steps.append(step)
-        record.new_steps()
-    return step
+    def _closing(self, run: ChatRun, state: State, reason: str | None) -> Closing:
+        done = state == "done"
+        usage = run.final_usage(done=done)
+        return Closing(
+            state=state,
+            reason=reason,
+            ordinal=run.ordinal,
+            discard=not done and not run.control.committed,
+            answer=run.answer.replace("\x00", "\ufffd"),  # Postgres keeps every character but NUL
+            details=self._details_json(run.details(usage, done=done)),
+            provider=run.provider,
+            model=run.model,
+            embedding_model=run.embedding_model,
+            embedding_tokens=run.embedding_tokens,
+            usage=usage,
+            first_token_ms=run.first_token_ms,
+        )
 
 
-def generate_query(ask: Ask, record: ChatRecord, hits: tuple[Hit, ...]) -> GenerateQuery:
-    """What the generator is asked, within the budgets of the profile and the plan."""
-    profile = ask.profile
-    policy = replace(profile.answer, answerable_threshold=record.answerable_threshold)
-    if profile.budget is not None:
-        policy = replace(policy, max_context_tokens=profile.budget.context_tokens(ask.tenant.plan))
-    if profile.history is not None and profile.history.tokens is not None:
-        policy = replace(policy, max_history_tokens=profile.history.tokens)
-    return GenerateQuery(
-        question=ask.question,
-        passages=hits,
-        policy=policy,
-        history=record.history,
-        model=ask.model,
-        max_completion_tokens=profile.max_completion_tokens,
-    )
+class Prefetch:
+    """Events of a generator whose first step is taken before anybody asks for it."""
+
+    def __init__(self, events: AsyncGenerator[Event, None]) -> None:
+        self._events = events
+        self._first = asyncio.ensure_future(anext(events, None))
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """All events, from the first."""
+        first = await self._first
+        if first is not None:
+            yield first
+        async for event in self._events:
+            yield event
+
+    async def close(self) -> None:
+        """Stops the work, wherever it is."""
+        self._first.cancel()
+        await asyncio.wait((self._first,))
+        if not self._first.cancelled():
+            self._first.exception()  # retrieved, so that nobody complains that it wasn't
+        await self._events.aclose()
 
 
-def _citations(started: Started, hits: tuple[Hit, ...]) -> tuple[Citation, ...]:
-    return tuple(Citation(packed.number, hits[packed.index]) for packed in started.packed)
+async def _stop(retrieving: asyncio.Future[Retrieval], prefetch: Prefetch | None) -> None:
+    """Stops what is still running; a failure of what nobody needs any more is none."""
+    if prefetch is not None:
+        await prefetch.close()
+    retrieving.cancel()
+    await asyncio.wait((retrieving,))
+    if not retrieving.cancelled():
+        retrieving.exception()  # retrieved, so that nobody complains that it wasn't
 
 
-def with_models(ask: Ask, models: ProfileModels | None) -> Ask:
+def with_models(chat: ChatInput, models: ProfileModels | None) -> ChatInput:
     """Names a profile's own models, where neither the request nor a provider of the tenant's own decides."""
-    if models is None or ask.own.only_own:
-        return ask
-    chat = ask.model or ("" if ask.own.chat is not None else models.chat)
-    return replace(ask, model=chat, embedding_model=models.embedding)
+    if models is None or chat.route.require_own:
+        return chat
+    model = chat.model or ("" if chat.route.chat is not None else models.chat)
+    return replace(chat, model=model, embedding_model=models.embedding)

@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from citewire_gateway.clients.domain import All, Comparison, Filter, Operator
+from citewire.retriever.v1 import filter_pb2
+
+from citewire_gateway.clients.json_values import value_from_json
 
 _WORD = r"""(?:"(?P<{0}_quoted>[^"\n]{{1,64}})"|(?P<{0}>[\w][\w./+-]{{0,63}}))"""
 _HASHTAG = re.compile(r"(?<![\w#&/])#(?P<tag>[^\W\d_][\w-]{1,63})")
@@ -40,31 +42,31 @@ Span = tuple[datetime | None, datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class QueryFilter:
     """A filter, and what of the question it was taken from, in words."""
 
-    filter: Filter
+    filter: filter_pb2.Filter
     words: tuple[str, ...]
 
 
-def derive_filter(question: str, now: datetime) -> Derived | None:
+def derive_filter(question: str, now: datetime) -> QueryFilter | None:
     """Returns the filter that a question speaks of; None if it speaks of none.
 
     Args:
         question: The question.
         now: What "last week" counts from; days begin at midnight UTC.
     """
-    conditions: list[Filter] = []
+    conditions: list[filter_pb2.Filter] = []
     words: list[str] = []
     for pattern, name, field, operator in (
-        (_HASHTAG, "tag", "tags", Operator.CONTAINS),
-        (_TAGGED, "tag", "tags", Operator.CONTAINS),
-        (_CATEGORY, "category", "metadata.category", Operator.EQ),
-        (_ENTITY, "entity", "metadata.entity_type", Operator.EQ),
+        (_HASHTAG, "tag", "tags", filter_pb2.OPERATOR_CONTAINS),
+        (_TAGGED, "tag", "tags", filter_pb2.OPERATOR_CONTAINS),
+        (_CATEGORY, "category", "metadata.category", filter_pb2.OPERATOR_EQ),
+        (_ENTITY, "entity", "metadata.entity_type", filter_pb2.OPERATOR_EQ),
     ):
         for match in pattern.finditer(question):
             value = (match.groupdict().get(f"{name}_quoted") or match[name]).rstrip(".-/+")
-            conditions.append(Comparison(field, operator, value))
+            conditions.append(_comparison(field, operator, value))
             words.append(f"{field.removeprefix('metadata.').replace('_', ' ')} {value}")
     saved = _SAVED.search(question)
     if saved is not None and (span := _span(saved["when"].lower(), now.astimezone(UTC))) is not None:
@@ -72,17 +74,22 @@ def derive_filter(question: str, now: datetime) -> Derived | None:
         words.append(saved[0].strip())
     if not conditions:
         return None
-    return Derived(conditions[0] if len(conditions) == 1 else All(tuple(conditions)), tuple(words))
+    several = filter_pb2.Filter(all=filter_pb2.FilterList(filters=conditions))
+    return QueryFilter(conditions[0] if len(conditions) == 1 else several, tuple(words))
 
 
-def _between(span: Span) -> list[Filter]:
+def _comparison(field: str, op: filter_pb2.Operator, value: str) -> filter_pb2.Filter:
+    return filter_pb2.Filter(comparison=filter_pb2.Comparison(field=field, op=op, value=value_from_json(value)))
+
+
+def _between(span: Span) -> list[filter_pb2.Filter]:
     start, end = span
-    found: list[Filter] = []
+    conditions: list[filter_pb2.Filter] = []
     if start is not None:
-        found.append(Comparison("created_at", Operator.GE, _text(start)))
+        conditions.append(_comparison("created_at", filter_pb2.OPERATOR_GE, _text(start)))
     if end is not None:
-        found.append(Comparison("created_at", Operator.LT, _text(end)))
-    return found
+        conditions.append(_comparison("created_at", filter_pb2.OPERATOR_LT, _text(end)))
+    return conditions
 
 
 def _span(when: str, now: datetime) -> Span | None:

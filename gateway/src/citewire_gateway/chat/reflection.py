@@ -5,10 +5,11 @@ None of these may cost an answer: where a call fails, the documented default sta
 
 from collections.abc import Sequence
 
-from citewire_gateway.chat.run import Ask
-from citewire_gateway.clients.domain import Hit
-from citewire_gateway.clients.generation import Assessment, Decision, Message, RewriteKind, Rewritten
-from citewire_gateway.clients.ports import Generator
+from citewire.generator.v1 import generator_pb2
+
+from citewire_gateway.chat.run import ChatInput
+from citewire_gateway.clients.generator import Generator
+from citewire_kit.enums import enum_text
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 
@@ -24,27 +25,56 @@ class Reflection:
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
 
-    async def decide(self, ask: Ask) -> Decision:
+    async def decide(self, chat: ChatInput) -> generator_pb2.DecideResponse:
         """Returns whether the question needs retrieval; it does where that can't be found out."""
+        request = generator_pb2.DecideRequest(
+            question=chat.question, model=chat.model, provider=chat.route.chat, fallbacks=chat.route.fallbacks
+        )
         try:
-            return await self._generator.decide(ask.question, ask.model, ask.own)
+            return await self._generator.decide(request)
         except CitewireError as exc:
             log.warning("decision_failed", reason=exc.reason, error=exc.message)
-            return Decision(True, "No decision could be had, so the documents are searched.", fallback=True)
+            reason = "No decision could be had, so the documents are searched."
+            return generator_pb2.DecideResponse(needs_retrieval=True, reason=reason, fallback=True)
 
-    async def assess(self, ask: Ask, answer: str, passages: Sequence[Hit]) -> Assessment:
+    async def assess(
+        self, chat: ChatInput, answer: str, passages: Sequence[generator_pb2.Passage]
+    ) -> generator_pb2.AssessResponse:
         """Returns whether the passages support the answer, and how useful it is."""
+        request = generator_pb2.AssessRequest(
+            question=chat.question,
+            answer=answer,
+            passages=passages,
+            model=chat.model,
+            provider=chat.route.chat,
+            fallbacks=chat.route.fallbacks,
+        )
         try:
-            return await self._generator.assess(ask.question, answer, passages, ask.model, ask.own)
+            return await self._generator.assess(request)
         except CitewireError as exc:
             log.warning("assessment_failed", reason=exc.reason, error=exc.message)
-            return Assessment(supported=True, utility=FALLBACK_UTILITY, fallback=True)
+            return generator_pb2.AssessResponse(supported=True, utility=FALLBACK_UTILITY, fallback=True)
 
-    async def rewrite(self, kind: RewriteKind, ask: Ask, question: str, history: Sequence[Message]) -> Rewritten | None:
+    async def rewrite(
+        self,
+        kind: generator_pb2.RewriteKind,
+        chat: ChatInput,
+        question: str,
+        history: Sequence[generator_pb2.Message] = (),
+    ) -> generator_pb2.RewriteResponse | None:
         """Returns the question in other words; None where they can't be had."""
+        request = generator_pb2.RewriteRequest(
+            kind=kind,
+            question=question,
+            history=history,
+            model=chat.model,
+            provider=chat.route.chat,
+            fallbacks=chat.route.fallbacks,
+        )
         try:
-            rewritten = await self._generator.rewrite(kind, question, history, ask.model, ask.own)
+            response = await self._generator.rewrite(request)
         except CitewireError as exc:
-            log.warning("rewrite_failed", kind=kind.value, reason=exc.reason, error=exc.message)
+            kind_text = enum_text(generator_pb2.RewriteKind, kind)
+            log.warning("rewrite_failed", kind=kind_text, reason=exc.reason, error=exc.message)
             return None
-        return rewritten if rewritten.text.strip() else None
+        return response if response.text.strip() else None

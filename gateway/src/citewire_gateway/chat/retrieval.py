@@ -2,22 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TypeVar
 
-from citewire_gateway.clients.domain import (
-    Hit,
-    Plan,
-    Scope,
-    ScopeCounts,
-    SearchMode,
-    SearchQuery,
-    Space,
-    Strategy,
-    Vector,
-)
-from citewire_gateway.clients.ports import Embedder, Retriever
-from citewire_gateway.tenants.providers import Chosen
+from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.retriever import Retriever
+from citewire_gateway.tenants.providers import ModelRoute
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unavailable
 from citewire_kit.telemetry import get_logger
 
@@ -26,184 +21,202 @@ B = TypeVar("B")
 
 log = get_logger(__name__)
 
-
-LONG_PATHS = frozenset({"focused", "long_context", "long_context_trim", "long_context_fallback"})
+WHOLE_ITEM_PATHS = frozenset(
+    {
+        retriever_pb2.CONTEXT_PATH_FOCUSED,
+        retriever_pb2.CONTEXT_PATH_LONG_CONTEXT,
+        retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_TRIM,
+        retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
+    }
+)
 """Context paths that give whole items instead of searching."""
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is looked for.
+class Retrieval:
+    """What a question retrieved.
 
     Attributes:
-        embedded: What is embedded in the question's stead, such as a passage that might answer it; "" is the question.
-        recent: How many of the latest documents are added.
-        dense_weight: Weight of the dense leg in a hybrid search, 0–1; None leaves it to the retriever.
-        fuse_by_rank: Whether a hybrid search fuses by reciprocal rank instead of scores.
-        diversity: How much likeness to results before counts against relevance, 0–1.
-        keep_duplicates: Whether chunks stay whose text is nearly that of a better one.
+        results: Best first; of whole items, latest first.
+        vector: The question's; None where none was needed.
+        embedding_tokens: Of every embedding that it took.
+        counts: Of whole items, where these were given instead of searching.
     """
 
-    question: str
-    scope: Scope
-    mode: SearchMode
-    top_k: int
-    min_score: float | None = None
-    min_score_calibrated: bool = False
-    by_document: bool = False
-    recent: int = 0
-    embedded: str = ""
-    dense_weight: float | None = None
-    fuse_by_rank: bool = False
-    diversity: float = 0.0
-    keep_duplicates: bool = False
-
-    @property
-    def text(self) -> str:
-        """What is embedded."""
-        return self.embedded or self.question
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """What was found. `embedding_tokens` counts every embedding that it took; `vector` is None where none was needed.
-
-    `counts` is of whole items, where these were given instead of searching.
-    """
-
-    hits: tuple[Hit, ...]
-    vector: Vector | None
-    embedding_tokens: int
-    plan: Plan | None = None
-    counts: ScopeCounts | None = None
+    results: tuple[retriever_pb2.SearchResult, ...] = ()
+    vector: embedder_pb2.EmbedResponse | None = None
+    embedding_tokens: int = 0
+    plan: retriever_pb2.PlanResponse | None = None
+    counts: retriever_pb2.ScopeCounts | None = None
 
     @property
     def answerable_threshold(self) -> float | None:
         """What was derived for the space that was searched; None: that isn't known."""
-        if self.plan is None or self.vector is None or self.vector.space != self.plan.space:
+        plan, vector = self.plan, self.vector
+        if plan is None or vector is None or not plan.HasField("space") or vector.space != plan.space:
             return None
-        return self.plan.answerable_threshold
+        known = plan.calibration.HasField("answerable_threshold")
+        return plan.calibration.answerable_threshold if known else None
 
 
 async def plan_and_search(
     embedder: Embedder,
     retriever: Retriever,
-    query: Query,
-    strategy: Strategy,
-    own: Chosen,
+    request: retriever_pb2.SearchRequest,
+    text: str,
+    strategy: retriever_pb2.Strategy,
+    route: ModelRoute,
     max_tokens: int | None = None,
     model: str = "",
-) -> Retrieved:
+) -> Retrieval:
     """Plans, then searches or gets whole items.
 
-    Where a search is certain, planning and embedding run at the same time. The question is embedded with the tenant's
-    own provider, or else with the default model. If the organisation's live space is another one, it is embedded once
+    Where a search is certain, planning and embedding run at the same time. The text is embedded with the tenant's own
+    provider, or else with the default model. If the organisation's live space is another one, it is embedded once
     more, in that one.
 
-    With `model`, the question is embedded with that model of the operator's, unless the tenant has a provider of its
-    own, and searched for in that model's space; in the live one, where the organisation has nothing in that space yet.
+    Args:
+        embedder: Embeds the text.
+        retriever: Plans and searches.
+        request: The search, without its vector.
+        text: What is embedded.
+        strategy: Decides the context path.
+        route: The providers of the run.
+        max_tokens: Bounds whole items.
+        model: The operator's model that embeds the text, unless the tenant has a provider of its own. Its space is
+            searched then; the live one, where the organisation has nothing in that space yet.
     """
-    if own.embedding is not None or own.only_own:
+    if route.embedding is not None or route.require_own:
         model = ""
-    if strategy is Strategy.SEMANTIC:
-        embedding = embedder.embed_question(query.text, provider=own.embedding, model=model)
-        plan, vector = await both(retriever.plan(query.scope, strategy), embedding)
+    plan_request = retriever_pb2.PlanRequest(scope=request.scope, strategy=strategy, max_tokens=max_tokens)
+    embed_request = _embed_request(text, route.embedding, model)
+    if strategy == retriever_pb2.STRATEGY_SEMANTIC:
+        plan, vector = await both(retriever.plan(plan_request), embedder.embed(embed_request))
     else:
-        plan = await retriever.plan(query.scope, strategy, max_tokens)
-        if plan.path in LONG_PATHS:
-            return await _whole_items(retriever, query.scope, plan, max_tokens)
-        vector = await embedder.embed_question(query.text, provider=own.embedding, model=model)
-    tokens = vector.tokens
-    if plan.space is not None and not model and plan.space != vector.space:
-        vector = await _embed_in(embedder, query.text, plan.space, own)
-        tokens += vector.tokens
-    found = await _search(embedder, retriever, query, vector, own)
-    return Retrieved(found.hits, found.vector, tokens + found.embedding_tokens, plan)
+        plan = await retriever.plan(plan_request)
+        if plan.path in WHOLE_ITEM_PATHS:
+            return await _get_whole_items(retriever, request.scope, plan, max_tokens)
+        vector = await embedder.embed(embed_request)
+    tokens = vector.usage.input_tokens
+    if plan.HasField("space") and not model and plan.space != vector.space:
+        vector = await _embed_in(embedder, text, plan.space, route)
+        tokens += vector.usage.input_tokens
+    retrieval = await _search(embedder, retriever, request, text, vector, route)
+    return Retrieval(retrieval.results, retrieval.vector, tokens + retrieval.embedding_tokens, plan)
 
 
-async def embed_and_search(embedder: Embedder, retriever: Retriever, query: Query, own: Chosen) -> Retrieved:
-    """Embeds, unless the mode needs no vector, and searches."""
-    if query.mode is SearchMode.LEXICAL:
-        return Retrieved(tuple(await retriever.search(_search_query(query, None))), None, 0)
-    vector = await embedder.embed_question(query.text, provider=own.embedding)
-    found = await _search(embedder, retriever, query, vector, own)
-    return Retrieved(found.hits, found.vector, vector.tokens + found.embedding_tokens)
+async def embed_and_search(
+    embedder: Embedder, retriever: Retriever, request: retriever_pb2.SearchRequest, text: str, route: ModelRoute
+) -> Retrieval:
+    """Embeds `text`, unless the mode needs no vector, and searches."""
+    if request.mode == retriever_pb2.SEARCH_MODE_LEXICAL:
+        return Retrieval(tuple((await retriever.search(request)).results))
+    vector = await embedder.embed(_embed_request(text, route.embedding))
+    retrieval = await _search(embedder, retriever, request, text, vector, route)
+    return Retrieval(retrieval.results, retrieval.vector, vector.usage.input_tokens + retrieval.embedding_tokens)
 
 
 async def rerank(
-    embedder: Embedder, question: str, hits: Sequence[Hit], top_n: int, own: Chosen, *, dispensable: bool = False
-) -> tuple[Hit, ...]:
-    """Puts hits into the order of a rerank model, and keeps the best `top_n`; with less time if it's `dispensable`."""
-    if not hits:
+    embedder: Embedder,
+    question: str,
+    results: Sequence[retriever_pb2.SearchResult],
+    top_n: int,
+    route: ModelRoute,
+    *,
+    patient: bool = False,
+) -> Sequence[embedder_pb2.RerankResult]:
+    """Ranks results again with a rerank model; returns the indices and scores of the best `top_n`."""
+    if not results:
         return ()
-    texts = [hit.chunk.text for hit in hits]
-    headings = [_heading(hit) for hit in hits]
-    scores = await embedder.rerank(
-        question, texts, top_n, own.rerank, _first_scores(hits), headings, dispensable=dispensable
+    request = embedder_pb2.RerankRequest(
+        query=question,
+        documents=[result.chunk.text for result in results],
+        top_n=top_n,
+        provider=route.rerank,
+        first_scores=_first_scores(results),
+        headings=[_heading(result.chunk) for result in results],
     )
-    return tuple(replace(hits[score.index], rerank_score=score.score) for score in scores)
-
-
-def _heading(hit: Hit) -> str:
-    """What a rerank model reads above a chunk: title and headings, as when it was embedded."""
-    chunk = hit.chunk
-    headings = [name for name in chunk.section.split(" > ") if name != chunk.title]
-    return "\n".join(part for part in (chunk.title, " > ".join(headings)) if part)
-
-
-def _first_scores(hits: Sequence[Hit]) -> list[float]:
-    """The scores of the search, on the scale of a hybrid one; what is there for its recency has the lowest."""
-    ranked = [hit for hit in hits if not hit.recent]
-    # Of words alone, the best text usually has about half of the question, which counts half in a hybrid search.
-    by_words = all(hit.similarity is None for hit in ranked)
-    scale = 0.25 / max((hit.score for hit in ranked), default=1.0) if by_words and ranked else 1.0
-    lowest = min((hit.score for hit in ranked), default=0.0)
-    return [scale * (lowest if hit.recent else hit.score) for hit in hits]
-
-
-async def _whole_items(retriever: Retriever, scope: Scope, plan: Plan, max_tokens: int | None) -> Retrieved:
-    if max_tokens is None:
-        raise ValueError("long context needs a budget")
-    context = await retriever.get_context(scope, max_tokens)
-    return Retrieved(tuple(Hit(chunk, 0.0) for chunk in context.chunks), None, 0, plan, context.counts)
+    return (await embedder.rerank(request, patient=patient)).results
 
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
     """Runs both at the same time; the first failure stops the other, and no task is left behind."""
     tasks = (asyncio.ensure_future(first), asyncio.ensure_future(second))
     try:
-        one, two = await asyncio.gather(*tasks)
+        return await asyncio.gather(*tasks)
     except BaseException:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
         raise
-    return one, two
 
 
-async def _search(embedder: Embedder, retriever: Retriever, query: Query, vector: Vector, own: Chosen) -> Retrieved:
+def _heading(chunk: retriever_pb2.Chunk) -> str:
+    """What a rerank model reads above a chunk: title and headings, as when it was embedded."""
+    headings = [name for name in chunk.section.split(" > ") if name != chunk.title]
+    return "\n".join(part for part in (chunk.title, " > ".join(headings)) if part)
+
+
+def _first_scores(results: Sequence[retriever_pb2.SearchResult]) -> list[float]:
+    """The scores of the search, on the scale of a hybrid one; what is there for its recency has the lowest."""
+    ranked = [result for result in results if not result.recent]
+    # Of words alone, the best text usually has about half of the question, which counts half in a hybrid search.
+    by_words = not any(result.HasField("score") for result in ranked)
+    scale = 0.25 / max((result.rank_score for result in ranked), default=1.0) if by_words and ranked else 1.0
+    lowest = min((result.rank_score for result in ranked), default=0.0)
+    return [scale * (lowest if result.recent else result.rank_score) for result in results]
+
+
+async def _get_whole_items(
+    retriever: Retriever, scope: retriever_pb2.Scope, plan: retriever_pb2.PlanResponse, max_tokens: int | None
+) -> Retrieval:
+    if max_tokens is None:
+        raise ValueError("long context needs a budget")
+    results: list[retriever_pb2.SearchResult] = []
+    counts = retriever_pb2.ScopeCounts()
+    request = retriever_pb2.GetContextRequest(scope=scope, max_tokens=max_tokens)
+    async with aclosing(retriever.get_context(request)) as messages:
+        async for message in messages:
+            results += [retriever_pb2.SearchResult(chunk=chunk) for chunk in message.chunks]
+            if message.HasField("counts"):
+                counts = message.counts
+    return Retrieval(tuple(results), plan=plan, counts=counts)
+
+
+async def _search(
+    embedder: Embedder,
+    retriever: Retriever,
+    request: retriever_pb2.SearchRequest,
+    text: str,
+    vector: embedder_pb2.EmbedResponse,
+    route: ModelRoute,
+) -> Retrieval:
     """Searches; `embedding_tokens` of the result is only what this step added."""
     try:
-        return Retrieved(tuple(await retriever.search(_search_query(query, vector))), vector, 0)
+        response = await retriever.search(_with_vector(request, vector))
+        return Retrieval(tuple(response.results), vector)
     except FailedPrecondition as exc:
         if exc.reason != "SPACE_MISMATCH":
             raise
-        current = _current_space(exc)
-        if current is None:
-            return Retrieved((), vector, 0)  # no space is live: nothing was ever embedded, so nothing can be found
-        if current == vector.space:
+        live = _live_space(exc)
+        if live is None:
+            return Retrieval(vector=vector)  # no space is live: nothing was ever embedded, so nothing can be found
+        if live == vector.space:
             raise
         # The live space changed between planning and searching, or the caller skipped planning.
-        again = await _embed_in(embedder, query.text, current, own)
-        return Retrieved(tuple(await retriever.search(_search_query(query, again))), again, again.tokens)
+        again = await _embed_in(embedder, text, live, route)
+        response = await retriever.search(_with_vector(request, again))
+        return Retrieval(tuple(response.results), again, again.usage.input_tokens)
 
 
-async def _embed_in(embedder: Embedder, question: str, space: Space, own: Chosen) -> Vector:
+async def _embed_in(
+    embedder: Embedder, text: str, space: common_pb2.EmbeddingSpace, route: ModelRoute
+) -> embedder_pb2.EmbedResponse:
     """Embeds with the operator's model of a space: the tenant's own provider, if there is one, has another."""
-    if own.only_own:
+    if route.require_own:
         raise _not_served(space)
     try:
-        vector = await embedder.embed_question(question, space)
+        vector = await embedder.embed(_embed_request(text, None, space.model, space.dimensions))
     except NotFound as exc:
         raise _not_served(space) from exc
     if vector.space != space:
@@ -212,7 +225,28 @@ async def _embed_in(embedder: Embedder, question: str, space: Space, own: Chosen
     return vector
 
 
-def _not_served(space: Space) -> CitewireError:
+def _embed_request(
+    text: str, provider: common_pb2.ProviderRef | None, model: str = "", dimensions: int | None = None
+) -> embedder_pb2.EmbedRequest:
+    return embedder_pb2.EmbedRequest(
+        inputs=[text],
+        purpose=embedder_pb2.PURPOSE_QUERY,
+        overflow=embedder_pb2.OVERFLOW_TRUNCATE,
+        model=model,
+        dimensions=dimensions,
+        provider=provider,
+    )
+
+
+def _with_vector(
+    request: retriever_pb2.SearchRequest, vector: embedder_pb2.EmbedResponse
+) -> retriever_pb2.SearchRequest:
+    copy = retriever_pb2.SearchRequest(vector=vector.vectors, space=vector.space)
+    copy.MergeFrom(request)
+    return copy
+
+
+def _not_served(space: common_pb2.EmbeddingSpace) -> CitewireError:
     log.error("space_not_served", model=space.model, revision=space.revision, dimensions=space.dimensions)
     return Unavailable(
         f"the library was embedded with {space.model}, which the embedder doesn't offer now",
@@ -222,28 +256,12 @@ def _not_served(space: Space) -> CitewireError:
     )
 
 
-def _current_space(exc: CitewireError) -> Space | None:
+def _live_space(exc: CitewireError) -> common_pb2.EmbeddingSpace | None:
     try:
-        return Space(exc.metadata["model"], exc.metadata["revision"], int(exc.metadata["dimensions"]))
+        return common_pb2.EmbeddingSpace(
+            model=exc.metadata["model"],
+            revision=exc.metadata["revision"],
+            dimensions=int(exc.metadata["dimensions"]),
+        )
     except (KeyError, ValueError):
         return None
-
-
-def _search_query(query: Query, vector: Vector | None) -> SearchQuery:
-    # A dense search needs no text, which may be long.
-    text = "" if query.mode is SearchMode.DENSE else query.question
-    return SearchQuery(
-        scope=query.scope,
-        mode=query.mode,
-        query=text,
-        vector=vector,
-        top_k=query.top_k,
-        min_score=query.min_score,
-        min_score_calibrated=query.min_score_calibrated,
-        by_document=query.by_document,
-        recent=query.recent,
-        dense_weight=query.dense_weight,
-        fuse_by_rank=query.fuse_by_rank,
-        diversity=query.diversity,
-        keep_duplicates=query.keep_duplicates,
-    )

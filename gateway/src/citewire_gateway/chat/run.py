@@ -1,31 +1,54 @@
-"""What a chat is asked, and how whoever asked may stop it."""
+"""A chat run: what it works on, how it may be stopped, and what is known of it for its exchange and its outcome."""
 
-from dataclasses import dataclass
+import asyncio
+import time
+from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
-from citewire_gateway.clients.domain import Scope
-from citewire_gateway.clients.generation import Message
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.chat.events import (
+    Assessment,
+    Citation,
+    Citations,
+    Decision,
+    Event,
+    Outcome,
+    Step,
+    Tokens,
+    UncitedSentence,
+    Usage,
+    VerifiedCitation,
+)
+from citewire_gateway.chat.steps import path_step
+from citewire_gateway.chat.store import Exchange
+from citewire_gateway.metrics import count_citation, count_uncited_sentence, observe_first_text
 from citewire_gateway.profiles.model import Persist, Profile
-from citewire_gateway.tenants.providers import OPERATORS, Chosen
+from citewire_gateway.tenants.providers import OPERATOR_ROUTE, ModelRoute
+from citewire_kit.enums import enum_text
+from citewire_kit.ids import uuid7
 from citewire_kit.tenant import Tenant
 
 CancelCause = Literal["client", "drain", "deadline"]
 
+_CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
+
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """One chat, as a route understood it.
+class ChatInput:
+    """What a chat run works on: the question, and how the request and its profile want it answered.
 
     Attributes:
-        scope: What is searched. `document_ids` is as the request had it: the profile says what an empty list means.
+        scope: What is searched. Its selection is as the request had it: the profile says what an empty one means.
         dialect: Name of the wire format, for records and metrics.
         messages: The conversation that the request brought, the question last; empty if it brought only a question.
         keep: Whether the chat is to become a conversation, where the profile leaves that to the request.
         conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
         model: The chat model; "" is the default.
         embedding_model: The operator's model that embeds the question; "" is the default.
-        own: The tenant's own providers for it.
+        route: The providers that its calls take.
         min_score_calibrated: Whether the threshold of the space that is searched counts in `min_score`'s stead, where
             it is known.
     """
@@ -33,16 +56,16 @@ class Ask:
     tenant: Tenant
     profile: Profile
     question: str
-    scope: Scope
+    scope: retriever_pb2.Scope
     top_k: int
     min_score: float | None
     dialect: str
     request_id: str
-    messages: tuple[Message, ...] = ()
+    messages: tuple[generator_pb2.Message, ...] = ()
     conversation_id: UUID | None = None
     model: str = ""
     embedding_model: str = ""
-    own: Chosen = OPERATORS
+    route: ModelRoute = OPERATOR_ROUTE
     keep: bool = False
     min_score_calibrated: bool = False
 
@@ -65,3 +88,190 @@ class RunControl:
 
     cause: CancelCause = "client"
     committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDetails:
+    """What is kept with an answer, beside its text.
+
+    Attributes:
+        outcome: How the chat ended.
+        usage: What it spent.
+        estimated: Whether a part of the usage is an estimate.
+        ended: Whether the answer came to its own end; one that was cut off has no finish reason.
+        citations: What was placed in the prompt.
+        verified: Its verified citations; None where the profile asks for none.
+        uncited: Its sentences without a citation; None where the profile asks for none.
+        decision: The decision before it, if there was one.
+        assessment: The assessment after it, if there was one.
+    """
+
+    outcome: Outcome
+    usage: Usage
+    estimated: bool
+    ended: bool
+    citations: tuple[Citation, ...]
+    verified: tuple[VerifiedCitation, ...] | None
+    uncited: tuple[UncitedSentence, ...] | None
+    decision: Decision | None
+    assessment: Assessment | None
+
+
+class ChatRun:
+    """One pass of the pipeline; gathers meanwhile what is to be kept of it."""
+
+    def __init__(self, chat: ChatInput, control: RunControl, lease_seconds: float) -> None:
+        persist = chat.persists
+        creates = persist and chat.conversation_id is None
+        self.chat = chat
+        self.control = control
+        self.exchange = Exchange(
+            exchange_id=uuid7(),
+            tenant=chat.tenant,
+            profile=chat.profile.name,
+            dialect=chat.dialect,
+            request_id=chat.request_id,
+            question=chat.question,
+            conversation_id=uuid7() if creates else (chat.conversation_id if persist else None),
+            creates=creates,
+            lease_seconds=lease_seconds,
+        )
+        self.opening: asyncio.Task[None] | None = None
+        self.ordinal: int | None = None
+        self.steps: list[Step] = []
+        self.plan: retriever_pb2.PlanResponse | None = None
+        self.answerable_threshold: float | None = None
+        self.history: tuple[generator_pb2.Message, ...] = ()
+        self.embedding_model = ""
+        self.embedding_tokens = 0
+        self.provider = ""
+        self.model = ""
+        self.usage = generator_pb2.TokenUsage()
+        self.attempts = 0
+        self.cost_usd: float | None = None
+        self.not_found = False
+        self.suggested_questions = 0
+        self.closed = False
+        self.citations: tuple[Citation, ...] = ()
+        """What was placed in the prompt; empty until that is known."""
+        self.completed: generator_pb2.Completed | None = None
+        self.first_token_ms: int | None = None
+        """Milliseconds from the request to the first token; None if there was none."""
+        self._started = time.monotonic()
+        self._texts: list[str] = []
+        self._verified: list[VerifiedCitation] = []
+        self._uncited: list[UncitedSentence] = []
+        self._decision: Decision | None = None
+        self._assessment: Assessment | None = None
+        self._steps_shown = 0
+
+    @property
+    def answer(self) -> str:
+        """The text so far."""
+        return "".join(self._texts)
+
+    @property
+    def path(self) -> str | None:
+        """Name of the context path; None until it is known."""
+        return None if self.plan is None else enum_text(retriever_pb2.ContextPath, self.plan.path)
+
+    def new_steps(self) -> tuple[Step, ...]:
+        """Returns the steps that weren't returned before."""
+        steps = tuple(self.steps[self._steps_shown :])
+        self._steps_shown = len(self.steps)
+        return steps
+
+    def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int) -> None:
+        """Says which context path was taken, where there was a choice, and how many items the model was given."""
+        if self.plan is not None and self.chat.profile.strategy != retriever_pb2.STRATEGY_SEMANTIC:
+            self.steps.append(path_step(self.plan, counts or self.plan.counts, given))
+
+    def add_usage(self, usage: generator_pb2.TokenUsage) -> None:
+        """Adds what a call spent; the sum is an estimate if a part is."""
+        add_usage(self.usage, usage)
+
+    def note(self, event: Event) -> None:
+        """Takes note of an event that is about to be shown."""
+        if type(event) is Tokens:
+            if self.first_token_ms is None:
+                seconds = time.monotonic() - self._started
+                self.first_token_ms = round(seconds * 1000)
+                observe_first_text(self.exchange.profile, seconds)
+            self._texts.extend(event.texts)
+        elif type(event) is Citations:
+            self.citations = event.citations
+        elif type(event) is VerifiedCitation:
+            self._verified.append(event)
+            count_citation(self.exchange.profile, event.verdict)
+        elif type(event) is UncitedSentence:
+            self._uncited.append(event)
+            count_uncited_sentence(self.exchange.profile)
+        elif type(event) is Decision:
+            self._decision = event
+        elif type(event) is Assessment:
+            self._assessment = event
+
+    def complete(self, completed: generator_pb2.Completed) -> None:
+        """Takes note of the generator's end."""
+        self.completed = completed
+        self.add_usage(completed.usage)
+        self.attempts += completed.attempts
+        self.not_found = completed.not_found
+        self.suggested_questions = completed.suggested_questions
+        if completed.provider:
+            self.provider, self.model = completed.provider, completed.model
+
+    def final_usage(self, *, done: bool) -> generator_pb2.TokenUsage:
+        """Returns what the run spent in the end: a stream that was cut never reports it, so that part is estimated."""
+        usage = generator_pb2.TokenUsage()
+        usage.CopyFrom(self.usage)
+        if not done and self.completed is None and self.provider:
+            prompt = len(self.exchange.question) // _CHARS_PER_TOKEN
+            prompt += sum(citation.chunk.token_count for citation in self.citations)
+            completion = -(-len(self.answer) // _CHARS_PER_TOKEN)
+            estimate = generator_pb2.TokenUsage(prompt_tokens=prompt, completion_tokens=completion, estimated=True)
+            add_usage(usage, estimate)
+        return usage
+
+    def outcome(self) -> Outcome:
+        """Returns what a client may know at the end."""
+        conversation_id, completed = self.exchange.conversation_id, self.completed
+        outcome = Outcome(
+            conversation_id=str(conversation_id) if conversation_id else None,
+            exchange_id=str(self.exchange.exchange_id),
+            profile=self.exchange.profile,
+            provider=self.provider,
+            model=self.model,
+            not_found=self.not_found,
+            steps=tuple(self.steps),
+        )
+        if completed is None:
+            return outcome
+        return replace(
+            outcome,
+            finish_reason=enum_text(generator_pb2.FinishReason, completed.finish_reason),
+            cited=tuple(completed.cited_numbers),
+            answerable_score=completed.answerable_score if completed.HasField("answerable_score") else None,
+        )
+
+    def details(self, usage: generator_pb2.TokenUsage, *, done: bool) -> AnswerDetails:
+        """Returns what is to be kept with the answer."""
+        policy = self.chat.profile.answer
+        return AnswerDetails(
+            outcome=self.outcome(),
+            usage=Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=self.cost_usd),
+            estimated=usage.estimated,
+            ended=done or self.completed is not None,
+            citations=self.citations,
+            verified=tuple(self._verified) if policy.verify_citations else None,
+            uncited=tuple(self._uncited) if policy.flag_uncited else None,
+            decision=self._decision,
+            assessment=self._assessment,
+        )
+
+
+def add_usage(total: generator_pb2.TokenUsage, usage: generator_pb2.TokenUsage) -> None:
+    """Adds `usage` to `total`; the sum is an estimate if a part is."""
+    total.prompt_tokens += usage.prompt_tokens
+    total.completion_tokens += usage.completion_tokens
+    total.estimated |= usage.estimated

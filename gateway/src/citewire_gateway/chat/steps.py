@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from citewire.retriever.v1 import retriever_pb2
+
 from citewire_gateway.chat.events import Step
-from citewire_gateway.chat.retrieval import LONG_PATHS
-from citewire_gateway.clients.domain import Plan, ScopeCounts, Vector
+from citewire_gateway.chat.retrieval import WHOLE_ITEM_PATHS
 from citewire_gateway.profiles.model import NoMatch, Suggest
+from citewire_kit.enums import enum_text
 
 _FINISHES: Mapping[str, str] = {
     "length": "The answer was cut at the model's length limit.",
@@ -14,31 +16,32 @@ _FINISHES: Mapping[str, str] = {
 }
 
 
-def truncated_step(vector: Vector) -> Step:
-    """Says that only the question's beginning was used to search."""
+def truncated_step(tokens: int) -> Step:
+    """Says that only the beginning of a question of so many tokens was used to search."""
     return Step(
         "question_truncated",
-        f"The question is longer than the embedding model reads ({vector.token_count} tokens): "
+        f"The question is longer than the embedding model reads ({tokens} tokens): "
         "only its beginning was used to search. The model that answers gets all of it.",
     )
 
 
-def path_step(plan: Plan, counts: ScopeCounts, kept: int) -> Step:
+def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int) -> Step:
     """Says which context path was taken, why, and how many items the model was given."""
-    trimmed = max(0, counts.items - kept) if plan.path in LONG_PATHS else counts.trimmed
+    whole_items = plan.path in WHOLE_ITEM_PATHS
+    trimmed = max(0, counts.items - given) if whole_items else counts.trimmed
     text = plan.reason
-    if plan.path in LONG_PATHS:
-        text += f" The model was given {_count(kept, 'item')}"
+    if whole_items:
+        text += f" The model was given {_count(given, 'item')}"
         text += f", the most recent ones; {_count(trimmed, 'item')} did not fit." if trimmed else "."
     else:
-        text += f" The model was given {_count(kept, 'item')} of {counts.items}."
+        text += f" The model was given {_count(given, 'item')} of {counts.items}."
     return Step(
         "context_path",
         text,
-        path=plan.path,
+        path=enum_text(retriever_pb2.ContextPath, plan.path),
         counts={
             "items": counts.items,
-            "kept": kept,
+            "kept": given,
             "trimmed": trimmed,
             "without_embedding": counts.without_embedding,
         },
@@ -93,9 +96,9 @@ def no_match_answer(no_match: NoMatch, not_ready: int) -> str:
 
 def suggestions_text(suggest: Suggest, given: int, questions: Sequence[str], answer: str) -> str:
     """What is added to a not-found answer that offers `given` questions already; "" if there is nothing to add."""
-    said = answer.casefold()
-    new = [question for question in dict.fromkeys(questions) if question.casefold() not in said]
-    new = new[: suggest.wanted - given]
+    answer = answer.casefold()
+    new = [question for question in dict.fromkeys(questions) if question.casefold() not in answer]
+    new = new[: suggest.count - given]
     if not new:
         return ""
     # A list that the answer has begun goes on; otherwise it begins, under its heading.

@@ -1,22 +1,96 @@
-"""Exchanges and conversations in Postgres."""
+"""What is kept of a chat: its exchange (what it spent, how it ended) and, where the profile says so, its messages."""
 
 import base64
 import binascii
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
+from citewire.generator.v1 import generator_pb2
 from psycopg.types.json import Jsonb
 
-from citewire_gateway.chat.records import Closing, Exchange, Records, title_of
-from citewire_gateway.clients.generation import Message
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.tenant import Tenant
 
 SQL = load_queries("citewire_gateway.chat", "chats.sql")
+State = Literal["done", "cancelled", "failed"]
+_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One chat.
+
+    Attributes:
+        conversation_id: The conversation it belongs to; None if its profile keeps none.
+        creates: Whether it begins that conversation.
+        lease_seconds: After which it counts as lost if nobody closed it.
+    """
+
+    exchange_id: UUID
+    tenant: Tenant
+    profile: str
+    dialect: str
+    request_id: str
+    question: str
+    conversation_id: UUID | None
+    creates: bool
+    lease_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """How an exchange ended.
+
+    Attributes:
+        reason: Why it was cancelled or failed; None if it is done.
+        ordinal: Of the answer in its conversation; None if the conversation has not been begun.
+        discard: Whether the question is to go, with the conversation that it created: nothing came of it, and the
+            caller was told so by an HTTP error.
+        details: What is kept with the answer, as JSON.
+        first_token_ms: Milliseconds from the request to the first token; None if there was none.
+    """
+
+    state: State
+    reason: str | None = None
+    ordinal: int | None = None
+    discard: bool = False
+    answer: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    provider: str = ""
+    model: str = ""
+    embedding_model: str = ""
+    embedding_tokens: int = 0
+    usage: generator_pb2.TokenUsage = field(default_factory=generator_pb2.TokenUsage)
+    first_token_ms: int | None = None
+
+
+class ChatRecords(ABC):
+    """Keeps chat runs. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    async def open(self, exchange: Exchange) -> None:
+        """Opens the exchange.
+
+        Raises:
+            NotFound: It continues a conversation that the user doesn't have (`CONVERSATION_NOT_FOUND`).
+        """
+
+    @abstractmethod
+    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
+        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
+
+    @abstractmethod
+    async def begin(self, exchange: Exchange) -> int:
+        """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
+
+    @abstractmethod
+    async def close(self, exchange: Exchange, closing: Closing) -> None:
+        """Closes the exchange and writes the answer, in one transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +116,14 @@ class StoredMessage:
     created_at: datetime
 
 
-class ChatStore(Records):
+class ChatStore(ChatRecords):
     """Keeps chats, and reads them back."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def open(self, exchange: Exchange) -> None:
-        """See `Records.open`."""
+        """See `ChatRecords.open`."""
         values = _names(exchange.tenant) | {
             "exchange": exchange.exchange_id,
             "conversation": exchange.conversation_id,
@@ -60,20 +134,20 @@ class ChatStore(Records):
         }
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             if exchange.conversation_id is not None and not exchange.creates:
-                found = await connection.execute(SQL["has_conversation"], values)
-                if await found.fetchone() is None:
+                cursor = await connection.execute(SQL["has_conversation"], values)
+                if await cursor.fetchone() is None:
                     raise _not_found(exchange.conversation_id)
             await connection.execute(SQL["open_exchange"], values)
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[Message]:
-        """See `Records.history`."""
+    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
+        """See `ChatRecords.history`."""
         values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             rows = await (await connection.execute(SQL["history"], values)).fetchall()
-        return [Message(role, content) for role, content in reversed(rows)]
+        return [chat_message(role, content) for role, content in reversed(rows)]
 
     async def begin(self, exchange: Exchange) -> int:
-        """See `Records.begin`."""
+        """See `ChatRecords.begin`."""
         if exchange.conversation_id is None:
             raise ValueError("the exchange has no conversation")
         values = _names(exchange.tenant) | {
@@ -91,7 +165,7 @@ class ChatStore(Records):
         return int(row[0])
 
     async def close(self, exchange: Exchange, closing: Closing) -> None:
-        """See `Records.close`."""
+        """See `ChatRecords.close`."""
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             await connection.execute(
                 SQL["close_exchange"],
@@ -134,7 +208,7 @@ class ChatStore(Records):
             if row is None:
                 raise _not_found(conversation_id)
             rows = await (await connection.execute(SQL["list_messages"], values)).fetchall()
-        return Conversation(*row), [StoredMessage(*one) for one in rows[:page_size]], len(rows) > page_size
+        return Conversation(*row), [StoredMessage(*message) for message in rows[:page_size]], len(rows) > page_size
 
     async def rename_conversation(self, tenant: Tenant, conversation_id: UUID, title: str) -> Conversation:
         """Changes a conversation's title."""
@@ -204,3 +278,19 @@ def _read_cursor(token: str) -> tuple[datetime | None, UUID | None]:
             reason="INVALID_PAGE_TOKEN",
             violations=[FieldViolation("page_token", "must be the next_page_token of the page before")],
         ) from exc
+
+
+def title_of(question: str) -> str:
+    """Returns a conversation's title: its first question on one line, cut at a word's end."""
+    line = " ".join(question.split())
+    if len(line) <= _TITLE_CHARS:
+        return line
+    cut = line[: _TITLE_CHARS - 1]
+    head, space, _ = cut.rpartition(" ")
+    return f"{head if space and len(head) > _TITLE_CHARS // 2 else cut}…"
+
+
+def chat_message(role: str, content: str) -> generator_pb2.Message:
+    """Returns a message of a conversation; `role` is `user` or `assistant`."""
+    proto_role = generator_pb2.ROLE_USER if role == "user" else generator_pb2.ROLE_ASSISTANT
+    return generator_pb2.Message(role=proto_role, content=content)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import corpus_pb2, corpus_pb2_grpc, filter_pb2
 
-from citewire_gateway.clients import converters, documents
-from citewire_gateway.clients.domain import Filter, Space
+from citewire_gateway.clients import documents
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
 
@@ -54,7 +54,7 @@ class ListQuery:
     type: str = ""
     status: str = ""
     tag: str = ""
-    filter: Filter | None = None
+    filter: filter_pb2.Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,10 @@ class CorpusClient:
             collection=query.collection,
             type=query.type,
             tag=query.tag,
+            filter=query.filter,
         )
         if query.status:
             request.status = documents.STATUSES[query.status]
-        if query.filter is not None:
-            request.filter.CopyFrom(converters.filter_message(query.filter))
         response = await client.unary(self._stub.ListDocuments, request, timeout=self._seconds)
         return {
             "documents": [documents.document_json(one) for one in response.documents],
@@ -176,10 +175,12 @@ class CorpusClient:
         response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
         return {"spaces": [documents.space_json(one) for one in response.spaces]}
 
-    async def set_calibration(self, space: Space, calibration: Mapping[str, Any] | None) -> dict[str, Any]:
+    async def set_calibration(
+        self, space: common_pb2.EmbeddingSpace, calibration: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
         """Stores what a space's scores mean, in place of what is stored; None removes it. Returns the space."""
         request = corpus_pb2.SetCalibrationRequest(
-            space=converters.space_message(space),
+            space=space,
             calibration=None if calibration is None else documents.calibration_message(calibration),
         )
         response = await client.unary(self._stub.SetCalibration, request, timeout=self._seconds)

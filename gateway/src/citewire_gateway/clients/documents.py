@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
-from google.protobuf import struct_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from citewire_gateway.clients.converters import struct_message, time_of
+from citewire_gateway.clients.json_values import struct_from_json, struct_to_json
 
 if TYPE_CHECKING:
     from citewire_gateway.clients.corpus import FileFields, TextFields
@@ -22,7 +21,6 @@ STATUSES: Mapping[str, corpus_pb2.DocumentStatus] = {
 }
 """States of a document, as the API names them."""
 
-_MAX_EXACT = 2**53
 _THRESHOLDS = ("relevance_threshold", "answerable_threshold", "dense_weight")
 
 
@@ -35,7 +33,7 @@ def header_message(fields: FileFields, document_id: int | None) -> corpus_pb2.Up
         title=fields.title,
         collection=fields.collection,
         tags=fields.tags,
-        metadata=None if fields.metadata is None else struct_message(fields.metadata),
+        metadata=None if fields.metadata is None else struct_from_json(fields.metadata),
         url=fields.url,
         type=fields.type,
     )
@@ -51,7 +49,7 @@ def put_message(fields: TextFields, document_id: int | None) -> corpus_pb2.PutDo
         url=fields.url,
         collection=fields.collection,
         tags=fields.tags,
-        metadata=None if fields.metadata is None else struct_message(fields.metadata),
+        metadata=None if fields.metadata is None else struct_from_json(fields.metadata),
     )
 
 
@@ -62,7 +60,7 @@ def update_message(document_id: int, changes: Mapping[str, Any]) -> corpus_pb2.U
         if name == "tags":
             document.tags.extend(value or ())
         elif name == "metadata":
-            document.metadata.CopyFrom(struct_message(value or {}))
+            document.metadata.CopyFrom(struct_from_json(value or {}))
         else:
             setattr(document, name, value or "")
     return corpus_pb2.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=list(changes)))
@@ -84,7 +82,7 @@ def document_json(document: corpus_pb2.Document) -> dict[str, Any]:
         "tokens": document.tokens,
         "collection": document.collection or None,
         "tags": list(document.tags),
-        "metadata": _object(document.metadata),
+        "metadata": struct_to_json(document.metadata),
         "owner": document.owner,
         "sha256": document.sha256,
     }
@@ -95,9 +93,9 @@ def document_json(document: corpus_pb2.Document) -> dict[str, Any]:
     if document.url:
         shown["url"] = document.url
     if document.HasField("created_at"):
-        shown["created_at"] = time_of(document.created_at)
+        shown["created_at"] = document.created_at.ToJsonString()
     if document.HasField("updated_at"):
-        shown["updated_at"] = time_of(document.updated_at)
+        shown["updated_at"] = document.updated_at.ToJsonString()
     return shown
 
 
@@ -118,7 +116,7 @@ def collection_json(collection: corpus_pb2.Collection) -> dict[str, Any]:
     """A collection as the API shows it."""
     shown: dict[str, Any] = {"name": collection.name, "documents": collection.documents}
     if collection.HasField("created_at"):
-        shown["created_at"] = time_of(collection.created_at)
+        shown["created_at"] = collection.created_at.ToJsonString()
     return shown
 
 
@@ -142,38 +140,16 @@ def space_json(info: corpus_pb2.SpaceInfo) -> dict[str, Any]:
 def calibration_message(calibration: Mapping[str, Any]) -> calibration_pb2.Calibration:
     """What a space's scores mean, as a message; what is absent or null stays unset."""
     thresholds = {name: calibration.get(name) for name in _THRESHOLDS}
-    return calibration_pb2.Calibration(**thresholds, report=struct_message(calibration.get("report") or {}))
+    return calibration_pb2.Calibration(**thresholds, report=struct_from_json(calibration.get("report") or {}))
 
 
 def _calibration(message: calibration_pb2.Calibration) -> dict[str, Any]:
     shown: dict[str, Any] = {name: getattr(message, name) if message.HasField(name) else None for name in _THRESHOLDS}
-    measured_at = time_of(message.measured_at) if message.HasField("measured_at") else None
-    return shown | {"measured_at": measured_at, "report": _object(message.report)}
+    measured_at = message.measured_at.ToJsonString() if message.HasField("measured_at") else None
+    return shown | {"measured_at": measured_at, "report": struct_to_json(message.report)}
 
 
 def _name(value: str) -> str:
     for prefix in ("DOCUMENT_STATUS_", "INGEST_STAGE_"):
         value = value.removeprefix(prefix)
     return value.lower()
-
-
-def _object(message: struct_pb2.Struct) -> dict[str, Any]:
-    return {key: _value(value) for key, value in message.fields.items()}
-
-
-def _value(message: struct_pb2.Value) -> Any:  # noqa: ANN401 # JSON values are of any kind
-    match message.WhichOneof("kind"):
-        case "number_value":
-            # A struct holds doubles only; whole numbers come back as they were sent.
-            number = message.number_value
-            return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
-        case "string_value":
-            return message.string_value
-        case "bool_value":
-            return message.bool_value
-        case "struct_value":
-            return _object(message.struct_value)
-        case "list_value":
-            return [_value(one) for one in message.list_value.values]
-        case _:
-            return None

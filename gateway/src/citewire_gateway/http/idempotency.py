@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from citewire_gateway.background import Aftermath
+from citewire_gateway.background import BackgroundTasks
 from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
 from citewire_kit.ids import uuid7
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
@@ -22,7 +22,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnswer:
     """The answer to an earlier request with the same key."""
 
     response: dict[str, Any]
@@ -49,14 +49,14 @@ class Claim:
 class IdempotencyStore:
     """Keeps keys and answers, each user's apart."""
 
-    def __init__(self, pool: Pool, aftermath: Aftermath, *, keep_seconds: float) -> None:
+    def __init__(self, pool: Pool, background: BackgroundTasks, *, keep_seconds: float) -> None:
         self._pool = pool
-        self._aftermath = aftermath
+        self._background = background
         self._keep_seconds = keep_seconds
 
     async def claim(
         self, tenant: Tenant, key: str, *, operation: str, request_hash: bytes, lease_seconds: float
-    ) -> Claim | Kept:
+    ) -> Claim | StoredAnswer:
         """Takes a key, or returns what an earlier request with it was answered.
 
         Args:
@@ -84,7 +84,7 @@ class IdempotencyStore:
                     "this Idempotency-Key was used before with another request", reason="IDEMPOTENCY_CONFLICT"
                 )
             if row[2] is not None:
-                return Kept(row[2])
+                return StoredAnswer(row[2])
             break
         raise Aborted(
             "a request with this Idempotency-Key is still running", reason="IDEMPOTENCY_IN_PROGRESS", retry_after=1.0
@@ -98,7 +98,7 @@ class IdempotencyStore:
 
     async def release(self, claim: Claim) -> None:
         """See `Claim.release`. It is written even if who waits for it is cancelled."""
-        await self._aftermath.finish(self._release(claim), request_id=current_request_id())
+        await self._background.finish(self._release(claim), request_id=current_request_id())
 
     async def _release(self, claim: Claim) -> None:
         try:

@@ -6,13 +6,15 @@ Only this file, the dialects and the routes know the names of systems.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from citewire_gateway.chat.events import EventType
-from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
-from citewire_gateway.clients.generation import AnswerPolicy, ContextFormat, Grounding, MarkerStyle
+from citewire.generator.v1 import generator_pb2
+from citewire.generator.v1.generator_pb2 import AnswerPolicy
+from citewire.retriever.v1 import retriever_pb2
+
 from citewire_gateway.profiles.model import (
     Bounds,
     Budget,
     EmptySelection,
+    EventType,
     History,
     NoMatch,
     Persist,
@@ -20,6 +22,7 @@ from citewire_gateway.profiles.model import (
     Rerank,
     Suggest,
 )
+from citewire_kit.enums import enum_text
 from citewire_kit.errors import NotFound
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
@@ -36,22 +39,22 @@ _NO_MATCH = NoMatch(
     ),
     still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
 )
-_SUGGEST = Suggest(minimum=2, wanted=3, heading="You could ask instead:")
+_SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 
 DOCUMENTS = Profile(
     name="documents",
     description="Answers only from the selected documents; cites exactly the passages that the model was given.",
-    level=ScopeLevel.ORG,
-    strategy=Strategy.SEMANTIC,
-    mode=SearchMode.DENSE,
+    level=retriever_pb2.SCOPE_LEVEL_ORG,
+    strategy=retriever_pb2.STRATEGY_SEMANTIC,
+    mode=retriever_pb2.SEARCH_MODE_DENSE,
     top_k=Bounds(default=5, minimum=1, maximum=30),
     min_score=None,
     empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
     answer=AnswerPolicy(
-        context_format=ContextFormat.NUMBERED,
-        marker_style=MarkerStyle.REMOVE,
-        grounding=Grounding.STRICT,
+        context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
+        marker_style=generator_pb2.MARKER_STYLE_REMOVE,
+        grounding=generator_pb2.GROUNDING_STRICT,
         answer_language="English",
         not_found_sentence=NOT_FOUND_SENTENCE,
         suggest_on_not_found=True,
@@ -66,18 +69,18 @@ DOCUMENTS = Profile(
 SOURCES = Profile(
     name="sources",
     description="Labelled sources under a fixed budget, found by meaning and by words; the answer cites [SOURCE N].",
-    level=ScopeLevel.ORG,
-    strategy=Strategy.SEMANTIC,
-    mode=SearchMode.HYBRID,
+    level=retriever_pb2.SCOPE_LEVEL_ORG,
+    strategy=retriever_pb2.STRATEGY_SEMANTIC,
+    mode=retriever_pb2.SEARCH_MODE_HYBRID,
     fuse_by_rank=True,
     top_k=Bounds(default=100, minimum=1, maximum=100),
     min_score=None,
     empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
     answer=AnswerPolicy(
-        context_format=ContextFormat.SOURCE_LABELS,
-        marker_style=MarkerStyle.SOURCE,
-        grounding=Grounding.STRICT,
+        context_format=generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS,
+        marker_style=generator_pb2.MARKER_STYLE_SOURCE,
+        grounding=generator_pb2.GROUNDING_STRICT,
         not_found_sentence=NOT_FOUND_SENTENCE,
         suggest_on_not_found=True,
         max_context_chars=24_000,
@@ -91,16 +94,16 @@ SOURCES = Profile(
 SELF_RAG = Profile(
     name="self-rag",
     description="Decides whether to look into the user's articles and repositories, cites [ref:N], judges its answer.",
-    level=ScopeLevel.USER,
-    strategy=Strategy.SEMANTIC,
-    mode=SearchMode.DENSE,
+    level=retriever_pb2.SCOPE_LEVEL_USER,
+    strategy=retriever_pb2.STRATEGY_SEMANTIC,
+    mode=retriever_pb2.SEARCH_MODE_DENSE,
     top_k=Bounds(default=10, minimum=1, maximum=30),
     min_score=0.3,
     empty_selection=EmptySelection.ABSENT,
     answer=AnswerPolicy(
-        context_format=ContextFormat.TYPED,
-        marker_style=MarkerStyle.REF,
-        grounding=Grounding.OPEN,
+        context_format=generator_pb2.CONTEXT_FORMAT_TYPED,
+        marker_style=generator_pb2.MARKER_STYLE_REF,
+        grounding=generator_pb2.GROUNDING_OPEN,
         verify_citations=True,
     ),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.DECISION, EventType.CITATION, EventType.ASSESSMENT},
@@ -116,18 +119,18 @@ SELF_RAG = Profile(
 LIBRARY = Profile(
     name="library",
     description="Reads a small library whole, and searches a large one; says which, and why. Cites [ref:N].",
-    level=ScopeLevel.USER,
-    strategy=Strategy.LIBRARY,
-    mode=SearchMode.DENSE,
+    level=retriever_pb2.SCOPE_LEVEL_USER,
+    strategy=retriever_pb2.STRATEGY_LIBRARY,
+    mode=retriever_pb2.SEARCH_MODE_DENSE,
     top_k=Bounds(default=40, minimum=1, maximum=200),
     min_score=0.15,
     min_score_calibrated=True,
     empty_selection=EmptySelection.ABSENT,
     no_match=_NO_MATCH,
     answer=AnswerPolicy(
-        context_format=ContextFormat.NUMBERED,
-        marker_style=MarkerStyle.REF,
-        grounding=Grounding.STRICT,
+        context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
+        marker_style=generator_pb2.MARKER_STYLE_REF,
+        grounding=generator_pb2.GROUNDING_STRICT,
         not_found_sentence=NOT_FOUND_SENTENCE,
         suggest_on_not_found=True,
         verify_citations=True,
@@ -146,17 +149,17 @@ LIBRARY = Profile(
 GROUNDED = Profile(
     name="grounded",
     description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
-    level=ScopeLevel.ORG,
-    strategy=Strategy.SEMANTIC,
-    mode=SearchMode.HYBRID,
+    level=retriever_pb2.SCOPE_LEVEL_ORG,
+    strategy=retriever_pb2.STRATEGY_SEMANTIC,
+    mode=retriever_pb2.SEARCH_MODE_HYBRID,
     top_k=Bounds(default=10, minimum=1, maximum=50),
     min_score=None,
     empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
     answer=AnswerPolicy(
-        context_format=ContextFormat.NUMBERED,
-        marker_style=MarkerStyle.REF,
-        grounding=Grounding.STRICT,
+        context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
+        marker_style=generator_pb2.MARKER_STYLE_REF,
+        grounding=generator_pb2.GROUNDING_STRICT,
         not_found_sentence=NOT_FOUND_SENTENCE,
         suggest_on_not_found=True,
         ask_back=True,
@@ -174,16 +177,16 @@ GROUNDED = Profile(
 SIMPLE = Profile(
     name="simple",
     description="The smallest chat: a question, an answer and its sources; nothing is kept but the usage.",
-    level=ScopeLevel.ORG,
-    strategy=Strategy.SEMANTIC,
-    mode=SearchMode.DENSE,
+    level=retriever_pb2.SCOPE_LEVEL_ORG,
+    strategy=retriever_pb2.STRATEGY_SEMANTIC,
+    mode=retriever_pb2.SEARCH_MODE_DENSE,
     top_k=Bounds(default=5, minimum=1, maximum=30),
     min_score=None,
     empty_selection=EmptySelection.ABSENT,
     answer=AnswerPolicy(
-        context_format=ContextFormat.PLAIN,
-        marker_style=MarkerStyle.NONE,
-        grounding=Grounding.SAY_SO,
+        context_format=generator_pb2.CONTEXT_FORMAT_PLAIN,
+        marker_style=generator_pb2.MARKER_STYLE_NONE,
+        grounding=generator_pb2.GROUNDING_SAY_SO,
     ),
     events=_ALWAYS,
     optional_events=frozenset({EventType.STEP, EventType.CITATION}),
@@ -218,9 +221,9 @@ def describe(profile: Profile) -> dict[str, object]:
     return {
         "name": profile.name,
         "description": profile.description,
-        "scope": profile.level.value,
-        "strategy": profile.strategy.value,
-        "mode": profile.mode.value,
+        "scope": enum_text(retriever_pb2.ScopeLevel, profile.level),
+        "strategy": enum_text(retriever_pb2.Strategy, profile.strategy),
+        "mode": enum_text(retriever_pb2.SearchMode, profile.mode),
         "top_k": {
             "default": profile.top_k.default,
             "minimum": profile.top_k.minimum,
@@ -231,9 +234,9 @@ def describe(profile: Profile) -> dict[str, object]:
         "types": list(profile.types),
         "empty_selection": profile.empty_selection.value,
         "on_empty": "model" if profile.no_match is None else "sentence",
-        "context_format": answer.context_format.value,
-        "marker_style": answer.marker_style.value,
-        "grounding": answer.grounding.value,
+        "context_format": enum_text(generator_pb2.ContextFormat, answer.context_format),
+        "marker_style": enum_text(generator_pb2.MarkerStyle, answer.marker_style),
+        "grounding": enum_text(generator_pb2.Grounding, answer.grounding),
         "answer_language": answer.answer_language or None,
         "not_found_sentence": answer.not_found_sentence or None,
         "history": None

@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from citewire_gateway.clients.domain import SearchMode
-from citewire_gateway.clients.generation import MarkerStyle
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
 from citewire_gateway.profiles.model import Bounds, History, Profile, Rerank
+from citewire_kit.enums import enum_number
 from citewire_kit.errors import Violations
 
-CANDIDATES = Rerank(candidates=40, keep=10)
+DEFAULT_RERANK = Rerank(candidates=40, keep=10)
 """A second ranking where the profile has none of its own."""
+
+_SAME_IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
+_SAME_IN_ANSWER = ("answer_language", "ask_back", "instructions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +25,7 @@ class Changes:
     Attributes:
         top_k: How many chunks where the request doesn't say, within the profile's bounds.
         min_score: Lowest cosine similarity.
-        mode: How the search ranks.
+        mode: How the search ranks: `dense`, `lexical` or `hybrid`.
         rerank: Whether there is a second ranking.
         hyde: See `Profile`.
         derive_filter: See `Profile`.
@@ -29,7 +34,7 @@ class Changes:
         assess: See `Profile`.
         speculate: See `Profile`.
         answer_language: "" is the question's.
-        marker_style: Which markers the answer carries.
+        marker_style: Which markers the answer carries: `none`, `remove`, `ref` or `source`.
         ask_back: Whether the model may ask back.
         instructions: Added to our prompt.
         max_completion_tokens: Most tokens of an answer.
@@ -37,7 +42,7 @@ class Changes:
 
     top_k: int | None = None
     min_score: float | None = None
-    mode: SearchMode | None = None
+    mode: str | None = None
     rerank: bool | None = None
     hyde: bool | None = None
     derive_filter: bool | None = None
@@ -46,7 +51,7 @@ class Changes:
     assess: bool | None = None
     speculate: bool | None = None
     answer_language: str | None = None
-    marker_style: MarkerStyle | None = None
+    marker_style: str | None = None
     ask_back: bool | None = None
     instructions: str | None = None
     max_completion_tokens: int | None = None
@@ -60,15 +65,10 @@ class Changes:
 def changes_of(values: Mapping[str, Any]) -> Changes:
     """Reads changes as `Changes.given` wrote them; names that aren't known any more are passed over."""
     known = {field.name for field in fields(Changes)}
-    read = {name: value for name, value in values.items() if name in known}
-    if "mode" in read:
-        read["mode"] = SearchMode(read["mode"])
-    if "marker_style" in read:
-        read["marker_style"] = MarkerStyle(read["marker_style"])
-    return Changes(**read)
+    return Changes(**{name: value for name, value in values.items() if name in known})
 
 
-def changed(profile: Profile, changes: Changes, at: str) -> Profile:
+def apply_changes(profile: Profile, changes: Changes, at: str) -> Profile:
     """Returns the profile with the changes.
 
     Args:
@@ -79,45 +79,53 @@ def changed(profile: Profile, changes: Changes, at: str) -> Profile:
     Raises:
         InvalidArgument: A change is out of the profile's bounds, or has no meaning in it.
     """
-    found = Violations()
+    violations = Violations()
     bounds = profile.top_k
-    found.require(
+    violations.require(
         changes.top_k is None or bounds.minimum <= changes.top_k <= bounds.maximum,
         f"{at}.top_k",
         f"must be between {bounds.minimum} and {bounds.maximum} in profile {profile.name}",
     )
-    found.require(
+    violations.require(
         changes.condense is not True or profile.history is not None,
         f"{at}.condense",
         f"has no meaning: profile {profile.name} gives the model no history",
     )
-    found.require(
+    violations.require(
         changes.speculate is not True or profile.decide or changes.decide is True,
         f"{at}.speculate",
         "has no meaning without decide",
     )
-    found.raise_if_any()
-    return replace(profile, **_simple(changes), **_composed(profile, changes))
+    violations.raise_if_any()
+    return replace(profile, **_replacements(profile, changes))
 
 
-def _simple(changes: Changes) -> dict[str, Any]:
-    names = ("min_score", "mode", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
-    values = {name: getattr(changes, name) for name in names}
-    return {name: value for name, value in values.items() if value is not None}
+def change_answer(policy: generator_pb2.AnswerPolicy, **fields: Any) -> generator_pb2.AnswerPolicy:  # noqa: ANN401 # of the message
+    """Returns a policy with some fields changed."""
+    copy = generator_pb2.AnswerPolicy()
+    copy.CopyFrom(policy)
+    for name, value in fields.items():
+        setattr(copy, name, value)
+    return copy
 
 
-def _composed(profile: Profile, changes: Changes) -> dict[str, Any]:
-    names = ("answer_language", "marker_style", "ask_back", "instructions")
-    values = {name: getattr(changes, name) for name in names}
-    composed: dict[str, Any] = {
-        "answer": replace(profile.answer, **{name: value for name, value in values.items() if value is not None})
-    }
+def _replacements(profile: Profile, changes: Changes) -> dict[str, Any]:
+    given = {name: getattr(changes, name) for name in _SAME_IN_PROFILE}
+    values = {name: value for name, value in given.items() if value is not None}
+    given = {name: getattr(changes, name) for name in _SAME_IN_ANSWER}
+    answer = {name: value for name, value in given.items() if value is not None}
+    if changes.mode is not None:
+        values["mode"] = enum_number(retriever_pb2.SearchMode, changes.mode)
+    if changes.marker_style is not None:
+        answer["marker_style"] = enum_number(generator_pb2.MarkerStyle, changes.marker_style)
+    if answer:
+        values["answer"] = change_answer(profile.answer, **answer)
     if changes.min_score is not None:
-        composed["min_score_calibrated"] = False
+        values["min_score_calibrated"] = False
     if changes.top_k is not None:
-        composed["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
+        values["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
     if changes.rerank is not None:
-        composed["rerank"] = (profile.rerank or CANDIDATES) if changes.rerank else None
+        values["rerank"] = (profile.rerank or DEFAULT_RERANK) if changes.rerank else None
     if changes.condense is not None and profile.history is not None:
-        composed["history"] = History(profile.history.tokens, condense=changes.condense)
-    return composed
+        values["history"] = History(profile.history.tokens, condense=changes.condense)
+    return values

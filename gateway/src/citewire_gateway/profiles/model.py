@@ -4,9 +4,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from citewire_gateway.chat.events import EventType
-from citewire_gateway.clients.domain import ScopeLevel, SearchMode, Strategy
-from citewire_gateway.clients.generation import AnswerPolicy
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+
+class EventType(StrEnum):
+    """Names of a chat's events, as the native dialect writes them."""
+
+    CONVERSATION = "conversation"
+    STEP = "step"
+    DECISION = "decision"
+    CITATIONS = "citations"
+    TOKEN = "token"  # noqa: S105 - a piece of text, no secret
+    CITATION = "citation"
+    UNCITED = "uncited"
+    SOURCES = "sources"
+    ASSESSMENT = "assessment"
+    USAGE = "usage"
+    ERROR = "error"
+    DONE = "done"
 
 
 class EmptySelection(StrEnum):
@@ -101,7 +117,8 @@ class Suggest:
 
     minimum: int
     """The generator is asked for questions if the answer itself holds fewer."""
-    wanted: int
+    count: int
+    """How many there are to be in all."""
     heading: str
 
 
@@ -122,7 +139,7 @@ class Profile:
         empty_selection: What an empty list of documents means.
         no_match: The answer when nothing was found, without a call to a model; None: the model is asked all the same,
             and its policy says what it does without passages.
-        answer: How the answer is written.
+        answer: How the answer is written; it is shared, so copy it to change it.
         events: Events of a stream, in the dialects that name them.
         optional_events: Further events that a request may ask for with `include`.
         history: What of the conversation the model is given; None: nothing.
@@ -146,13 +163,13 @@ class Profile:
 
     name: str
     description: str
-    level: ScopeLevel
-    strategy: Strategy
-    mode: SearchMode
+    level: retriever_pb2.ScopeLevel
+    strategy: retriever_pb2.Strategy
+    mode: retriever_pb2.SearchMode
     top_k: Bounds
     min_score: float | None
     empty_selection: EmptySelection
-    answer: AnswerPolicy
+    answer: generator_pb2.AnswerPolicy
     events: frozenset[EventType]
     optional_events: frozenset[EventType]
     history: History | None = None

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from citewire_gateway.profiles.builtin import PROFILES, find_profile
-from citewire_gateway.profiles.changes import Changes, changed
+from citewire_gateway.profiles.changes import Changes, apply_changes
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.store import ProfileStore, StoredProfile
 from citewire_kit.errors import AlreadyExists, NotFound, invalid_field
@@ -34,14 +34,14 @@ class Profiles:
         if _NAME.match(own) and (not version or (version.isdecimal() and len(version) < 9)):
             stored = await self._store.get(tenant, own, int(version) if version else None)
         if stored is None:
-            names = [*PROFILES, *(one.name for one in await self._store.list(tenant))]
+            names = [*PROFILES, *(profile.name for profile in await self._store.list(tenant))]
             raise _unknown(name, names)
-        return built(stored)
+        return build_profile(stored)
 
     async def list(self, tenant: Tenant) -> list[tuple[Profile, StoredProfile | None]]:
         """Returns ours, then the tenant's own."""
         ours: list[tuple[Profile, StoredProfile | None]] = [(profile, None) for profile in PROFILES.values()]
-        return ours + [(built(stored), stored) for stored in await self._store.list(tenant)]
+        return ours + [(build_profile(stored), stored) for stored in await self._store.list(tenant)]
 
     async def put(self, tenant: Tenant, name: str, base: str, description: str, changes: Changes) -> StoredProfile:
         """Keeps a profile under a name, as a further version if there is one.
@@ -56,8 +56,8 @@ class Profiles:
             raise invalid_field("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
         if base not in PROFILES:
             raise invalid_field("base", f"must be one of {', '.join(PROFILES)}")
-        changed(PROFILES[base], changes, "changes")
-        known = {one.name for one in await self._store.list(tenant)}
+        apply_changes(PROFILES[base], changes, "changes")
+        known = {profile.name for profile in await self._store.list(tenant)}
         if name not in known and len(known) >= _MOST:
             raise invalid_field("name", f"must be one of the present ones: there are {_MOST}, and no more fit")
         return await self._store.put(tenant, name, base, description, changes)
@@ -65,13 +65,13 @@ class Profiles:
     async def delete(self, tenant: Tenant, name: str) -> None:
         """Deletes a tenant's profile. Raises `NotFound`."""
         if not await self._store.delete(tenant, name):
-            raise _unknown(name, [one.name for one in await self._store.list(tenant)])
+            raise _unknown(name, [profile.name for profile in await self._store.list(tenant)])
 
 
-def built(stored: StoredProfile) -> Profile:
+def build_profile(stored: StoredProfile) -> Profile:
     """Returns the profile that a stored one is."""
     base = find_profile(stored.base)
-    profile = changed(base, stored.changes, "changes")
+    profile = apply_changes(base, stored.changes, "changes")
     return replace(profile, name=stored.name, description=stored.description or base.description)
 
 

@@ -1,14 +1,30 @@
-"""Usage and budgets as the API speaks of them. Money is whole nano-USD (10^-9 USD) inside."""
+"""Usage and budgets: the ledger as the gateway reads it. Money is whole nano-USD (10^-9 USD) inside."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from citewire_kit.errors import FailedPrecondition, NotFound, invalid_field
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+
+log = get_logger(__name__)
 
 NANO = 1_000_000_000
 """Nano-USD in one USD."""
 
 MAX_LIMIT_USD = 1_000_000_000.0
+MAX_ROWS = 10_000
+"""Most rows of one answer."""
+
+_SQL = load_queries("citewire_gateway.tenants", "accounts.sql")
 
 
 class Group(StrEnum):
@@ -91,6 +107,168 @@ class Budget:
     resets_at: datetime
     updated_by: str
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a chat's calls to providers have cost so far.
+
+    Attributes:
+        calls: How many have been settled.
+        nano: Nano-USD, by the catalogue; None if a call's price isn't known.
+    """
+
+    calls: int
+    nano: int | None
+
+
+_COLUMNS: tuple[tuple[Group, str], ...] = (
+    (Group.ORG, "org"),
+    (Group.USER, "user"),
+    (Group.DAY, "day"),
+    (Group.MODEL, "provider"),
+    (Group.MODEL, "model"),
+    (Group.PROFILE, "profile"),
+    (Group.PURPOSE, "purpose"),
+)
+"""Of every usage query, in its order."""
+
+FIGURES: Mapping[Source, tuple[str, ...]] = {
+    Source.CALLS: (
+        "calls",
+        "open_calls",
+        "estimated_calls",
+        "unpriced_calls",
+        "input_tokens",
+        "cached_input_tokens",
+        "output_tokens",
+        "embedding_tokens",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_nano",
+        "own_cost_nano",
+    ),
+    Source.EXCHANGES: (
+        "exchanges",
+        "running_exchanges",
+        "unfinished_exchanges",
+        "estimated_exchanges",
+        "embedding_tokens",
+        "prompt_tokens",
+        "completion_tokens",
+        "cost_nano",
+        "own_cost_nano",
+    ),
+}
+"""Names of what is counted, in the order of the queries' columns."""
+
+_QUERIES: Mapping[Source, str] = {Source.CALLS: "usage_of_calls", Source.EXCHANGES: "usage_of_exchanges"}
+
+
+def group_columns(group_by: Sequence[Group]) -> tuple[str, ...]:
+    """Returns the names of the columns that a row's group has, in the order that was asked for."""
+    return tuple(column for asked in group_by for group, column in _COLUMNS if group is asked)
+
+
+class AccountStore:
+    """Reads usage, reads and writes budgets.
+
+    All methods raise `Unavailable` if the database can't be reached, and `FailedPrecondition` if it has no ledger.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def usage(self, tenant: Tenant, query: UsageQuery) -> Usage:
+        """Returns what was spent.
+
+        Raises:
+            InvalidArgument: There are more than `MAX_ROWS` groups.
+        """
+        values = {
+            "org": tenant.org_id,
+            "by": [group.value for group in query.group_by],
+            "start": query.start,
+            "end": query.end,
+            "only_user": query.user_id,
+            "most": MAX_ROWS + 1,
+        }
+        async with self._ledger(tenant) as connection:
+            records = await (await connection.execute(_SQL[_QUERIES[query.source]], values)).fetchall()
+        if len(records) > MAX_ROWS:
+            raise invalid_field("group_by", f"gives more than {MAX_ROWS} rows: ask for a shorter time or fewer groups")
+        names, columns = FIGURES[query.source], group_columns(query.group_by)
+        rows = [_usage_row(row, columns, names) for row in records]
+        total = {name: sum(row.figures[name] for row in rows) for name in names}
+        return Usage(tuple(rows), total)
+
+    async def cost_of(self, tenant: Tenant, exchange_id: UUID) -> Cost:
+        """Returns what a chat has cost so far."""
+        async with self._ledger(tenant) as connection:
+            values = {"org": tenant.org_id, "exchange": exchange_id}
+            row = await (await connection.execute(_SQL["cost_of_exchange"], values)).fetchone()
+        return Cost(0, None) if row is None else Cost(*row)
+
+    async def budgets(self, tenant: Tenant) -> list[Budget]:
+        """Returns the organisation's budgets, its own first, then those of its keys."""
+        async with self._ledger(tenant) as connection:
+            rows = await (await connection.execute(_SQL["list_budgets"], {"org": tenant.org_id})).fetchall()
+        return [_budget(row) for row in rows]
+
+    async def put_budget(self, tenant: Tenant, key_id: str, period: Period, limit_nano: int) -> Budget:
+        """Makes a budget or changes its limit. A new one starts with what its period has cost already.
+
+        Raises:
+            InvalidArgument: The organisation has no such key.
+        """
+        values = _names(tenant, key_id, period) | {"limit_nano": limit_nano}
+        async with self._ledger(tenant) as connection:
+            if key_id and await (await connection.execute(_SQL["has_key"], values)).fetchone() is None:
+                raise invalid_field("key_id", "is no API key of this organisation")
+            await connection.execute(_SQL["put_budget"], values)
+            row = await (await connection.execute(_SQL["get_budget"], values)).fetchone()
+        if row is None:
+            raise RuntimeError("the budget vanished inside its own transaction")
+        return _budget(row)
+
+    async def delete_budget(self, tenant: Tenant, key_id: str, period: Period) -> None:
+        """Deletes a budget; what it held back is free.
+
+        Raises:
+            NotFound: There is none.
+        """
+        async with self._ledger(tenant) as connection:
+            done = await connection.execute(_SQL["delete_budget"], _names(tenant, key_id, period))
+        if done.rowcount == 0:
+            whose = f"for the key {key_id}" if key_id else "for the organisation"
+            raise NotFound(f"there is no budget {whose} by {period.value}", reason="BUDGET_NOT_FOUND")
+
+    @asynccontextmanager
+    async def _ledger(self, tenant: Tenant) -> AsyncGenerator[Connection, None]:
+        try:
+            async with tenant_transaction(self._pool, tenant) as connection:
+                yield connection
+        except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable) as exc:
+            log.warning("no_ledger", error=str(exc))
+            raise FailedPrecondition(
+                "this server keeps no ledger: its operator has to run `python -m citewire_ledger migrate`",
+                reason="WRONG_STATE",
+            ) from exc
+
+
+def _usage_row(row: Sequence[Any], columns: Sequence[str], names: Sequence[str]) -> UsageRow:
+    groups = {column: value for (_, column), value in zip(_COLUMNS, row, strict=False)}
+    figures = [int(value) for value in row[len(_COLUMNS) :]]
+    return UsageRow({column: groups[column] for column in columns}, dict(zip(names, figures, strict=True)))
+
+
+def _budget(row: Sequence[Any]) -> Budget:
+    key_id, period, *rest = row
+    return Budget(key_id, Period(period), *rest)
+
+
+def _names(tenant: Tenant, key_id: str, period: Period) -> dict[str, Any]:
+    return {"org": tenant.org_id, "user": tenant.user_id, "key_id": key_id, "period": period.value}
 
 
 def to_nano(usd: float) -> int:

@@ -1,67 +1,94 @@
-"""Saving, showing and deleting tenants' providers."""
+"""Tenant providers: routing, saving, deleting, and wrapping them again under a new master key."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
-from citewire_gateway.clients.domain import Scope, Space, Strategy
-from citewire_gateway.clients.ports import Retriever, Sealer
-from citewire_gateway.tenants.provider_store import ProviderStore
+from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.clients.retriever import Retriever
+from citewire_gateway.clients.sealer import ProviderSealer
+from citewire_gateway.tenants.provider_store import ProviderStore, SealedRow, tenant_of
 from citewire_gateway.tenants.providers import (
-    Entry,
-    ProviderSpec,
+    PROVIDER_TYPES,
+    ModelRoute,
+    ProviderEntries,
+    ProviderEntry,
     ProviderType,
-    Sealed,
-    TenantProviders,
+    model_route,
 )
-from citewire_kit.errors import FailedPrecondition, FieldViolation, InvalidArgument, NotFound
+from citewire_kit.errors import CitewireError, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import Tenant, use_tenant
 
 log = get_logger(__name__)
 
 
-class OwnProviders:
+class TenantProviders:
     """Keeps tenants' providers. Keys and addresses pass through here once, on their way to be sealed."""
 
-    def __init__(self, store: ProviderStore, sealer: Sealer, retriever: Retriever) -> None:
+    def __init__(
+        self, store: ProviderStore, sealer: ProviderSealer, retriever: Retriever, offered: Collection[ProviderType]
+    ) -> None:
+        """`offered`: the types for which the operator has a provider that tenants may use."""
         self._store = store
         self._sealer = sealer
         self._retriever = retriever
+        self._offered = frozenset(offered)
 
-    async def load(self, tenant: Tenant) -> TenantProviders:
+    async def route(self, tenant: Tenant, needed: Collection[ProviderType]) -> ModelRoute:
+        """Returns the model route of a request, before anything is sent to anybody; see `model_route`."""
+        return model_route(await self._store.load(tenant), tenant.user_id, needed, self._offered)
+
+    async def load(self, tenant: Tenant) -> ProviderEntries:
         """Returns all that the caller may see."""
         return await self._store.load(tenant)
 
-    async def find(self, tenant: Tenant, type_: ProviderType, owner: str | None) -> tuple[Entry, ...]:
+    async def find(self, tenant: Tenant, type_: ProviderType, owner: str | None) -> tuple[ProviderEntry, ...]:
         """Returns an owner's providers of a type; with None those that count for the caller.
 
         Raises:
             NotFound: There are none (reason `PROVIDER_NOT_FOUND`).
         """
-        found = await self._store.load(tenant)
-        chain = found.effective(type_, tenant.user_id) if owner is None else found.chain(type_, owner)
+        entries = await self._store.load(tenant)
+        chain = entries.effective(type_, tenant.user_id) if owner is None else entries.chain(type_, owner)
         if not chain:
             raise _not_found(type_)
         return chain
 
-    async def save(self, tenant: Tenant, first: ProviderSpec, fallbacks: Sequence[ProviderSpec | str]) -> None:
+    async def save(
+        self, tenant: Tenant, first: common_pb2.ProviderSpec, fallbacks: Sequence[common_pb2.ProviderSpec | str]
+    ) -> None:
         """Tries out, seals and keeps a provider and who takes over from it; what was there before is replaced.
 
         Raises:
             InvalidArgument: A field is wrong; one of a fallback is named `fallbacks.N.field`.
             FailedPrecondition: The library is embedded in another space (reason `SPACE_MISMATCH`).
         """
-        sealed = await self._seal([first, *(one for one in fallbacks if isinstance(one, ProviderSpec))], fallbacks)
-        await self._check_space(sealed[0].space)
-        owner, rest = first.user_id, iter(sealed)
+        type_ = PROVIDER_TYPES.from_proto(first.type)
+        if type_ is None:
+            raise ValueError("the provider has no type")
+        specs = [first, *fallbacks]
+        sealed = await self._seal({index: spec for index, spec in enumerate(specs) if not isinstance(spec, str)})
+        if sealed[0].HasField("space"):
+            await self._check_space(sealed[0].space)
         chain = [
-            Entry(owner, first.type, position, one, None)
-            if isinstance(one, str)
-            else _entry(owner, first.type, position, next(rest))
-            for position, one in enumerate([first, *fallbacks])
+            ProviderEntry(first.user_id, type_, position, spec)
+            if isinstance(spec, str)
+            else ProviderEntry(
+                first.user_id,
+                type_,
+                position,
+                sealed[position].ref.model,
+                sealed[position].ref,
+                sealed[position].test,
+            )
+            for position, spec in enumerate(specs)
         ]
         await self._store.save(tenant, chain)
-        log.info("provider_saved", type=first.type, provider=first.provider, own=bool(owner), entries=len(chain))
+        log.info("provider_saved", type=type_, provider=first.provider, own=bool(first.user_id), entries=len(chain))
 
     async def delete(self, tenant: Tenant, type_: ProviderType, owner: str) -> None:
         """Deletes an owner's providers of a type.
@@ -77,35 +104,32 @@ class OwnProviders:
         """Writes whether the organisation demands its own providers."""
         await self._store.require_own(tenant, required)
 
-    async def _seal(self, specs: Sequence[ProviderSpec], fallbacks: Sequence[ProviderSpec | str]) -> list[Sealed]:
-        """Seals all at the same time: each may wait for a test call."""
-        numbers = [None, *(number for number, one in enumerate(fallbacks) if isinstance(one, ProviderSpec))]
-        tasks = [
-            asyncio.ensure_future(self._seal_one(spec, number)) for spec, number in zip(specs, numbers, strict=True)
-        ]
+    async def _seal(self, specs: dict[int, common_pb2.ProviderSpec]) -> dict[int, embedder_pb2.SealProviderResponse]:
+        """Seals all at the same time, each under its position: each may wait for a test call."""
+        tasks = [asyncio.ensure_future(self._seal_at(position, spec)) for position, spec in specs.items()]
         try:
-            return await asyncio.gather(*tasks)
+            return dict(zip(specs, await asyncio.gather(*tasks), strict=True))
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _seal_one(self, spec: ProviderSpec, fallback: int | None) -> Sealed:
+    async def _seal_at(self, position: int, spec: common_pb2.ProviderSpec) -> embedder_pb2.SealProviderResponse:
         try:
             return await self._sealer.seal(spec)
         except InvalidArgument as exc:
-            if fallback is None:
+            if position == 0:
                 raise
-            at = f"fallbacks.{fallback}"
-            violations = [FieldViolation(f"{at}.{one.field}", one.message) for one in exc.violations]
+            at = f"fallbacks.{position - 1}"
+            violations = [FieldViolation(f"{at}.{violation.field}", violation.message) for violation in exc.violations]
             raise InvalidArgument(f"{at}: {exc.message}", reason=exc.reason, violations=violations) from exc
 
-    async def _check_space(self, space: Space | None) -> None:
+    async def _check_space(self, space: common_pb2.EmbeddingSpace) -> None:
         """Refuses a model in whose space the library's documents couldn't be found."""
-        if space is None:
-            return
-        live = (await self._retriever.plan(Scope(), Strategy.SEMANTIC)).space
-        if live is not None and live != space:
+        request = retriever_pb2.PlanRequest(strategy=retriever_pb2.STRATEGY_SEMANTIC)
+        plan = await self._retriever.plan(request)
+        live = plan.space
+        if plan.HasField("space") and live != space:
             raise FailedPrecondition(
                 f"your organisation's documents are embedded with {live.model} ({live.dimensions} dimensions), and "
                 f"with {space.model} ({space.dimensions}) they could not be found: choose that model, or delete the "
@@ -115,8 +139,52 @@ class OwnProviders:
             )
 
 
-def _entry(owner: str, type_: ProviderType, position: int, sealed: Sealed) -> Entry:
-    return Entry(owner, type_, position, sealed.ref.model, sealed.ref, sealed.test)
+@dataclass(slots=True)
+class Rotation:
+    """What a rotation of master keys did, in rows.
+
+    Attributes:
+        wrapped: Wrapped again under the newest key.
+        current: They already were, or were saved anew meanwhile.
+        gone: Deleted meanwhile.
+        failed: They couldn't be: an older master key may not be taken away yet.
+    """
+
+    wrapped: int = 0
+    current: int = 0
+    gone: int = 0
+    failed: int = 0
+
+
+async def rotate(store: ProviderStore, sealer: ProviderSealer) -> Rotation:
+    """Wraps every sealed row again under the newest master key, while everything runs.
+
+    The secrets themselves aren't opened for it, and nobody here could: embedder and generator do the wrapping. A row
+    that fails is logged and counted; the others go on.
+    """
+    rotation = Rotation()
+    for row in await store.sealed_rows():
+        try:
+            await _rotate_row(store, sealer, row, rotation)
+        except CitewireError as exc:
+            rotation.failed += 1
+            log.error(  # noqa: TRY400 - the reason says it all
+                "provider_not_rewrapped", org=row.org_id, user=row.user_id, type=row.type, reason=exc.reason
+            )
+    return rotation
+
+
+async def _rotate_row(store: ProviderStore, sealer: ProviderSealer, row: SealedRow, rotation: Rotation) -> None:
+    old = await store.get(row)
+    if old is None:
+        rotation.gone += 1
+        return
+    with use_tenant(tenant_of(row)):
+        new = await sealer.rewrap(old)
+    if new is not None and await store.swap(row, old, new):
+        rotation.wrapped += 1
+    else:
+        rotation.current += 1
 
 
 def _not_found(type_: ProviderType) -> NotFound:

@@ -1,12 +1,19 @@
-"""A tenant's providers as the gateway knows them: names in plain, keys and addresses as ciphertext."""
+"""Tenant providers as the gateway knows them, and the model route that a request takes through them.
 
-from dataclasses import dataclass, field
+Names are in plain text here, keys and addresses are ciphertext.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from citewire_gateway.clients.domain import Space
+from citewire.common.v1 import common_pb2
+from citewire.generator.v1 import generator_pb2
 
-MAX_FALLBACKS = 4
+from citewire_kit.enums import EnumMap
+from citewire_kit.errors import FieldViolation, InvalidArgument
+
 ORG = ""
 """The `user_id` of what is the organisation's."""
 
@@ -19,56 +26,13 @@ class ProviderType(StrEnum):
     RERANK = "rerank"
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderSpec:
-    """A provider as its owner gives it, on its way to be sealed. `user_id` "" is the organisation."""
-
-    type: ProviderType
-    provider: str
-    user_id: str
-    model: str = ""
-    api_base: str = field(default="", repr=False)
-    api_key: str = field(default="", repr=False)
-    dimensions: int = 0
-    skip_test: bool = False
+PROVIDER_TYPES = EnumMap(ProviderType, common_pb2.ProviderType)
+CHAT_NEEDS = frozenset({ProviderType.CHAT, ProviderType.EMBEDDING})
+"""What a chat needs a provider for."""
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderRef:
-    """A sealed provider, as calls carry it."""
-
-    type: ProviderType
-    provider: str
-    model: str
-    user_id: str
-    sealed_api_base: bytes = field(default=b"", repr=False)
-    sealed_key: bytes = field(default=b"", repr=False)
-    dimensions: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderTest:
-    """How the test call went when the provider was saved."""
-
-    tried: bool
-    ok: bool
-    reason: str = ""
-    text: str = ""
-    status: int = 0
-    dimensions: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """What sealing gave. `space` is that of an embedding provider, where it is known."""
-
-    ref: ProviderRef
-    test: ProviderTest
-    space: Space | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
+class ProviderEntry:
     """One row: a provider, or in a chain of fallbacks a model of the operator's.
 
     Attributes:
@@ -76,49 +40,101 @@ class Entry:
         position: 0 is asked first.
         ref: None for a model of the operator's.
         model: Its name.
+        test: How the test call went when it was saved.
     """
 
     user_id: str
     type: ProviderType
     position: int
     model: str
-    ref: ProviderRef | None = None
-    test: ProviderTest | None = None
+    ref: common_pb2.ProviderRef | None = None
+    test: common_pb2.ProviderTest | None = None
     updated_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class TenantProviders:
-    """All that a user sees: own and the organisation's, and whether the organisation demands its own."""
+class ProviderEntries:
+    """All that a user sees: their own and the organisation's, and whether the organisation demands its own."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ProviderEntry, ...] = ()
     require_own: bool = False
 
-    def chain(self, type_: ProviderType, user_id: str) -> tuple[Entry, ...]:
+    def chain(self, type_: ProviderType, user_id: str) -> tuple[ProviderEntry, ...]:
         """Returns the entries of one owner and type, first the one that is asked first."""
-        found = [one for one in self.entries if one.type is type_ and one.user_id == user_id]
-        return tuple(sorted(found, key=lambda one: one.position))
+        chain = [entry for entry in self.entries if entry.type is type_ and entry.user_id == user_id]
+        return tuple(sorted(chain, key=lambda entry: entry.position))
 
-    def effective(self, type_: ProviderType, user_id: str) -> tuple[Entry, ...]:
+    def effective(self, type_: ProviderType, user_id: str) -> tuple[ProviderEntry, ...]:
         """Returns what counts for a user: their own, or else the organisation's."""
         return self.chain(type_, user_id) or self.chain(type_, ORG)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """The providers of one request; None is the operator's.
+class ModelRoute:
+    """The providers that a request's calls take; None is the operator's.
 
     Attributes:
-        fallbacks: Who takes over from the chat provider: sealed providers, and names of the operator's models.
-        only_own: Whether the operator's may not be used in place of what is missing.
+        fallbacks: Who takes over from the chat provider.
+        require_own: Whether the operator's may not be used in place of what is missing.
     """
 
-    chat: ProviderRef | None = None
-    fallbacks: tuple[ProviderRef | str, ...] = ()
-    embedding: ProviderRef | None = None
-    rerank: ProviderRef | None = None
-    only_own: bool = False
+    chat: common_pb2.ProviderRef | None = None
+    fallbacks: tuple[generator_pb2.Fallback, ...] = ()
+    embedding: common_pb2.ProviderRef | None = None
+    rerank: common_pb2.ProviderRef | None = None
+    require_own: bool = False
 
 
-OPERATORS = Chosen()
+OPERATOR_ROUTE = ModelRoute()
 """All of the operator's."""
+
+
+def model_route(
+    providers: ProviderEntries, user_id: str, needed: Collection[ProviderType], offered: Collection[ProviderType]
+) -> ModelRoute:
+    """Returns the route of a request: the user's own providers, else the organisation's, else the operator's.
+
+    Args:
+        providers: What the user sees.
+        user_id: Who asks.
+        needed: The types that the request needs.
+        offered: The types for which the operator has a provider that tenants may use.
+
+    Raises:
+        InvalidArgument: A needed type has neither an own provider nor one of the operator's that may be used
+            (reason `PROVIDER_MISSING`); every missing type is named.
+    """
+    chains = {type_: providers.effective(type_, user_id) for type_ in ProviderType}
+    first = {type_: chain[0].ref if chain else None for type_, chain in chains.items()}
+    missing = [
+        type_
+        for type_ in ProviderType
+        if type_ in needed and first[type_] is None and (providers.require_own or type_ not in offered)
+    ]
+    if missing:
+        raise _missing(missing, demanded=providers.require_own)
+    return ModelRoute(
+        chat=first[ProviderType.CHAT],
+        # Where only own providers may be used, a model of the operator's takes over from nobody.
+        fallbacks=tuple(
+            generator_pb2.Fallback(model=entry.model)
+            if entry.ref is None
+            else generator_pb2.Fallback(provider=entry.ref)
+            for entry in chains[ProviderType.CHAT][1:]
+            if entry.ref is not None or not providers.require_own
+        ),
+        embedding=first[ProviderType.EMBEDDING],
+        rerank=first[ProviderType.RERANK],
+        require_own=providers.require_own,
+    )
+
+
+def _missing(types: list[ProviderType], *, demanded: bool) -> InvalidArgument:
+    why = "your organisation uses only its own providers" if demanded else "this server has none to offer"
+    names = " and ".join(types) if len(types) < 3 else f"{', '.join(types[:-1])} and {types[-1]}"
+    return InvalidArgument(
+        f"no {names} provider is configured, and {why}: set one with PUT /v1/providers/{types[0]}",
+        reason="PROVIDER_MISSING",
+        violations=[FieldViolation(type_, f"no {type_} provider is configured") for type_ in types],
+        metadata={"types": ",".join(types)},
+    )

@@ -6,6 +6,7 @@ made, at import, so that a value added on one side only fails the first test tha
 
 from collections.abc import Collection
 from enum import StrEnum
+from functools import cache
 from typing import Generic, TypeVar, cast
 
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
@@ -39,7 +40,7 @@ class EnumMap(Generic[E, N]):
         Raises:
             TypeError: A value has no counterpart.
         """
-        numbers = _numbers(proto_enum)
+        numbers = dict(_numbers(proto_enum))
         zero = numbers.pop(_ZERO.lower())
         ours = {member.value for member in enum} - {member.value for member in internal}
         if ours != numbers.keys():
@@ -63,8 +64,18 @@ def enum_text(proto_enum: type[int], number: int) -> str:
     return next((text for text, known in _numbers(proto_enum).items() if known == number), _ZERO.lower())
 
 
+def enum_number(proto_enum: type[N], text: str) -> N:
+    """Returns the value of that name, which is in lower case and without its prefix. Raises `KeyError`."""
+    return _numbers(proto_enum)[text]
+
+
 def _numbers(proto_enum: type[N]) -> dict[str, N]:
     """Returns the numbers of a contract's enum by their names, in lower case and without the prefix."""
-    items = cast("EnumTypeWrapper", proto_enum).items()  # what the stub shows as a class
+    return cast("dict[str, N]", _cached_numbers(cast("EnumTypeWrapper", proto_enum)))  # what the stub shows as a class
+
+
+@cache
+def _cached_numbers(proto_enum: EnumTypeWrapper) -> dict[str, int]:
+    items = proto_enum.items()
     prefix = next(name for name, number in items if number == 0).removesuffix(_ZERO)
-    return {name.removeprefix(prefix).lower(): cast("N", number) for name, number in items}
+    return {name.removeprefix(prefix).lower(): number for name, number in items}

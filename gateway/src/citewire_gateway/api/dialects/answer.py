@@ -6,28 +6,28 @@ from typing import Any
 from citewire_gateway.api.dialects.base import AnswerDialect
 from citewire_gateway.api.wire import (
     assessment_json,
-    checked_json,
     citation_json,
     decision_json,
     source_json,
     step_json,
     uncited_json,
     usage_json,
+    verified_json,
 )
 from citewire_gateway.chat.events import (
-    Assessed,
-    CheckedCitation,
+    Assessment,
     Citations,
-    Decided,
+    Decision,
     Done,
     Event,
-    EventType,
     Outcome,
     Sources,
     Tokens,
     UncitedSentence,
     Usage,
+    VerifiedCitation,
 )
+from citewire_gateway.profiles.model import EventType
 
 
 class JsonAnswer(AnswerDialect):
@@ -51,13 +51,13 @@ class JsonAnswer(AnswerDialect):
                 self._body["citations"] = [citation_json(citation) for citation in citations]
             case Sources(citations=citations):
                 self._body["sources"] = [source_json(citation) for citation in citations]
-            case CheckedCitation():
-                self._verified.append(checked_json(event))
+            case VerifiedCitation():
+                self._verified.append(verified_json(event))
             case UncitedSentence():
                 self._uncited.append(uncited_json(event))
-            case Decided():
+            case Decision():
                 self._body["decision"] = decision_json(event)
-            case Assessed():
+            case Assessment():
                 self._body["assessment"] = assessment_json(event)
             case Usage():
                 self._body["usage"] = usage_json(event)

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from citewire_gateway.api.dialects.base import StreamDialect, quoted
 from citewire_gateway.api.wire import event_json
-from citewire_gateway.chat.events import Event, EventType, Tokens
+from citewire_gateway.chat.events import Event, Tokens
+from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
 

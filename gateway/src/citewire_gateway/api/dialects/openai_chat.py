@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
+from citewire.generator.v1 import generator_pb2
+
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.api.wire import checked_json
-from citewire_gateway.chat.events import CheckedCitation, Citation, Citations, Done, Event, Outcome, Tokens, Usage
+from citewire_gateway.api.wire import ref_of, verified_json
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
 from citewire_kit.errors import CitewireError, Code
 
 UrlOf = Callable[[Citation], str]
@@ -48,7 +50,7 @@ class _Completion:
         self._url_of = url_of
         self._citations: tuple[Citation, ...] = ()
         self._texts: list[str] = []
-        self._checked: list[CheckedCitation] = []
+        self._verified: list[VerifiedCitation] = []
         self._usage: Usage | None = None
         self._outcome: Outcome | None = None
 
@@ -59,8 +61,8 @@ class _Completion:
                 self._texts.extend(texts)
             case Citations(citations=citations):
                 self._citations = citations
-            case CheckedCitation():
-                self._checked.append(event)
+            case VerifiedCitation():
+                self._verified.append(event)
             case Usage():
                 self._usage = event
             case Done(outcome=outcome):
@@ -94,11 +96,14 @@ class _Completion:
             if not any(start <= found.start() < end for start, end in code)
         ]
         if not spans:
-            checked = [one for one in self._checked if one.index in by_number]
-            spans = [(by_number[one.index], one.sentence.start, one.sentence.end, one) for one in checked]
+            verified = [event for event in self._verified if event.verified.number in by_number]
+            spans = [
+                (by_number[event.verified.number], event.verified.sentence.start, event.verified.sentence.end, event)
+                for event in verified
+            ]
         if not spans:
             spans = [(citation, 0, len(answer), None) for citation in self._citations]
-        return [self._annotation(citation, start, end, checked) for citation, start, end, checked in spans]
+        return [self._annotation(citation, start, end, verified) for citation, start, end, verified in spans]
 
     def source_list(self) -> str:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
@@ -122,36 +127,38 @@ class _Completion:
         """A completion or a chunk of one."""
         return {**self._head, "object": kind, "choices": list(choices), **more}
 
-    def _of_marker(self, answer: str, number: int, start: int, end: int) -> CheckedCitation | None:
+    def _of_marker(self, answer: str, number: int, start: int, end: int) -> VerifiedCitation | None:
         """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
 
         One that leads a line belongs to what follows, any other to what goes before.
         """
-        own = [one for one in self._checked if one.index == number]
-        around = next((one for one in own if one.sentence.start <= start < one.sentence.end), None)
+        own = [event for event in self._verified if event.verified.number == number]
+        around = next((event for event in own if _sentence(event).start <= start < _sentence(event).end), None)
         if around is not None:
             return around
-        before = next((one for one in reversed(own) if one.sentence.end <= start), None)
-        after = next((one for one in own if one.sentence.start >= end), None)
-        if before is not None and not _BESIDE.fullmatch(answer, before.sentence.end, start):
+        before = next((event for event in reversed(own) if _sentence(event).end <= start), None)
+        after = next((event for event in own if _sentence(event).start >= end), None)
+        if before is not None and not _BESIDE.fullmatch(answer, _sentence(before).end, start):
             before = None
-        if after is not None and not _BESIDE.fullmatch(answer, end, after.sentence.start):
+        if after is not None and not _BESIDE.fullmatch(answer, end, _sentence(after).start):
             after = None
         leads = _LEADS.fullmatch(answer, answer.rfind("\n", 0, start) + 1, start) is not None
-        same_line = after is not None and "\n" not in answer[end : after.sentence.start]
+        same_line = after is not None and "\n" not in answer[end : _sentence(after).start]
         return after if leads and same_line else before or after
 
-    def _annotation(self, citation: Citation, start: int, end: int, checked: CheckedCitation | None) -> dict[str, Any]:
-        chunk = citation.hit.chunk
+    def _annotation(
+        self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None
+    ) -> dict[str, Any]:
+        chunk = citation.chunk
         # A member that OpenAI's clients don't know, and pass on.
-        more: dict[str, Any] = {} if checked is None else {"citewire": checked_json(checked)}
+        more: dict[str, Any] = {} if verified is None else {"citewire": verified_json(verified)}
         return more | {
             "type": "url_citation",
             "url_citation": {
                 "start_index": start,
                 "end_index": end,
                 "url": self._url_of(citation),
-                "title": chunk.ref,
+                "title": ref_of(chunk),
             },
         }
 
@@ -250,7 +257,11 @@ def error_object(error: CitewireError) -> dict[str, Any]:
 
 
 def _label(citation: Citation) -> str:
-    return citation.hit.chunk.ref.replace("[", "(").replace("]", ")")
+    return ref_of(citation.chunk).replace("[", "(").replace("]", ")")
+
+
+def _sentence(event: VerifiedCitation) -> generator_pb2.AnswerSpan:
+    return event.verified.sentence
 
 
 def _frame(data: Mapping[str, Any]) -> bytes:

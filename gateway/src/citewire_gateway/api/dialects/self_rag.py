@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.wire import assessment_json, decision_json, rounded
-from citewire_gateway.chat.events import Assessed, Citation, Citations, Decided, Done, Event, Tokens
+from citewire_gateway.api.wire import assessment_json, decision_json, score_of
+from citewire_gateway.chat.events import Assessment, Citation, Citations, Decision, Done, Event, Tokens
+from citewire_gateway.clients.json_values import struct_to_json
 from citewire_kit.errors import CitewireError
 
 _OF_REPOSITORIES = ("owner_login", "owner_avatar_url", "stargazers_count", "language", "description")
@@ -22,12 +23,12 @@ class SelfRagDialect(StreamDialect):
         match event:
             case Tokens(texts=texts):
                 return "".join([f'event: content\ndata: {{"delta": {quoted(text)}}}\n\n' for text in texts]).encode()
-            case Decided():
+            case Decision():
                 return _frame("decision", decision_json(event))
             case Citations(citations=citations):
                 sources = [source(citation) for citation in citations]
                 return _frame("retrieval", {"total": len(sources), "sources": sources})
-            case Assessed():
+            case Assessment():
                 return _frame("assessment", assessment_json(event))
             case Done():
                 return _frame("done", {"message": "completed"})
@@ -42,14 +43,14 @@ class SelfRagDialect(StreamDialect):
 
 def source(citation: Citation) -> dict[str, Any]:
     """One source. What doesn't apply to its type is null."""
-    chunk = citation.hit.chunk
-    metadata: Mapping[str, Any] = chunk.metadata if chunk.type == "repository" else {}
+    chunk = citation.chunk
+    metadata: Mapping[str, Any] = struct_to_json(chunk.metadata) if chunk.type == "repository" else {}
     stars = metadata.get("stargazers_count")
     return {
         "id": str(chunk.chunk_id),
         "index": citation.index,
         "content": chunk.text,
-        "score": rounded(citation.hit.similarity),
+        "score": score_of(citation.result),
         "source_type": chunk.type,
         "title": chunk.title,
         "url": chunk.url or None,

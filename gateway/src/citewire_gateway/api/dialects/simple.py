@@ -4,6 +4,7 @@ import json
 from typing import Any, ClassVar
 
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.wire import name_of, place_value
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
 from citewire_kit.errors import CitewireError
 
@@ -58,11 +59,11 @@ class SimpleAnswer(AnswerDialect):
 
 
 def _source(citation: Citation) -> dict[str, Any]:
-    chunk = citation.hit.chunk
+    chunk = citation.chunk
     return {
         "document_id": chunk.document_id,
-        "filename": chunk.name,
-        "page": chunk.page_number,
+        "filename": name_of(chunk),
+        "page": place_value(chunk, "page_number"),
         "content": chunk.text,
     }
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.wire import event_json
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, EventType, Tokens
+from citewire_gateway.api.wire import event_json, ref_of
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
+from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
 _TEXT_ID = "answer"
@@ -74,14 +75,14 @@ class UiMessageDialect(StreamDialect):
 
 
 def _source_part(citation: Citation) -> dict[str, Any]:
-    chunk = citation.hit.chunk
+    chunk = citation.chunk
     if chunk.url:
-        return {"type": "source-url", "sourceId": str(citation.index), "url": chunk.url, "title": chunk.ref}
+        return {"type": "source-url", "sourceId": str(citation.index), "url": chunk.url, "title": ref_of(chunk)}
     part: dict[str, Any] = {
         "type": "source-document",
         "sourceId": str(citation.index),
         "mediaType": "text/plain",
-        "title": chunk.ref,
+        "title": ref_of(chunk),
     }
     return part | ({"filename": chunk.file_name} if chunk.file_name else {})
 

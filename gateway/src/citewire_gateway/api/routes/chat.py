@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_gateway.api.chat_docs import chat_docs, self_rag_docs, simple_query_docs, simple_stream_docs
-from citewire_gateway.api.chat_requests import Wanted, make_ask, respond, shown_events
+from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond, shown_events
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects.answer import JsonAnswer
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
@@ -15,11 +15,11 @@ from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.schemas import ChatRequest, SelfRagRequest, SimpleRequest
-from citewire_gateway.chat.events import EventType
-from citewire_gateway.clients.generation import Message
+from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.bodies import json_body
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
-from citewire_gateway.profiles.changes import changed, changes_of
+from citewire_gateway.profiles.changes import apply_changes, changes_of
+from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 
@@ -42,17 +42,17 @@ async def chat(
     """Answers from the caller's documents, as a stream of events or as one JSON body."""
     profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
     if body.options is not None:
-        profile = changed(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
-    wanted = _wanted(body)
-    shown = shown_events(profile, wanted.include)
+        profile = apply_changes(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
+    options = _chat_options(body)
+    shown = shown_events(profile, options.include)
     answer: StreamDialect | AnswerDialect = JsonAnswer(shown)
     if body.stream:
         ui = dialect == "ui-message"
         answer = UiMessageDialect(shown, f"msg_{current_request_id()}") if ui else NativeDialect(shown)
     elif dialect is not None:
         raise invalid_field("dialect", "is for streams; leave it out with stream: false")
-    ask = make_ask(wanted, profile, tenant, answer.name, services.settings)
-    return await respond(services, ask, answer, key=key, body=body.model_dump(mode="json"))
+    chat = make_chat_input(options, profile, tenant, answer.name, services.settings)
+    return await respond(services, chat, answer, key=key, body=body.model_dump(mode="json"))
 
 
 @router.post("/api/chat/", summary="Ask a question, streamed (simple API)", **simple_stream_docs())
@@ -64,8 +64,8 @@ async def simple_chat(
     body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
 ) -> Response:
     """Streams tokens, then the sources."""
-    ask = make_ask(_wanted_simply(body), SIMPLE, tenant, SimpleDialect.name, services.settings)
-    return await respond(services, ask, SimpleDialect(), key=key, body=body.model_dump(mode="json"))
+    chat = make_chat_input(_simple_options(body), SIMPLE, tenant, SimpleDialect.name, services.settings)
+    return await respond(services, chat, SimpleDialect(), key=key, body=body.model_dump(mode="json"))
 
 
 @router.post("/api/chat/query", summary="Ask a question (simple API)", **simple_query_docs())
@@ -76,8 +76,8 @@ async def simple_query(
     body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
 ) -> Response:
     """Returns the answer and its sources."""
-    ask = make_ask(_wanted_simply(body), SIMPLE, tenant, SimpleAnswer.name, services.settings)
-    return await respond(services, ask, SimpleAnswer(), key=key, body=body.model_dump(mode="json"))
+    chat = make_chat_input(_simple_options(body), SIMPLE, tenant, SimpleAnswer.name, services.settings)
+    return await respond(services, chat, SimpleAnswer(), key=key, body=body.model_dump(mode="json"))
 
 
 @router.post("/api/rag-chat/stream", summary="Ask about saved articles and repositories", **self_rag_docs())
@@ -87,28 +87,28 @@ async def self_rag_chat(
     body: Annotated[SelfRagRequest, Depends(json_body(SelfRagRequest))],
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
-    wanted = Wanted(
+    options = ChatOptions(
         question=body.messages[-1].content,
         question_at=f"messages.{len(body.messages) - 1}.content",
-        messages=tuple(Message(one.role, one.content) for one in body.messages),
+        messages=tuple(chat_message(message.role, message.content) for message in body.messages),
         collection=body.collection or "",
         top_k=body.top_k,
         min_score=body.min_score,
     )
-    ask = make_ask(wanted, SELF_RAG, tenant, SelfRagDialect.name, services.settings)
-    return await respond(services, ask, SelfRagDialect())
+    chat = make_chat_input(options, SELF_RAG, tenant, SelfRagDialect.name, services.settings)
+    return await respond(services, chat, SelfRagDialect())
 
 
-def _wanted(body: ChatRequest) -> Wanted:
+def _chat_options(body: ChatRequest) -> ChatOptions:
     question, at = body.question, "question"
     if question is not None and body.messages is not None:
         raise invalid_field("messages", "can't be given together with question")
     if question is None and body.messages is not None:
         question, at = body.messages[-1].content, f"messages.{len(body.messages) - 1}.content"
-    return Wanted(
+    return ChatOptions(
         question=question,
         question_at=at,
-        messages=tuple(Message(one.role, one.content) for one in body.messages or ()),
+        messages=tuple(chat_message(message.role, message.content) for message in body.messages or ()),
         document_ids=None if body.document_ids is None else tuple(body.document_ids),
         collection=body.collection or "",
         filter=None if body.filter is None else parse_filter(body.filter),
@@ -122,5 +122,5 @@ def _wanted(body: ChatRequest) -> Wanted:
     )
 
 
-def _wanted_simply(body: SimpleRequest) -> Wanted:
-    return Wanted(body.question, document_ids=None if body.document_ids is None else tuple(body.document_ids))
+def _simple_options(body: SimpleRequest) -> ChatOptions:
+    return ChatOptions(body.question, document_ids=None if body.document_ids is None else tuple(body.document_ids))

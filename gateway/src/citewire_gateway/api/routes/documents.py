@@ -24,10 +24,9 @@ from citewire_gateway.api.library_docs import (
 from citewire_gateway.api.operation_docs import deleted_docs
 from citewire_gateway.api.progress import ProgressFrames
 from citewire_gateway.api.queries import Clean, PageSize, PageToken
-from citewire_gateway.api.schemas import DocumentBody, DocumentPatch
+from citewire_gateway.api.schemas import MAX_ID, DocumentBody, DocumentPatch
 from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.clients.corpus import ListQuery, TextFields
-from citewire_gateway.clients.domain import MAX_ID
 from citewire_gateway.http.bodies import (
     json_body,
     parse_json,
@@ -35,7 +34,7 @@ from citewire_gateway.http.bodies import (
     unsupported_media_type,
     validate,
 )
-from citewire_gateway.http.idempotency import Kept, hash_json
+from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.services import Services
 from citewire_kit.errors import NotFound, invalid_field
@@ -241,7 +240,7 @@ async def _once(
     held = await services.idempotency.claim(
         tenant, key, operation=operation, request_hash=request_hash, lease_seconds=_LEASE_SECONDS
     )
-    if isinstance(held, Kept):
+    if isinstance(held, StoredAnswer):
         return _accepted(held.response)
     # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
     named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()

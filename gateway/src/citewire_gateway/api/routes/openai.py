@@ -4,10 +4,11 @@ import base64
 import struct
 from typing import Annotated, Any
 
+from citewire.embedder.v1 import embedder_pb2
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
-from citewire_gateway.api.chat_requests import Wanted, make_ask, respond
+from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
@@ -15,7 +16,7 @@ from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.openai_docs import completions_docs, embeddings_docs, models_docs, rerank_docs
 from citewire_gateway.api.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
 from citewire_gateway.chat.events import Citation
-from citewire_gateway.clients.generation import Message
+from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.bodies import json_body
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.tenant import current_request_id
@@ -38,11 +39,11 @@ async def complete(
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
     name, _, model = body.model.partition("/")
     profile = await services.profiles.find(tenant, name or services.settings.default_profile)
-    more, said = body.citewire, [one for one in body.messages if one.role in ("user", "assistant")]
-    wanted = Wanted(
-        question=said[-1].text,
+    more, messages = body.citewire, [message for message in body.messages if message.role in ("user", "assistant")]
+    options = ChatOptions(
+        question=messages[-1].text,
         question_at=f"messages.{len(body.messages) - 1}.content",
-        messages=tuple(Message("user" if one.role == "user" else "assistant", one.text) for one in said),
+        messages=tuple(chat_message(message.role, message.text) for message in messages),
         document_ids=None if more.document_ids is None else tuple(more.document_ids),
         collection=more.collection or "",
         filter=None if more.filter is None else parse_filter(more.filter),
@@ -50,15 +51,15 @@ async def complete(
         min_score=more.min_score,
         model=model,
         conversation_id=more.conversation_id,
-        instructions="\n\n".join(one.text for one in body.messages if one.role in ("system", "developer")),
+        instructions="\n\n".join(message.text for message in body.messages if message.role in ("system", "developer")),
         max_tokens=body.max_completion_tokens or body.max_tokens,
     )
     completion_id, url_of = f"chatcmpl-{current_request_id()}", _urls(request)
     dialect: StreamDialect | AnswerDialect = OpenAiAnswer(completion_id, body.model, url_of)
     if body.stream:
         dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
-    ask = make_ask(wanted, profile, tenant, dialect.name, services.settings)
-    return await respond(services, ask, dialect, key=key, body=body.model_dump(mode="json"))
+    chat = make_chat_input(options, profile, tenant, dialect.name, services.settings)
+    return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
 
 
 @router.get("/v1/models", summary="List profiles as models (OpenAI)", **models_docs())
@@ -81,22 +82,25 @@ async def embed(
     body: Annotated[EmbeddingsRequest, Depends(json_body(EmbeddingsRequest))],
 ) -> Response:
     """Returns a vector per text, in order."""
-    own = await services.providers.choose(tenant, {ProviderType.EMBEDDING})
-    found = await services.embedder.embed_texts(
-        body.texts(),
-        query=body.input_type == "query",
+    route = await services.providers.route(tenant, {ProviderType.EMBEDDING})
+    query = body.input_type == "query"
+    request = embedder_pb2.EmbedRequest(
+        inputs=body.texts(),
+        purpose=embedder_pb2.PURPOSE_QUERY if query else embedder_pb2.PURPOSE_DOCUMENT,
         model=body.model or "",
         dimensions=body.dimensions,
-        provider=None if body.model else own.embedding,
+        provider=None if body.model else route.embedding,
     )
-    size = found.space.dimensions * 4
-    rows = [found.data[start : start + size] for start in range(0, len(found.data), size)]
+    response = await services.embedder.embed(request, patient=True)
+    size = response.space.dimensions * 4
+    rows = [response.vectors[start : start + size] for start in range(0, len(response.vectors), size)]
     data = [
         {"object": "embedding", "index": number, "embedding": _vector(row, body.encoding_format)}
         for number, row in enumerate(rows)
     ]
-    usage = {"prompt_tokens": found.tokens, "total_tokens": found.tokens}
-    return JSONResponse({"object": "list", "data": data, "model": found.space.model, "usage": usage})
+    tokens = response.usage.input_tokens
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return JSONResponse({"object": "list", "data": data, "model": response.space.model, "usage": usage})
 
 
 @router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", **rerank_docs())
@@ -107,13 +111,16 @@ async def order(
     body: Annotated[RerankBody, Depends(json_body(RerankBody))],
 ) -> Response:
     """Returns the texts' indices with their relevance, best first."""
-    own = await services.providers.choose(tenant, {ProviderType.RERANK})
+    route = await services.providers.route(tenant, {ProviderType.RERANK})
     texts = body.texts()
-    scores = await services.embedder.rerank(body.query, texts, body.top_n or len(texts), own.rerank)
+    request = embedder_pb2.RerankRequest(
+        query=body.query, documents=texts, top_n=body.top_n or len(texts), provider=route.rerank
+    )
+    response = await services.embedder.rerank(request, patient=True)
     results: list[dict[str, Any]] = [
-        {"index": one.index, "relevance_score": one.score}
-        | ({"document": {"text": texts[one.index]}} if body.return_documents else {})
-        for one in scores
+        {"index": ranked.index, "relevance_score": ranked.score}
+        | ({"document": {"text": texts[ranked.index]}} if body.return_documents else {})
+        for ranked in response.results
     ]
     return JSONResponse({"id": current_request_id(), "model": body.model or "default", "results": results})
 
@@ -122,10 +129,10 @@ def _urls(request: Request) -> UrlOf:
     base = str(request.base_url).rstrip("/")
 
     def url_of(citation: Citation) -> str:
-        chunk = citation.hit.chunk
+        chunk = citation.chunk
         if chunk.url:
             return chunk.url
-        page = f"#page={chunk.page_number}" if chunk.page_number is not None else ""
+        page = f"#page={chunk.place.page}" if chunk.place.HasField("page") else ""
         return f"{base}/v1/documents/{chunk.document_id}/content?version={chunk.version}{page}"
 
     return url_of

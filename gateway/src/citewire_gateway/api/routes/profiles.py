@@ -14,7 +14,7 @@ from citewire_gateway.http.bodies import json_body
 from citewire_gateway.profiles.builtin import describe
 from citewire_gateway.profiles.changes import changes_of
 from citewire_gateway.profiles.model import Profile
-from citewire_gateway.profiles.resolver import built
+from citewire_gateway.profiles.resolver import build_profile
 from citewire_gateway.profiles.store import StoredProfile
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
@@ -44,7 +44,7 @@ async def put_profile(
     require_admin(tenant)
     changes = changes_of(body.changes.model_dump(exclude_none=True))
     stored = await services.profiles.put(tenant, name, body.base, body.description, changes)
-    return JSONResponse(_shown(built(stored), stored))
+    return JSONResponse(_shown(build_profile(stored), stored))
 
 
 @router.delete("/v1/profiles/{name}", summary="Delete a profile", status_code=204, **deleted_docs())

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
+from citewire.common.v1 import common_pb2
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.responses import JSONResponse
 
@@ -11,7 +12,7 @@ from citewire_gateway.api.operation_docs import deleted_docs
 from citewire_gateway.api.profile_docs import provider_body_docs, provider_docs, providers_docs, rules_docs
 from citewire_gateway.api.schemas import FallbackBody, ProviderBody, ProviderRulesBody
 from citewire_gateway.http.bodies import json_body
-from citewire_gateway.tenants.providers import ORG, Entry, ProviderSpec, ProviderTest, ProviderType
+from citewire_gateway.tenants.providers import ORG, PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 
@@ -30,7 +31,7 @@ AnyScope = Annotated[
 @router.get("/v1/providers", summary="List own providers", **providers_docs())
 async def list_providers(tenant: TenantDep, services: ServicesDep) -> Response:
     """Returns the caller's providers and the organisation's, and whether the organisation demands its own."""
-    found = await services.own_providers.load(tenant)
+    found = await services.providers.load(tenant)
     owners = dict.fromkeys((tenant.user_id, ORG))
     chains = [chain for type_ in ProviderType for owner in owners if (chain := found.chain(type_, owner))]
     return JSONResponse({"require_own": found.require_own, "providers": [_shown(chain) for chain in chains]})
@@ -42,7 +43,7 @@ async def change_rules(
 ) -> Response:
     """Says whether the organisation uses only its own providers. Owners and admins may."""
     require_admin(tenant)
-    await services.own_providers.require_own(tenant, body.require_own)
+    await services.providers.require_own(tenant, body.require_own)
     return JSONResponse({"require_own": body.require_own})
 
 
@@ -50,7 +51,7 @@ async def change_rules(
 async def get_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: AnyScope = None) -> Response:
     """Returns a provider without its key and address."""
     owner = None if scope is None else _owner(tenant, scope)
-    return JSONResponse(_shown(await services.own_providers.find(tenant, type_, owner)))
+    return JSONResponse(_shown(await services.providers.find(tenant, type_, owner)))
 
 
 @router.put("/v1/providers/{type}", summary="Set an own provider", **provider_body_docs())
@@ -69,8 +70,8 @@ async def put_provider(
     if body.fallbacks and type_ is not ProviderType.CHAT:
         raise invalid_field("fallbacks", "are for chat providers only")
     fallbacks = [_fallback(one, number, owner, body) for number, one in enumerate(body.fallbacks)]
-    first = ProviderSpec(
-        type=type_,
+    first = common_pb2.ProviderSpec(
+        type=PROVIDER_TYPES.to_proto(type_),
         provider=body.provider,
         user_id=owner,
         model=body.model or "",
@@ -79,8 +80,8 @@ async def put_provider(
         dimensions=body.dimensions or 0,
         skip_test=not body.test,
     )
-    await services.own_providers.save(tenant, first, fallbacks)
-    return JSONResponse(_shown(await services.own_providers.find(tenant, type_, owner)))
+    await services.providers.save(tenant, first, fallbacks)
+    return JSONResponse(_shown(await services.providers.find(tenant, type_, owner)))
 
 
 @router.delete("/v1/providers/{type}", summary="Delete an own provider", status_code=204, **deleted_docs())
@@ -88,7 +89,7 @@ async def delete_provider(
     type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
 ) -> Response:
     """Deletes a provider with its key; requests that are running finish with it."""
-    await services.own_providers.delete(tenant, type_, _owner(tenant, scope, change=True))
+    await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
     return Response(status_code=204)
 
 
@@ -100,7 +101,7 @@ def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:
     return ORG
 
 
-def _fallback(one: FallbackBody, number: int, owner: str, body: ProviderBody) -> ProviderSpec | str:
+def _fallback(one: FallbackBody, number: int, owner: str, body: ProviderBody) -> common_pb2.ProviderSpec | str:
     """One who takes over: the tenant's own provider, or a model of the operator's by name."""
     wrong = Violations()
     at = f"fallbacks.{number}"
@@ -110,8 +111,8 @@ def _fallback(one: FallbackBody, number: int, owner: str, body: ProviderBody) ->
         wrong.require(one.api_base is None, f"{at}.api_base", "needs a provider beside it")
         wrong.raise_if_any()
         return one.model or ""
-    return ProviderSpec(
-        type=ProviderType.CHAT,
+    return common_pb2.ProviderSpec(
+        type=common_pb2.PROVIDER_TYPE_CHAT,
         provider=one.provider,
         user_id=owner,
         model=one.model or "",
@@ -121,7 +122,7 @@ def _fallback(one: FallbackBody, number: int, owner: str, body: ProviderBody) ->
     )
 
 
-def _shown(chain: tuple[Entry, ...]) -> dict[str, Any]:
+def _shown(chain: tuple[ProviderEntry, ...]) -> dict[str, Any]:
     first = chain[0]
     shown: dict[str, Any] = {"type": first.type, "scope": "user" if first.user_id else "org", **_one(first)}
     if first.type is ProviderType.CHAT:
@@ -129,7 +130,7 @@ def _shown(chain: tuple[Entry, ...]) -> dict[str, Any]:
     return shown | {"updated_at": _time(first.updated_at)}
 
 
-def _one(entry: Entry) -> dict[str, Any]:
+def _one(entry: ProviderEntry) -> dict[str, Any]:
     if entry.ref is None:
         return {"model": entry.model}
     ref = entry.ref
@@ -143,7 +144,7 @@ def _one(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _test(test: ProviderTest | None) -> dict[str, Any]:
+def _test(test: common_pb2.ProviderTest | None) -> dict[str, Any]:
     if test is None or not test.tried:
         return {"tried": False}
     shown: dict[str, Any] = {"tried": True, "ok": test.ok, "text": test.text}

@@ -2,18 +2,19 @@
 
 from typing import Annotated
 
+from citewire.retriever.v1 import retriever_pb2
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.library_docs import chunk_docs, search_docs
-from citewire_gateway.api.schemas import SearchBody
-from citewire_gateway.api.wire import chunk_json, hit_json
-from citewire_gateway.chat.retrieval import Query, embed_and_search, rerank
-from citewire_gateway.clients.domain import MAX_ID, Scope, SearchMode
+from citewire_gateway.api.schemas import MAX_ID, SearchBody
+from citewire_gateway.api.wire import chunk_json, result_json
+from citewire_gateway.chat.retrieval import embed_and_search, rerank
 from citewire_gateway.http.bodies import json_body
 from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.enums import enum_number
 from citewire_kit.errors import NotFound, Violations
 
 router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
@@ -29,39 +30,27 @@ async def search(
     body: Annotated[SearchBody, Depends(json_body(SearchBody))],
 ) -> Response:
     """Returns the best matches, best first; `score` orders within one mode only."""
-    found = Violations()
-    if found.require(bool(body.query.strip()), "query", "must not be empty"):
+    violations = Violations()
+    if violations.require(bool(body.query.strip()), "query", "must not be empty"):
         limit = services.settings.max_question_bytes
-        found.require(len(body.query.encode()) <= limit, "query", f"must be at most {limit} bytes long")
+        violations.require(len(body.query.encode()) <= limit, "query", f"must be at most {limit} bytes long")
     plain = body.mode != "lexical" or not body.diversity
-    found.require(plain, "diversity", "must be 0 in lexical mode, which has no vectors")
-    found.require(not (body.rerank and body.diversity), "diversity", "must be 0 with rerank, which orders by relevance")
-    found.raise_if_any()
-    scope = Scope(
-        document_ids=None if body.document_ids is None else tuple(body.document_ids),
-        collection=body.collection or "",
-        filter=None if body.filter is None else parse_filter(body.filter),
+    violations.require(plain, "diversity", "must be 0 in lexical mode, which has no vectors")
+    violations.require(
+        not (body.rerank and body.diversity), "diversity", "must be 0 with rerank, which orders by relevance"
     )
-    if scope.document_ids == ():  # nothing is selected, so nothing is found
+    violations.raise_if_any()
+    if body.document_ids == []:  # nothing is selected, so nothing is found
         return JSONResponse({"results": [], "mode": body.mode, "usage": {"embedding_tokens": 0}})
-    query = Query(
-        question=body.query,
-        scope=scope,
-        mode=SearchMode(body.mode),
-        top_k=max(body.top_k, _RERANKED) if body.rerank else body.top_k,
-        min_score=body.min_score,
-        by_document=body.group_by == "document",
-        dense_weight=body.dense_weight,
-        diversity=body.diversity,
-        keep_duplicates=body.keep_duplicates,
-    )
-    own = await services.providers.choose(tenant, _needed(body))
-    retrieved = await embed_and_search(services.embedder, services.retriever, query, own)
-    hits = retrieved.hits
+    route = await services.providers.route(tenant, _needed(body))
+    retrieval = await embed_and_search(services.embedder, services.retriever, _search_request(body), body.query, route)
     if body.rerank:
-        hits = await rerank(services.embedder, body.query, hits, body.top_k, own)
-    usage = {"embedding_tokens": retrieved.embedding_tokens}
-    return JSONResponse({"results": [hit_json(hit) for hit in hits], "mode": body.mode, "usage": usage})
+        ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, patient=True)
+        results = [result_json(retrieval.results[ranked.index], ranked.score) for ranked in ranking]
+    else:
+        results = [result_json(result) for result in retrieval.results]
+    usage = {"embedding_tokens": retrieval.embedding_tokens}
+    return JSONResponse({"results": results, "mode": body.mode, "usage": usage})
 
 
 @router.get("/v1/chunks/{chunk_id}", summary="Open a citation's exact place", **chunk_docs())
@@ -70,7 +59,27 @@ async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) ->
     number = int(chunk_id) if chunk_id.isascii() and chunk_id.isdecimal() and len(chunk_id) <= 16 else 0
     if not 1 <= number <= MAX_ID:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
-    return JSONResponse(chunk_json((await services.retriever.get_chunks([number]))[0]))
+    response = await services.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=[number]))
+    return JSONResponse(chunk_json(response.chunks[0]))
+
+
+def _search_request(body: SearchBody) -> retriever_pb2.SearchRequest:
+    scope = retriever_pb2.Scope(collection=body.collection or "")
+    if body.document_ids is not None:
+        scope.selection.document_ids.extend(body.document_ids)
+    if body.filter is not None:
+        scope.filter.CopyFrom(parse_filter(body.filter))
+    return retriever_pb2.SearchRequest(
+        scope=scope,
+        mode=enum_number(retriever_pb2.SearchMode, body.mode),
+        query="" if body.mode == "dense" else body.query,  # a dense search needs no text, which may be long
+        top_k=max(body.top_k, _RERANKED) if body.rerank else body.top_k,
+        min_score=body.min_score,
+        group_by=retriever_pb2.GROUP_BY_DOCUMENT if body.group_by == "document" else retriever_pb2.GROUP_BY_CHUNK,
+        dense_weight=body.dense_weight,
+        diversity=body.diversity or None,
+        keep_duplicates=body.keep_duplicates,
+    )
 
 
 def _needed(body: SearchBody) -> set[ProviderType]:

@@ -2,13 +2,13 @@
 
 from typing import Annotated
 
+from citewire.common.v1 import common_pb2
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.library_docs import calibration_docs, spaces_docs
 from citewire_gateway.api.schemas import CalibrationBody
-from citewire_gateway.clients.domain import Space
 from citewire_gateway.http.bodies import json_body
 
 router = APIRouter(tags=["spaces"], dependencies=[Depends(authenticate)])
@@ -36,6 +36,6 @@ async def put_calibration(
     `"calibration": null` removes them, so that those that come with the server count again. Owners and admins may.
     """
     require_admin(tenant)
-    space = Space(body.space.model, body.space.revision, body.space.dimensions)
+    space = common_pb2.EmbeddingSpace(**body.space.model_dump())
     calibration = None if body.calibration is None else body.calibration.model_dump(exclude_none=True)
     return JSONResponse(await services.corpus.set_calibration(space, calibration))

@@ -11,8 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from citewire_gateway.api.account_docs import usage_docs
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, is_admin
-from citewire_gateway.tenants.accounts import Group, Source, Usage, UsageQuery, to_usd
-from citewire_gateway.tenants.accounts_store import FIGURES, group_columns
+from citewire_gateway.tenants.accounts import FIGURES, Group, Source, Usage, UsageQuery, group_columns, to_usd
 from citewire_kit.errors import Violations, invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])

@@ -1,0 +1,197 @@
+"""The generator's answer as events, and questions to ask instead where it found none."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.chat.events import (
+    Citation,
+    Citations,
+    Event,
+    Step,
+    Tokens,
+    UncitedSentence,
+    VerifiedCitation,
+)
+from citewire_gateway.chat.run import ChatRun
+from citewire_gateway.chat.steps import finish_step, suggestions_failed_step, suggestions_text
+from citewire_gateway.clients.generator import Generator
+from citewire_kit.enums import enum_text
+from citewire_kit.errors import CitewireError, Internal
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+Results = tuple[retriever_pb2.SearchResult, ...]
+
+
+class AnswerWriter:
+    """Lets the generator write answers."""
+
+    def __init__(self, generator: Generator, begin: Callable[[ChatRun], Awaitable[Sequence[Event]]]) -> None:
+        """`begin` writes the question down, and returns what is to be said before the answer."""
+        self._generator = generator
+        self._begin = begin
+
+    async def write(
+        self,
+        run: ChatRun,
+        results: Results,
+        counts: retriever_pb2.ScopeCounts | None = None,
+        *,
+        cite: bool = True,
+    ) -> AsyncGenerator[Event, None]:
+        """Streams an answer.
+
+        Args:
+            run: The chat run.
+            results: What the answer may use.
+            counts: Of whole items, where they are what `results` are from.
+            cite: False where nothing was looked for.
+        """
+        async with aclosing(self._generator.generate(generate_request(run, results))) as stream:
+            # The question is written down while the model starts; both must have worked before an answer is shown.
+            starting = asyncio.ensure_future(_start(stream))
+            try:
+                for event in await self._begin(run):
+                    yield event
+                started = await starting
+            finally:
+                starting.cancel()
+                await asyncio.wait((starting,))
+            run.provider, run.model = started.provider, started.model
+            citations = tuple(Citation(passage.number, results[passage.passage_index]) for passage in started.citations)
+            run.add_path_step(counts, len({citation.chunk.document_id for citation in citations}))
+            for event in run.new_steps():
+                yield event
+            if cite:
+                yield Citations(citations)
+            async for message in stream:
+                # Deltas first: there is one per token, and one of all others.
+                if message.HasField("delta"):
+                    yield Tokens(tuple(message.delta.texts))
+                elif (event := _event(run, message)) is not None:
+                    yield event
+        for event in await self._suggest(run, results):
+            yield event
+
+    async def _suggest(self, run: ChatRun, results: Results) -> Sequence[Event]:
+        """Adds questions that the passages do answer, where the answer found none and offers too few itself."""
+        suggest, given = run.chat.profile.suggest, run.suggested_questions
+        if suggest is None or not run.not_found or given >= suggest.minimum or not results:
+            return ()
+        events: list[Event] = []
+        request = generator_pb2.SuggestQuestionsRequest(
+            question=run.chat.question,
+            passages=passage_messages(results),
+            count=suggest.count,
+            language=run.chat.profile.answer.answer_language,
+            provider=run.chat.route.chat,
+        )
+        try:
+            response = await self._generator.suggest_questions(request)
+        except CitewireError as exc:
+            # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
+            log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
+            run.steps.append(suggestions_failed_step(exc.reason))
+            events.extend(run.new_steps())
+            response = generator_pb2.SuggestQuestionsResponse()
+        run.add_usage(response.usage)
+        text = suggestions_text(suggest, given, response.questions, run.answer)
+        return [*events, Tokens((text,))] if text else events
+
+
+async def _start(stream: AsyncGenerator[generator_pb2.GenerateResponse, None]) -> generator_pb2.Started:
+    first = await anext(stream, None)
+    if first is None or not first.HasField("started"):
+        raise Internal("the generator didn't begin with Started", reason="INTERNAL")
+    return first.started
+
+
+def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | None:
+    """Takes note of a message that is no text, and returns what is to be said of it."""
+    match message.WhichOneof("event"):
+        case "verified_citation":
+            return _verified_citation(run, message.verified_citation)
+        case "uncited_sentence":
+            return UncitedSentence(message.uncited_sentence.sentence)
+        case "notice":
+            notice = message.notice
+            step = Step(notice.name, notice.text)
+            if notice.provider:
+                run.provider, run.model = notice.provider, notice.model
+        case "completed":
+            run.complete(message.completed)
+            step = finish_step(enum_text(generator_pb2.FinishReason, message.completed.finish_reason))
+        case None:  # of a later version
+            return None
+        case _:
+            raise Internal("the generator sent an event out of order", reason="INTERNAL")
+    if step is not None:
+        run.steps.append(step)
+        run.new_steps()
+    return step
+
+
+def _verified_citation(run: ChatRun, verified: generator_pb2.VerifiedCitation) -> VerifiedCitation:
+    chunk = next((citation.chunk for citation in run.citations if citation.index == verified.number), None)
+    if chunk is None:
+        raise Internal("the generator verified a passage that isn't in the prompt", reason="INTERNAL")
+    return VerifiedCitation(verified, chunk)
+
+
+def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRequest:
+    """Returns what the generator is asked, within the budgets of the profile and the tenant plan."""
+    chat, profile = run.chat, run.chat.profile
+    request = generator_pb2.GenerateRequest(
+        question=chat.question,
+        passages=passage_messages(results),
+        history=run.history,
+        policy=profile.answer,
+        model=chat.model,
+        max_completion_tokens=profile.max_completion_tokens,
+        provider=chat.route.chat,
+        fallbacks=chat.route.fallbacks,
+    )
+    if chat.route.chat is not None and chat.model:
+        request.provider.model = chat.model  # one of the provider's models, whatever the operator offers by that name
+    if run.answerable_threshold is not None:
+        request.policy.answerable_threshold = run.answerable_threshold
+    if profile.budget is not None:
+        request.policy.max_context_tokens = profile.budget.context_tokens(chat.tenant.plan)
+    if profile.history is not None and profile.history.tokens is not None:
+        request.policy.max_history_tokens = profile.history.tokens
+    return request
+
+
+def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[generator_pb2.Passage]:
+    """Returns search results as the generator reads them, in the same order."""
+    return [
+        generator_pb2.Passage(
+            chunk_id=result.chunk.chunk_id,
+            document_id=result.chunk.document_id,
+            text=result.chunk.text,
+            title=result.chunk.title,
+            file_name=result.chunk.file_name,
+            section=result.chunk.section,
+            type=result.chunk.type,
+            url=result.chunk.url,
+            place_label=_place_label(result.chunk),
+            similarity=result.score if result.HasField("score") else None,
+            token_count=result.chunk.token_count,
+        )
+        for result in results
+    ]
+
+
+def _place_label(chunk: retriever_pb2.Chunk) -> str:
+    """Page, row or line as a person would say it."""
+    place = chunk.place
+    if place.HasField("page"):
+        return f"p. {place.page}"
+    if place.HasField("row"):
+        return f"row {place.row}"
+    return f"line {place.start_line}" if place.HasField("start_line") else ""

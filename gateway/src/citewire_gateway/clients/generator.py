@@ -1,0 +1,88 @@
+"""The generator: what the gateway asks of it, and its client."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import grpc
+from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
+
+from citewire_kit import client
+from citewire_kit.errors import Unavailable
+
+
+class Generator(ABC):
+    """Writes answers. All methods raise `CitewireError`."""
+
+    @abstractmethod
+    def generate(self, request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        """Streams an answer: `started` first, `completed` last, or it raises. Closing it stops the model."""
+
+    @abstractmethod
+    async def suggest_questions(
+        self, request: generator_pb2.SuggestQuestionsRequest
+    ) -> generator_pb2.SuggestQuestionsResponse:
+        """Suggests questions that the passages answer."""
+
+    @abstractmethod
+    async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
+        """Decides whether a question needs retrieval."""
+
+    @abstractmethod
+    async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
+        """Assesses an answer against the passages that it was written from."""
+
+    @abstractmethod
+    async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
+        """Rewrites a question."""
+
+
+class GrpcGenerator(Generator):
+    """The generator service. Streams have a channel of their own: see `open_channel`."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        streams: grpc.aio.Channel,
+        *,
+        chat_seconds: float,
+        suggest_seconds: float,
+        judge_seconds: float,
+    ) -> None:
+        """Takes the longest calls; a call never gets more than its request has left."""
+        self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
+        self._streams = generator_pb2_grpc.GeneratorServiceStub(streams)
+        self._chat_seconds = chat_seconds
+        self._suggest_seconds = suggest_seconds
+        self._judge_seconds = judge_seconds
+
+    async def generate(
+        self, request: generator_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        """See `Generator.generate`."""
+        complete = False
+        stream = client.stream(self._streams.Generate, request, timeout=self._chat_seconds)
+        async with aclosing(stream) as messages:
+            async for message in messages:
+                complete = complete or message.HasField("completed")
+                yield message
+        if not complete:
+            raise Unavailable("the answer broke off before its end", reason="PROVIDER_STREAM_BROKEN", retry_after=1.0)
+
+    async def suggest_questions(
+        self, request: generator_pb2.SuggestQuestionsRequest
+    ) -> generator_pb2.SuggestQuestionsResponse:
+        """See `Generator.suggest_questions`."""
+        return await client.unary(self._stub.SuggestQuestions, request, timeout=self._suggest_seconds)
+
+    async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
+        """See `Generator.decide`."""
+        return await client.unary(self._stub.Decide, request, timeout=self._judge_seconds)
+
+    async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
+        """See `Generator.assess`."""
+        return await client.unary(self._stub.Assess, request, timeout=self._judge_seconds)
+
+    async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
+        """See `Generator.rewrite`."""
+        return await client.unary(self._stub.Rewrite, request, timeout=self._judge_seconds)

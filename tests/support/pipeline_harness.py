@@ -1,0 +1,123 @@
+"""A chat pipeline over scripted services, which note their calls in one log; for unit tests of the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+
+from citewire_gateway.api.wire import details_json
+from citewire_gateway.background import BackgroundTasks
+from citewire_gateway.chat.events import Event
+from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.run import ChatInput, RunControl
+from citewire_gateway.chat.store import ChatRecords, Closing, Exchange, chat_message
+from citewire_gateway.profiles.builtin import DOCUMENTS
+from citewire_gateway.profiles.model import Profile
+from citewire_kit.tenant import LOCAL_TENANT
+from gateway_fakes import CallLog, FakeEmbedder, FakeGenerator, FakeRetriever, completed, delta, result, started
+
+RESULT = result(1)
+
+
+def usage(prompt: int, completion: int, *, estimated: bool = False) -> generator_pb2.TokenUsage:
+    """Tokens of a call."""
+    return generator_pb2.TokenUsage(prompt_tokens=prompt, completion_tokens=completion, estimated=estimated)
+
+
+class FakeRecords(ChatRecords):
+    """Keeps nothing but how chats were closed."""
+
+    def __init__(self, log: CallLog) -> None:
+        self.log = log
+        self.closings: list[Closing] = []
+
+    async def open(self, exchange: Exchange) -> None:
+        await asyncio.sleep(0)
+        await self.log.note("open")
+
+    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
+        await self.log.note("history")
+        return [chat_message("user", "Earlier?"), chat_message("assistant", "Yes.")]
+
+    async def begin(self, exchange: Exchange) -> int:
+        await self.log.wait("begin")
+        await self.log.note("begin")
+        return 2
+
+    async def close(self, exchange: Exchange, closing: Closing) -> None:
+        await self.log.wait("close")
+        self.closings.append(closing)
+        await self.log.note(f"close {closing.state}")
+
+
+class PipelineHarness:
+    """A pipeline and all its parts; `log` orders their calls, holds them back and lets them fail."""
+
+    def __init__(self) -> None:
+        self.log = CallLog()
+        self.embedder = FakeEmbedder(self.log)
+        self.retriever = FakeRetriever(self.log)
+        self.retriever.results = [RESULT]
+        self.generator = FakeGenerator(self.log)
+        self.generator.script = self._answer
+        self.generator.decision.reason = "It asks for saved content."
+        self.generator.decision.usage.CopyFrom(usage(10, 1))
+        self.generator.assessment.usage.CopyFrom(usage(20, 2))
+        self.generator.rewritten = generator_pb2.RewriteResponse(text="What is it?", usage=usage(5, 3))
+        self.messages = [started((1, 0)), delta("one"), completed(usage=usage(1, 2))]
+        """What the generator answers; a citation whose passage wasn't given is left out."""
+        self.records = FakeRecords(self.log)
+        self.background = BackgroundTasks()
+        self.control = RunControl()
+        self.pipeline = ChatPipeline(
+            embedder=self.embedder,
+            retriever=self.retriever,
+            generator=self.generator,
+            records=self.records,
+            background=self.background,
+            lease_seconds=330,
+            details_json=details_json,
+        )
+
+    @property
+    def calls(self) -> list[str]:
+        """The calls so far, in order."""
+        return self.log.calls
+
+    def run(self, profile: Profile = DOCUMENTS, **more: Any) -> AsyncGenerator[Event, None]:  # noqa: ANN401 # fields of ChatInput
+        """Runs a question; further fields of `ChatInput` as given."""
+        chat = ChatInput(LOCAL_TENANT, profile, "What?", retriever_pb2.Scope(), 5, None, "native", "r")
+        return self.pipeline.run(replace(chat, **more), self.control)
+
+    async def events(self, profile: Profile = DOCUMENTS, **more: Any) -> list[Event]:  # noqa: ANN401 # fields of ChatInput
+        """Returns all events of a question."""
+        seen: list[Event] = []
+        await self.gather(seen, profile, **more)
+        return seen
+
+    async def gather(self, seen: list[Event], profile: Profile = DOCUMENTS, **more: Any) -> None:  # noqa: ANN401 # fields of ChatInput
+        """Adds a question's events to `seen`, also where it fails."""
+        async with aclosing(self.run(profile, **more)) as events:
+            async for event in events:
+                seen.append(event)  # noqa: PERF401 - what came before an error is looked at
+
+    async def _answer(
+        self, request: generator_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
+        for message in self.messages:
+            if not message.HasField("started"):
+                yield message
+                continue
+            given = len(request.passages)
+            citations = [(each.number, each.passage_index) for each in message.started.citations]
+            yield started(
+                *(citation for citation in citations if citation[1] < given),
+                provider=message.started.provider,
+                model=message.started.model,
+            )
