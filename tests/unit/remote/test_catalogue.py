@@ -83,14 +83,20 @@ def test_the_operators_file_adds_and_replaces(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[[models]]\nname = 'x'", "provider and name are required"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\noutlay = 1", "unknown outlay"),
+        ("[[models]]\nname = 'x'", "models.0.provider: Field required"),
+        ("[[models]]\nprovider = 'p'\nname = 'x'\noutlay = 1", "models.0.outlay: Extra inputs are not permitted"),
         ("[[models]]\nprovider = 'p'\nname = 'x'\noutput = 1", "needs the price of its input"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = -1", "USD per million"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = nan", "USD per million"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\ncontext_window = 1.5", "whole number"),
-        ("[[models]]\nprovider = 'p'\nname = 'x'\ntype = 'image'", "type must be"),
-        ("models = 3", "[[models]]"),
+        ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = -1", "models.0.input: Input should be greater"),
+        ("[[models]]\nprovider = 'p'\nname = 'x'\ninput = nan", "models.0.input: Input should be a finite number"),
+        (
+            "[[models]]\nprovider = 'p'\nname = 'x'\ncontext_window = 1.5",
+            "models.0.context_window: Input should be a valid integer",
+        ),
+        (
+            "[[models]]\nprovider = 'p'\nname = 'x'\ntype = 'image'",
+            "models.0.type: Input should be 'chat', 'embedding' or 'rerank'",
+        ),
+        ("models = 3", "models: Input should be a valid tuple"),
         ("[[models", "malformed"),
     ],
 )

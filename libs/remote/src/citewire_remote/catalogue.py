@@ -2,13 +2,14 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, cast
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from citewire_kit.errors import StartupError
 from citewire_ledger.model import Price
@@ -18,38 +19,60 @@ ANY: Final = "*"
 """Name of the entry that stands for all other models of its provider and type."""
 
 MAX_PRICE: Final = 1_000_000
-"""Above any model's; a larger one is a price per something else."""
+"""Above the price of any model; a higher one isn't per million tokens."""
 
 _DATED: Final = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})\Z")
-_COUNTS: Final = ("context_window", "max_completion_tokens", "max_input_tokens", "dimensions")
-_PRICES: Final = ("input", "cached_input", "cache_write", "output")
-_TEXTS: Final = ("provider", "type", "name")
+_Count = Annotated[int, Field(strict=True, ge=0)]
+_Usd = Annotated[Decimal, Field(ge=0, lt=MAX_PRICE)]
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogueModel:
-    """One model. Zero means unknown."""
+class CatalogueModel(BaseModel):
+    """One entry of the catalogue. A count of zero means unknown; prices are USD per million tokens."""
 
-    provider: str
-    name: str
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    provider: str = Field(min_length=1)
+    name: str = Field(min_length=1)
     type: ProviderType = ProviderType.CHAT
-    context_window: int = 0
+    context_window: _Count = 0
     """Most tokens of a prompt."""
-    max_completion_tokens: int = 0
+    max_completion_tokens: _Count = 0
     """Most tokens of a completion."""
-    max_input_tokens: int = 0
+    max_input_tokens: _Count = 0
     """Most tokens of one input of an embedding model."""
-    dimensions: int = 0
-    """Length of its vectors."""
-    price: Price | None = None
-    """None if it isn't known."""
+    dimensions: _Count = 0
+    """Length of an embedding model's vectors."""
+    input: _Usd | None = None
+    cached_input: _Usd | None = None
+    """Of tokens that the provider read from its cache; as `input` if it isn't given."""
+    cache_write: _Usd | None = None
+    """Of tokens that the provider wrote to its cache; as `input` if it isn't given."""
+    output: _Usd | None = None
+
+    @model_validator(mode="after")
+    def _has_an_input_price(self) -> Self:
+        if self.input is None and (self.cached_input, self.cache_write, self.output) != (None, None, None):
+            raise ValueError("a model with prices needs the price of its input")
+        return self
+
+    @cached_property
+    def price(self) -> Price | None:
+        """The price; None if it isn't known."""
+        if self.input is None:
+            return None
+        return Price(
+            input=self.input,
+            cached_input=self.input if self.cached_input is None else self.cached_input,
+            cache_write=self.input if self.cache_write is None else self.cache_write,
+            output=self.output or Decimal(0),
+        )
 
 
 class Catalogue:
     """Finds models.
 
     Args:
-        models: Of several with the same provider, type and name, the last one counts.
+        models: Of several with the same provider, type and name, the last one is used.
     """
 
     def __init__(self, models: Iterable[CatalogueModel]) -> None:
@@ -59,10 +82,10 @@ class Catalogue:
         return len(self._models)
 
     def find(self, provider: str, name: str, kind: ProviderType = ProviderType.CHAT) -> CatalogueModel | None:
-        """Finds a model by the provider's name for it; None if nothing is known of it.
+        """Finds a model by the provider's name for it; None if it isn't known.
 
-        A dated snapshot (`gpt-4.1-mini-2025-04-14`) is its family's unless it has an entry of its own, and so is an
-        Ollama model with a tag (`nomic-embed-text:v1.5`).
+        A dated snapshot (`gpt-4.1-mini-2025-04-14`), or an Ollama model with a tag (`nomic-embed-text:v1.5`), has the
+        entry of its family unless it has its own.
         """
         for candidate in (name, _DATED.sub("", name), name.partition(":")[0], ANY):
             model = self._models.get((provider, kind, candidate))
@@ -94,54 +117,15 @@ def _packaged() -> tuple[CatalogueModel, ...]:
     return _parse(files("citewire_remote").joinpath("catalogue.toml").read_text("utf-8"))
 
 
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    models: tuple[CatalogueModel, ...] = ()
+
+
 def _parse(text: str) -> tuple[CatalogueModel, ...]:
-    parsed = tomllib.loads(text, parse_float=Decimal)
-    unknown = set(parsed) - {"models"}
-    entries: object = parsed.get("models", [])
-    if unknown or not isinstance(entries, list):
-        raise ValueError("it must hold [[models]] and nothing else")
-    return tuple(_model(entry, number) for number, entry in enumerate(cast("list[object]", entries), 1))
-
-
-def _model(entry: object, number: int) -> CatalogueModel:
-    fields: Mapping[str, object] = cast("Mapping[str, object]", entry) if isinstance(entry, dict) else {}
-    at = f"entry {number} ({fields.get('provider', '?')}/{fields.get('name', '?')})"
-    if unknown := set(fields) - {*_TEXTS, *_COUNTS, *_PRICES}:
-        raise ValueError(f"{at}: unknown {', '.join(sorted(unknown))}")
-    provider, name, kind = (fields.get(text, "") for text in ("provider", "name", "type"))
-    if not isinstance(provider, str) or not isinstance(name, str) or not provider or not name:
-        raise ValueError(f"{at}: provider and name are required")
-    if (kind or ProviderType.CHAT) not in list(ProviderType):
-        raise ValueError(f"{at}: type must be {', '.join(ProviderType)}")
-    counts = {count: _count(fields.get(count, 0), f"{at}: {count}") for count in _COUNTS}
-    return CatalogueModel(
-        provider, name, ProviderType(str(kind or ProviderType.CHAT)), price=_prices(fields, at), **counts
-    )
-
-
-def _prices(fields: Mapping[str, object], at: str) -> Price | None:
-    given = {price: _price(fields[price], f"{at}: {price}") for price in _PRICES if price in fields}
-    if not given:
-        return None
-    if "input" not in given:
-        raise ValueError(f"{at}: a model with prices needs the price of its input")
-    paid = given["input"]
-    return Price(
-        input=paid,
-        cached_input=given.get("cached_input", paid),
-        cache_write=given.get("cache_write", paid),
-        output=given.get("output", Decimal(0)),
-    )
-
-
-def _count(value: object, at: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise ValueError(f"{at} must be a whole number")
-    return value
-
-
-def _price(value: object, at: str) -> Decimal:
-    price = Decimal(value) if isinstance(value, (int, Decimal)) and not isinstance(value, bool) else Decimal("nan")
-    if not price.is_finite() or not 0 <= price < MAX_PRICE:
-        raise ValueError(f"{at} must be USD per million tokens")
-    return price
+    try:
+        return _File.model_validate(tomllib.loads(text, parse_float=Decimal)).models
+    except ValidationError as exc:
+        error = exc.errors()[0]
+        raise ValueError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}") from exc
