@@ -86,7 +86,7 @@ def measure_speed(rounds: int, way: Way) -> None:
             print(f"starting {NAMES[name]} …", file=sys.stderr, flush=True)
             started = over_grpc(way) if name == "grpc" else worker(name, directory.path, graph, way)
             systems[name] = stack.enter_context(started)
-        words = single_token_words(Tokeniser(directory.tokeniser, max_tokens=256))
+        words = single_token_words(Tokeniser(directory.path / "tokenizer.json", max_tokens=256))
         check(systems, words)
         times = {name: Times() for name in systems}
         for number in range(rounds + 1):  # the first one warms up

@@ -205,3 +205,13 @@ def test_batches_hold_all_texts_once_within_their_limits() -> None:
         assert len(batch) <= 16
         assert len(batch) * max(lengths[index] for index in batch) <= 768
     assert batches([]) == []
+
+
+async def test_weights_that_are_too_large_for_a_graph_refuse_the_call(
+    weights_at: tuple[Path, Weights], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("citewire_embedder.providers.model_directory._PROTOBUF_LIMIT", 1)
+    async with reranker(weights_at[0]) as model:
+        with pytest.raises(CitewireError, match="can't be loaded") as raised:
+            await model.rerank(QUERY, DOCUMENTS)
+        assert raised.value.reason == "SERVICE_UNAVAILABLE"

@@ -28,11 +28,9 @@ from citewire_embedder.providers.base import (
     best_first,
     with_headings,
 )
-from citewire_embedder.providers.encoder import build_encoder
 from citewire_embedder.providers.local import pad
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
-from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
 
@@ -91,16 +89,10 @@ class LateInteraction(RerankModel):
         if directory.encoder is None:
             raise StartupError(f"late interaction needs {name} as safetensors weights")
         self._directory = directory
-        self._encoder = directory.encoder
         self._precision = precision
         self._threads = threads
         self._most_tokens = most_tokens
-        self._tokeniser = Tokeniser(
-            directory.tokeniser,
-            max_tokens=directory.max_tokens,
-            lower_case=directory.lower_case,
-            prompts=directory.prompts,
-        )
+        self._tokeniser = directory.open_tokeniser()
         space = EmbeddingSpace(model=f"{name}{SUFFIX}", revision=directory.revision())
         self._info = ModelInfo(space, directory.max_tokens, 0, precision.value, "local")
         self._session: Session | None = None
@@ -183,10 +175,9 @@ class LateInteraction(RerankModel):
 
     def _load(self) -> Session:
         start = time.perf_counter()
-        quantise = self._precision is Precision.INT8
         try:
-            graph = build_encoder(self._encoder, self._directory.load_weights(), None, quantise=quantise)
-            session = compile_session(graph.SerializeToString(), self._precision, self._threads)
+            graph = self._directory.build_graph(None, self._precision)
+            session = compile_session(graph, self._precision, self._threads)
         except StartupError as exc:
             log.warning("reranker_not_loaded", error=str(exc))
             raise Unavailable("the rerank model can't be loaded", reason="SERVICE_UNAVAILABLE") from exc

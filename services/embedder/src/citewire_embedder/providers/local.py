@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -17,10 +18,9 @@ from citewire_embedder.providers.base import (
     TokenisedText,
     Vectors,
 )
-from citewire_embedder.providers.encoder import Pooling, build_encoder
+from citewire_embedder.providers.encoder import Pooling
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
-from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import StartupError
 
 _T = TypeVar("_T")
@@ -28,7 +28,6 @@ _T = TypeVar("_T")
 _INLINE_CHARACTERS = 2048
 """Texts up to this length are tokenised on the event loop: about 0.3 ms, a thread's round trip costs as much."""
 
-_PROTOBUF_LIMIT = 2_000_000_000
 _WARM_TOKENS = 64
 """Up to this length shapes are prepared by `load`: queries. For a longer text the preparation is lost in its time."""
 
@@ -56,12 +55,7 @@ class LocalModel(EmbeddingModel):
         self.directory = directory
         self._precision = precision
         self._threads = threads
-        self._tokeniser = Tokeniser(
-            directory.tokeniser,
-            max_tokens=directory.max_tokens,
-            lower_case=directory.lower_case,
-            prompts=directory.prompts,
-        )
+        self._tokeniser = directory.open_tokeniser()
         self._session: Session | None = None
         self._compute_thread = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._token_thread = ThreadPoolExecutor(1, thread_name_prefix="tokeniser")
@@ -117,25 +111,15 @@ class LocalModel(EmbeddingModel):
 
     def _load(self) -> None:
         directory = self.directory
-        model = directory.weights if directory.encoder is None else self._graph()
+        model: Path | bytes = directory.weights
+        if directory.encoder is not None:
+            model = directory.build_graph(directory.pooling, self._precision)
         self._session = compile_session(model, self._precision, self._threads)
         # The runtime prepares its kernels at a shape's first use: for a query that would double its time.
         shapes = sorted({padded_length(n) for n in range(1, min(directory.max_tokens, _WARM_TOKENS) + 1)})
         for length in shapes:
             ids = (0,) * min(length, directory.max_tokens)
             self._dimensions = self.compute([TokenisedText(ids, len(ids))]).shape[1]
-
-    def _graph(self) -> bytes:
-        directory = self.directory
-        if directory.encoder is None:
-            raise RuntimeError("there is no encoder to build")
-        if directory.weights.stat().st_size > _PROTOBUF_LIMIT:
-            raise StartupError(
-                f"{directory.weights} is larger than 2 GB: export the model to onnx/model.onnx with external data"
-            )
-        quantise = self._precision is Precision.INT8
-        graph = build_encoder(directory.encoder, directory.load_weights(), directory.pooling, quantise=quantise)
-        return graph.SerializeToString()
 
     async def _run(self, executor: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(executor, work)

@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType] - PathLike lacks its type
 
-from citewire_embedder.providers.base import Prompts
-from citewire_embedder.providers.encoder import BERT_NAMES, DISTILBERT_NAMES, EncoderConfig, Pooling
+from citewire_embedder.providers.base import Precision, Prompts
+from citewire_embedder.providers.encoder import BERT_NAMES, DISTILBERT_NAMES, EncoderConfig, Pooling, build_encoder
+from citewire_embedder.providers.tokeniser import Tokeniser
 from citewire_kit.errors import StartupError
 
 BUILT_IN = "all-MiniLM-L6-v2"
@@ -36,6 +37,7 @@ _ACTIVATIONS = {"gelu": "Gelu", "gelu_new": "GeluTanh", "gelu_pytorch_tanh": "Ge
 _ONNX_FILES = ("onnx/model.onnx", "model.onnx")
 _WORDS = "embeddings.word_embeddings.weight"
 _BLOCK = 1 << 20
+_PROTOBUF_LIMIT = 2_000_000_000
 
 Json = Mapping[str, object]
 
@@ -59,9 +61,33 @@ class ModelDirectory:
     prompts: Prompts
     """What is put before inputs."""
 
+    def open_tokeniser(self) -> Tokeniser:
+        """Reads the tokeniser.
+
+        Raises:
+            StartupError: Its file is damaged, or the window has no room for text.
+        """
+        return Tokeniser(
+            self._tokeniser_file, max_tokens=self.max_tokens, lower_case=self.lower_case, prompts=self.prompts
+        )
+
+    def build_graph(self, pooling: Pooling | None, precision: Precision) -> bytes:
+        """Builds the encoder's graph, as ONNX; see `build_encoder`.
+
+        Raises:
+            StartupError: The weights are a finished graph, too large, or not what config.json says.
+        """
+        if self.encoder is None:
+            raise StartupError(f"{self.weights} is a finished graph: it needs safetensors weights to be built")
+        if self.weights.stat().st_size > _PROTOBUF_LIMIT:
+            raise StartupError(
+                f"{self.weights} is larger than 2 GB: export the model to onnx/model.onnx with external data"
+            )
+        quantise = precision is Precision.INT8
+        return build_encoder(self.encoder, self.load_weights(), pooling, quantise=quantise).SerializeToString()
+
     @property
-    def tokeniser(self) -> Path:
-        """The tokeniser's file."""
+    def _tokeniser_file(self) -> Path:
         return self.path / "tokenizer.json"
 
     def revision(self) -> str:
@@ -70,7 +96,7 @@ class ModelDirectory:
         Precision is left out: vectors of the same weights in another precision can be compared.
         """
         digest = hashlib.sha256()
-        for path in (self.weights, self.tokeniser):
+        for path in (self.weights, self._tokeniser_file):
             with path.open("rb") as file:
                 while block := file.read(_BLOCK):
                     digest.update(block)
