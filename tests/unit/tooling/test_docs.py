@@ -13,6 +13,8 @@ DOCUMENTS = sorted(
     for pattern in ("*.md", "docs/**/*.md", "deploy/**/*.md", "libs/*/*.md", "cli/*.md")
     for path in ROOT.glob(pattern)
 )
+MOST_LINES_OF_A_DECISION = 80
+MOST_LINES_OF_THE_README = 120
 ADR_SECTIONS = ["Context", "Decision", "Consequences", "What would make us change it"]
 
 
@@ -21,6 +23,19 @@ def test_links_lead_somewhere(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://|#)([^)#\s]+)", text)
     assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_to_headings_find_them(document: Path) -> None:
+    links = re.findall(r"\]\((?!https?://)([^)#\s]*)#([^)\s]+)\)", document.read_text(encoding="utf-8"))
+    targets = [(document.parent / path if path else document, heading) for path, heading in links]
+    assert [(path.name, heading) for path, heading in targets if heading not in _headings(path)] == []
+
+
+def _headings(document: Path) -> set[str]:
+    """The headings of a page, as links name them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -38,6 +53,13 @@ def test_a_decision_has_its_four_parts(decision: Path) -> None:
     assert text.startswith(f"# {number}. ")
     sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
     assert [section for section in sections if section != "Measured"] == ADR_SECTIONS
+    assert len(text.splitlines()) <= MOST_LINES_OF_A_DECISION
+
+
+def test_the_readme_is_short_and_has_one_table_of_figures() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MOST_LINES_OF_THE_README
+    assert len(re.findall(r"^\|[ :|-]*-:[ :|-]*\|$", text, re.MULTILINE)) == 1
 
 
 def test_every_target_is_in_the_help() -> None:
