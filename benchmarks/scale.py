@@ -43,7 +43,7 @@ from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.vectors import HalfVector
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import Vectors
-from recorded_search import Sent, recorded_search
+from recorded_search import RecordedStatement, recorded_search
 
 
 @dataclass(slots=True)
@@ -210,7 +210,7 @@ async def _alone(
     return times
 
 
-async def _ranking(pool: Pool, org: str, sent: Sequence[Sent], asked: Vectors) -> list[float]:
+async def _ranking(pool: Pool, org: str, sent: Sequence[RecordedStatement], asked: Vectors) -> list[float]:
     ranking, tuning = next(one for one in sent if one.ranks), next(one for one in sent if one.tunes)
     times: list[float] = []
     async with pool.connection() as connection, connection.transaction():

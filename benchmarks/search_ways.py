@@ -36,7 +36,7 @@ from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.vectors import HalfVector
 from corpus_rows import Vectors
 from embedded_postgres import EmbeddedPostgres
-from recorded_search import Sent, recorded_search
+from recorded_search import RecordedStatement, recorded_search
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = 8
@@ -63,7 +63,7 @@ def dense(vector: Vectors, *, scope: Scope | None = None, exact: bool = False) -
     return SearchQuery(scope or Scope(), vector.astype("<f4").tobytes(), SPACE, top_k=10, exact=exact)
 
 
-async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[Sent]]:
+async def caught(dsn: str, orgs: Sequence[str]) -> dict[str, list[RecordedStatement]]:
     """The statements of a search for each organisation; the vector in them is to be replaced."""
     async with recorded_search(dsn) as search:
         return {org: await search.sent(tenant(org), dense(sample(0, 1)[0])) for org in orgs}
@@ -191,7 +191,7 @@ async def _loop(search: Callable[[int], Awaitable[int]], seconds: float) -> Rate
     return Rate(len(times) / seconds, float(p50), float(p95))
 
 
-def write_scripts(folder: Path, statements: dict[str, list[Sent]], dsn: str) -> list[Path]:
+def write_scripts(folder: Path, statements: dict[str, list[RecordedStatement]], dsn: str) -> list[Path]:
     """Writes a pgbench script for each query: the same transaction, in the same round trips."""
     orgs = list(statements)
     scripts: list[Path] = []

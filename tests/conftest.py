@@ -23,8 +23,8 @@ from citewire_ledger import metrics as ledger_metrics
 from databases import Database
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from network_guard import block_network, forget_environment
-from paced_stack import PacedStack, paced_stack
-from proofs import PrintTable, Proof
+from paced_model_stack import PacedModelStack, paced_model_stack
+from proof_scale import PrintTable, ProofScale
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATE = "citewire_template"
@@ -134,9 +134,9 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def proof(pytestconfig: pytest.Config) -> Proof:
+def proof(pytestconfig: pytest.Config) -> ProofScale:
     """Scale and seed of a long proof."""
-    return Proof(full=bool(pytestconfig.getoption("--full")), seed=int(str(pytestconfig.getoption("--seed"))))
+    return ProofScale(full=bool(pytestconfig.getoption("--full")), seed=int(str(pytestconfig.getoption("--seed"))))
 
 
 @pytest.fixture(scope="session")
@@ -200,12 +200,12 @@ def _temporary_database(server: EmbeddedPostgres, template: str | None) -> Itera
 
 
 @pytest.fixture(scope="session")
-def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedStack]:
+def paced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PacedModelStack]:
     """`citewire up` whose model is the paced upstream: one stack for all tests that cut answers or kill processes.
 
     Whoever kills a process waits until it is back (`wait_restarted`), or others fail.
     """
-    with paced_stack(tmp_path_factory.mktemp("paced")) as stack:
+    with paced_model_stack(tmp_path_factory.mktemp("paced")) as stack:
         yield stack
 
 

@@ -21,9 +21,9 @@ from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from fake_embedding import DIMENSIONS, FakeModel
-from ingest_world import WINDOW, World, article, eventually, running_worker, worker_settings
+from ingest_harness import WINDOW, IngestHarness, article, eventually, running_worker, worker_settings
 from retriever_process import Caller, running_retriever
-from second_model import MODEL, SIZE, Further, embedder_of_two, serving_second_model
+from second_model import MODEL, SIZE, SecondModel, embedder_with_two_models, second_model_server
 
 if TYPE_CHECKING:
     from databases import Database
@@ -39,10 +39,10 @@ class Stack:
     """A retriever, its database, and an embedder of two models."""
 
     database: Database
-    world: World
+    harness: IngestHarness
     boss: Caller
     embedder: str
-    told: Further
+    told: SecondModel
 
     def as_(self, tenant: Tenant) -> Caller:
         """Somebody else."""
@@ -95,20 +95,20 @@ class Stack:
 
 
 @pytest.fixture
-def further() -> Generator[tuple[Further, str]]:
-    with serving_second_model() as served:
+def further() -> Generator[tuple[SecondModel, str]]:
+    with second_model_server() as served:
         yield served
 
 
 @pytest.fixture
-async def stack(database: Database, further: tuple[Further, str]) -> AsyncIterator[Stack]:
+async def stack(database: Database, further: tuple[SecondModel, str]) -> AsyncIterator[Stack]:
     told, url = further
     async with (
-        World.open(database) as world,
-        embedder_of_two(url, FakeModel(window=WINDOW)) as embedder,
+        IngestHarness.open(database) as harness,
+        embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder,
         running_retriever(database) as running,
     ):
-        yield Stack(database, world, Caller(running, BOSS), embedder, told)
+        yield Stack(database, harness, Caller(running, BOSS), embedder, told)
 
 
 @pytest.fixture
@@ -139,10 +139,10 @@ async def test_an_organisation_without_documents_has_no_space(stack: Stack, new:
 
 
 async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
-    document_id = await stack.world.upload("about.md", article(5))
+    document_id = await stack.harness.upload("about.md", article(5))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
-    chunks = len(await stack.world.chunks(document_id))
+        await stack.harness.until(document_id, "ready")
+    chunks = len(await stack.harness.chunks(document_id))
     (live,) = await stack.list()
     assert (live.space, live.role, live.live) == (OLD, pb.SPACE_ROLE_LIVE, True)
     assert (live.documents, live.documents_filled, live.chunks, live.chunks_filled) == (1, 1, chunks, chunks)
@@ -169,9 +169,9 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
             (OLD, pb.SPACE_ROLE_PREVIOUS),
         ]
         # What comes now is in the new one only; so going back asks for force, and then heals.
-        later = await stack.world.upload("later.md", article(2))
-        await stack.world.until(later, "ready")
-        more = len(await stack.world.chunks(later))
+        later = await stack.harness.upload("later.md", article(2))
+        await stack.harness.until(later, "ready")
+        more = len(await stack.harness.chunks(later))
         assert (await stack.search(new), await stack.search(OLD)) == (chunks + more, chunks)
         assert (await refusal(stack.switch(OLD)))[2] == {"items": "2", "missing": "1"}
         back = await stack.switch(OLD, force=True)
@@ -183,14 +183,14 @@ async def test_a_model_is_changed_beside_the_old_one_and_back(stack: Stack, new:
 async def test_the_previous_space_is_prepared_and_reached_without_force(
     stack: Stack, new: common_pb2.EmbeddingSpace
 ) -> None:
-    document_id = await stack.world.upload("about.md", article(2))
+    document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
+        await stack.harness.until(document_id, "ready")
         await stack.prepare(new)
         await stack.filled(pb.SPACE_ROLE_NEXT)
         await stack.switch(new)
-        later = await stack.world.upload("later.md", article(2))
-        await stack.world.until(later, "ready")
+        later = await stack.harness.upload("later.md", article(2))
+        await stack.harness.until(later, "ready")
         assert (await stack.prepare(OLD)).role == pb.SPACE_ROLE_NEXT
         await stack.filled(pb.SPACE_ROLE_NEXT)
         assert (await stack.switch(OLD)).documents_filled == 2
@@ -204,9 +204,9 @@ async def test_the_previous_space_is_prepared_and_reached_without_force(
 
 
 async def test_preparing_the_live_space_ends_the_preparation(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
-    document_id = await stack.world.upload("about.md", article(2))
+    document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
+        await stack.harness.until(document_id, "ready")
     await stack.prepare(common_pb2.EmbeddingSpace(model="never", revision="r", dimensions=3))
     assert [space.space.model for space in await stack.list()] == ["fake", "never"]
     await stack.prepare(new)
@@ -216,28 +216,28 @@ async def test_preparing_the_live_space_ends_the_preparation(stack: Stack, new: 
 
 
 async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> None:
-    document_id = await stack.world.upload("about.md", article(2))
+    document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
+        await stack.harness.until(document_id, "ready")
         await stack.prepare(common_pb2.EmbeddingSpace(model="fake", revision="another", dimensions=DIMENSIONS))
 
         async def looked_through() -> bool:
             return bool(
-                await stack.world.rows(
+                await stack.harness.rows(
                     "SELECT 1 FROM corpus.backfill_checks c, corpus.next_spaces n WHERE c.next_at > n.since + '1.2 s'"
                 )
             )
 
         await eventually(looked_through)
-    assert await stack.world.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
+    assert await stack.harness.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
     assert [(space.documents, space.documents_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
 async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: bool) -> None:
-    document_id = await stack.world.upload("about.md", article(2))
+    document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
+        await stack.harness.until(document_id, "ready")
     (before,) = await stack.list()
     assert not before.HasField("calibration")  # nobody measured this model
     wanted = Calibration(relevance_threshold=0.0, dense_weight=0.5)
@@ -288,9 +288,9 @@ async def test_what_comes_with_the_server_counts_until_something_is_stored(stack
 
 
 async def test_who_may(stack: Stack, new: common_pb2.EmbeddingSpace) -> None:
-    document_id = await stack.world.upload("about.md", article(2))
+    document_id = await stack.harness.upload("about.md", article(2))
     async with stack.working():
-        await stack.world.until(document_id, "ready")
+        await stack.harness.until(document_id, "ready")
     staff, them = stack.as_(STAFF), stack.as_(THEIRS)
     assert len(await stack.list(staff)) == 1
     for call in (

@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from citewire_embedder.app import start
 from citewire_embedder.servicer import SERVICE_NAME
 from citewire_kit.errors import Code, StartupError
-from embedder_server import Running, free_port, make_settings, refusal, serve
+from embedder_server import RunningEmbedder, free_port, make_settings, refusal, running_embedder_server
 from fake_embedding import DIMENSIONS, FakeModel
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -25,8 +25,8 @@ SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
 
 
 @pytest.fixture
-async def running() -> AsyncGenerator[Running]:
-    async with serve(FakeModel()) as found:
+async def running() -> AsyncGenerator[RunningEmbedder]:
+    async with running_embedder_server(FakeModel()) as found:
         yield found
 
 
@@ -54,7 +54,7 @@ async def health_states(port: int | None) -> AsyncGenerator[Callable[[], Awaitab
             call.cancel()
 
 
-async def test_health_follows_the_model(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_follows_the_model(running: RunningEmbedder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("citewire_embedder.service._PROBE_SECONDS", 0.01)
     async with health_states(running.server.port) as following:
         assert await following() == SERVING

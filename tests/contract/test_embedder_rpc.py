@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant, use_tenant
-from embedder_server import Running, refusal, serve, until
+from embedder_server import RunningEmbedder, refusal, running_embedder_server, until
 from fake_embedding import DIMENSIONS, FakeModel, expected, words
 
 SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
 
 
 @pytest.fixture
-async def running() -> AsyncGenerator[Running]:
-    async with serve(FakeModel()) as found:
+async def running() -> AsyncGenerator[RunningEmbedder]:
+    async with running_embedder_server(FakeModel()) as found:
         yield found
 
 
@@ -35,7 +35,7 @@ def expected_of(texts: Sequence[str]) -> NDArray[np.float32]:
     return np.stack([expected(text) for text in texts])
 
 
-async def test_embed(running: Running) -> None:
+async def test_embed(running: RunningEmbedder) -> None:
     texts = [words(4), "one", words(20)]
     response = await running.embed(pb.EmbedRequest(inputs=texts, overflow=pb.OVERFLOW_TRUNCATE))
     assert np.array_equal(vectors_of(response), expected_of(texts))
@@ -45,14 +45,14 @@ async def test_embed(running: Running) -> None:
     assert list(response.truncated) == [2]
 
 
-async def test_embed_answers_a_query_from_the_cache_the_second_time(running: Running) -> None:
+async def test_embed_answers_a_query_from_the_cache_the_second_time(running: RunningEmbedder) -> None:
     request = pb.EmbedRequest(inputs=["what is this"], purpose=pb.PURPOSE_QUERY)
     first, second = await running.embed(request), await running.embed(request)
     assert (first.usage.input_tokens, second.usage.input_tokens) == (5, 0)
     assert first.vectors == second.vectors
 
 
-async def test_embed_takes_256_inputs(running: Running) -> None:
+async def test_embed_takes_256_inputs(running: RunningEmbedder) -> None:
     texts = [words(1, f"n{number}") for number in range(256)]
     response = await running.embed(pb.EmbedRequest(inputs=texts, model="fake", dimensions=DIMENSIONS))
     assert np.array_equal(vectors_of(response), expected_of(texts))
@@ -71,7 +71,7 @@ async def test_embed_takes_256_inputs(running: Running) -> None:
     ],
 )
 async def test_embed_names_every_field_that_is_wrong(
-    running: Running, request_: pb.EmbedRequest, fields: list[str]
+    running: RunningEmbedder, request_: pb.EmbedRequest, fields: list[str]
 ) -> None:
     error = await refusal(running, request_)
     assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "INVALID_FIELD")
@@ -79,26 +79,26 @@ async def test_embed_names_every_field_that_is_wrong(
     assert running.model.batches == []
 
 
-async def test_embed_refuses_a_text_over_the_window_by_its_index(running: Running) -> None:
+async def test_embed_refuses_a_text_over_the_window_by_its_index(running: RunningEmbedder) -> None:
     error = await refusal(running, pb.EmbedRequest(inputs=["fine", words(20)]))
     assert (error.code, error.reason) == (Code.INVALID_ARGUMENT, "INPUT_TOO_LONG")
     assert error.metadata == {"input": "1", "tokens": "22", "max_input_tokens": "16"}
     assert [violation.field for violation in error.violations] == ["inputs[1]"]
 
 
-async def test_embed_refuses_256_texts_over_the_window_within_the_limit_of_details(running: Running) -> None:
+async def test_embed_refuses_256_texts_over_the_window_within_the_limit_of_details(running: RunningEmbedder) -> None:
     error = await refusal(running, pb.EmbedRequest(inputs=[words(40)] * 256))
     assert (error.reason, error.metadata["input"]) == ("INPUT_TOO_LONG", "0")
     assert 1 <= len(error.violations) <= 16
 
 
-async def test_embed_refuses_a_model_that_is_not_there(running: Running) -> None:
+async def test_embed_refuses_a_model_that_is_not_there(running: RunningEmbedder) -> None:
     error = await refusal(running, pb.EmbedRequest(inputs=["a"], model="other"))
     assert (error.code, error.reason) == (Code.NOT_FOUND, "MODEL_NOT_FOUND")
     assert error.metadata == {"models": "fake"}
 
 
-async def test_a_tenants_own_provider_must_be_one_for_embedding(running: Running) -> None:
+async def test_a_tenants_own_provider_must_be_one_for_embedding(running: RunningEmbedder) -> None:
     for request in (
         pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", sealed_key=b"x")),
         pb.EmbedRequest(inputs=["a"], provider=ProviderRef(provider="openai", type=PROVIDER_TYPE_CHAT)),
@@ -111,7 +111,7 @@ async def test_a_tenants_own_provider_must_be_one_for_embedding(running: Running
 
 async def test_embed_refuses_at_once_when_it_is_full() -> None:
     model = FakeModel()
-    async with serve(model, document_tokens=10) as running:
+    async with running_embedder_server(model, document_tokens=10) as running:
         model.gate.clear()
         held = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(8)])))
         await model.computing.wait()
@@ -125,7 +125,7 @@ async def test_embed_refuses_at_once_when_it_is_full() -> None:
 
 async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
     model = FakeModel()
-    async with serve(model, batch_texts=1) as running:
+    async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
         leaving = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(2), words(3), words(4)])))
         await model.computing.wait()
@@ -139,7 +139,7 @@ async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
 
 async def test_a_deadline_takes_the_queued_work_along() -> None:
     model = FakeModel()
-    async with serve(model, batch_texts=1) as running:
+    async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
         with pytest.raises(CitewireError) as caught:
             await running.embed(pb.EmbedRequest(inputs=[words(2), words(3)]), timeout=0.3)
@@ -155,7 +155,7 @@ async def requests(*batches: pb.EmbedRequest) -> AsyncGenerator[pb.EmbedStreamRe
         yield pb.EmbedStreamRequest(batch_id=100 - number, batch=batch)
 
 
-async def test_embed_stream_answers_in_order_with_the_callers_numbers(running: Running) -> None:
+async def test_embed_stream_answers_in_order_with_the_callers_numbers(running: RunningEmbedder) -> None:
     texts = [[words(count), "x"] for count in (9, 1, 5, 3)]
     batches = [pb.EmbedRequest(inputs=inputs) for inputs in texts]
     async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
@@ -165,7 +165,7 @@ async def test_embed_stream_answers_in_order_with_the_callers_numbers(running: R
         assert np.array_equal(vectors_of(answer.batch), expected_of(inputs))
 
 
-async def test_embed_stream_answers_before_the_client_has_sent_everything(running: Running) -> None:
+async def test_embed_stream_answers_before_the_client_has_sent_everything(running: RunningEmbedder) -> None:
     sent: asyncio.Queue[pb.EmbedStreamRequest | None] = asyncio.Queue()
 
     async def lockstep() -> AsyncGenerator[pb.EmbedStreamRequest]:
@@ -181,7 +181,7 @@ async def test_embed_stream_answers_before_the_client_has_sent_everything(runnin
 
 
 async def test_embed_stream_waits_where_embed_would_be_refused() -> None:
-    async with serve(FakeModel(), document_tokens=10) as running:
+    async with running_embedder_server(FakeModel(), document_tokens=10) as running:
         batches = [pb.EmbedRequest(inputs=[words(8)])] * 5
         async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
             assert len([answer async for answer in answers]) == 5
@@ -189,7 +189,7 @@ async def test_embed_stream_waits_where_embed_would_be_refused() -> None:
 
 async def test_embed_stream_reads_no_further_than_it_works() -> None:
     model = FakeModel()
-    async with serve(model, stream_ahead=2, batch_texts=1) as running:
+    async with running_embedder_server(model, stream_ahead=2, batch_texts=1) as running:
         model.gate.clear()
         big = "x" * 100_000  # one word: one token, but many bytes
         sent = 0
@@ -213,7 +213,7 @@ async def test_embed_stream_reads_no_further_than_it_works() -> None:
             assert (await first).batch_id == 0
 
 
-async def test_embed_stream_ends_with_the_error_of_a_bad_batch(running: Running) -> None:
+async def test_embed_stream_ends_with_the_error_of_a_bad_batch(running: RunningEmbedder) -> None:
     batches = [pb.EmbedRequest(inputs=["fine"]), pb.EmbedRequest(inputs=["a", ""])]
     async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
         assert (await anext(answers)).batch_id == 100
@@ -225,7 +225,7 @@ async def test_embed_stream_ends_with_the_error_of_a_bad_batch(running: Running)
 
 async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> None:
     model = FakeModel()
-    async with serve(model, batch_texts=1) as running:
+    async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
         batches = [pb.EmbedRequest(inputs=[words(2), words(3), words(4)])] * 5
         answers = client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)
@@ -240,13 +240,13 @@ async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> No
         assert model.texts_computed == 2
 
 
-async def test_rerank_says_where_there_is_no_model_for_it(running: Running) -> None:
+async def test_rerank_says_where_there_is_no_model_for_it(running: RunningEmbedder) -> None:
     with pytest.raises(CitewireError) as caught:
         await client.unary(running.stub.Rerank, pb.RerankRequest(query="q", documents=["d"]), timeout=5)
     assert (caught.value.code, caught.value.reason) == (Code.UNIMPLEMENTED, "NOT_IMPLEMENTED")
 
 
-async def test_count_tokens(running: Running) -> None:
+async def test_count_tokens(running: RunningEmbedder) -> None:
     request = pb.CountTokensRequest(inputs=["", "one two", words(40)])
     response = await client.unary(running.stub.CountTokens, request, timeout=5)
     assert list(response.counts) == [0, 2, 40]
@@ -263,13 +263,13 @@ async def test_count_tokens(running: Running) -> None:
         (pb.CountTokensRequest(inputs=["a"], model="other"), "MODEL_NOT_FOUND"),
     ],
 )
-async def test_count_tokens_refuses(running: Running, request_: pb.CountTokensRequest, reason: str) -> None:
+async def test_count_tokens_refuses(running: RunningEmbedder, request_: pb.CountTokensRequest, reason: str) -> None:
     with pytest.raises(CitewireError) as caught:
         await client.unary(running.stub.CountTokens, request_, timeout=5)
     assert caught.value.reason == reason
 
 
-async def test_list_models(running: Running) -> None:
+async def test_list_models(running: RunningEmbedder) -> None:
     response = await client.unary(running.stub.ListModels, pb.ListModelsRequest(), timeout=5)
     (model,) = response.models
     assert model == pb.Model(
@@ -283,7 +283,7 @@ async def test_list_models(running: Running) -> None:
 
 
 async def test_calls_need_a_tenant_where_auth_is_on() -> None:
-    async with serve(FakeModel(), auth="keys") as running:
+    async with running_embedder_server(FakeModel(), auth="keys") as running:
         error = await refusal(running, pb.EmbedRequest(inputs=["a"]))
         assert (error.code, error.reason) == (Code.UNAUTHENTICATED, "TENANT_MISSING")
         with use_tenant(Tenant("org", "user", "free")):

@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from citewire_gateway.clients.health import ServiceHealth
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
-from shapes import Shapes, serve
+from echo_service import EchoServicer, running_echo_service
 
 SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 
@@ -43,7 +43,7 @@ async def standing_still() -> AsyncGenerator[int]:
 
 
 async def test_a_replica_that_stands_still_does_not_hide_the_one_that_serves() -> None:
-    async with standing_still() as still, serve(Shapes()) as running:
+    async with standing_still() as still, running_echo_service(EchoServicer()) as running:
         channel = open_channel(f"ipv4:127.0.0.1:{still},127.0.0.1:{running.port}")
         try:
             health = ServiceHealth(channel)

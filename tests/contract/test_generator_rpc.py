@@ -16,12 +16,12 @@ from citewire_generator.providers.extractive import Extractive
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import LOCAL_TENANT, use_tenant
-from generator_server import handled, in_flight, kinds, relay, request, sample, serve, text_of, until
+from generator_server import handled, in_flight, kinds, relay, request, running_generator, sample, text_of, until
 from scripted_chat import ScriptedChat
 
 
 async def test_a_quoted_answer_from_start_to_completion() -> None:
-    async with serve() as running:
+    async with running_generator() as running:
         policy = pb.AnswerPolicy(marker_style=pb.MARKER_STYLE_REF)
         events = await running.events(request(policy=policy))
     assert kinds(events) == ["started", "delta", "completed"]
@@ -43,7 +43,7 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
 
 
 async def test_the_answers_score_and_the_policys_threshold() -> None:
-    async with serve() as running:
+    async with running_generator() as running:
         for threshold, not_found in ((0.99, True), (0.01, False)):
             policy = pb.AnswerPolicy(answerable_threshold=threshold)
             completed = (await running.events(request(policy=policy)))[-1].completed
@@ -63,7 +63,7 @@ async def test_nothing_found_says_the_sentence_and_suggests() -> None:
         passages=passages,
         policy=pb.AnswerPolicy(suggest_on_not_found=True, marker_style=pb.MARKER_STYLE_REMOVE),
     )
-    async with serve() as running:
+    async with running_generator() as running:
         events = await running.events(asked)
     assert text_of(events).startswith(f"{NOT_FOUND_SENTENCE}\n\n- ")
     completed = events[-1].completed
@@ -73,7 +73,7 @@ async def test_nothing_found_says_the_sentence_and_suggests() -> None:
 
 async def test_notices_stand_after_started() -> None:
     policy = pb.AnswerPolicy(context_format=pb.CONTEXT_FORMAT_SOURCE_LABELS, max_context_chars=30)
-    async with serve([ScriptedChat("x")]) as running:
+    async with running_generator([ScriptedChat("x")]) as running:
         events = await running.events(request(policy=policy))
     assert kinds(events) == ["started", "notice", "notice", "delta", "completed"]
     assert [event.notice.name for event in events[1:3]] == ["passage_cut", "context_trimmed"]
@@ -81,27 +81,27 @@ async def test_notices_stand_after_started() -> None:
 
 
 async def test_no_passages_are_allowed() -> None:
-    async with serve([ScriptedChat("Hello!")]) as running:
+    async with running_generator([ScriptedChat("Hello!")]) as running:
         events = await running.events(request(passages=[], policy=pb.AnswerPolicy(grounding=pb.GROUNDING_OPEN)))
     assert (kinds(events), text_of(events)) == (["started", "delta", "completed"], "Hello!")
 
 
 async def test_each_delta_is_an_entry() -> None:
-    async with serve([ScriptedChat(("a", "b"), "c")]) as running:
+    async with running_generator([ScriptedChat(("a", "b"), "c")]) as running:
         events = await running.events(request(policy=pb.AnswerPolicy(grounding=pb.GROUNDING_SAY_SO)))
     assert [list(event.delta.texts) for event in events[1:-1]] == [["a", "b"], ["c"]]
 
 
 async def test_suggest_questions() -> None:
     passage = pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.", section="Terms > Refunds")
-    async with serve() as running:
+    async with running_generator() as running:
         asked = pb.SuggestQuestionsRequest(passages=[passage], count=1)
         answer = await client.unary(running.stub.SuggestQuestions, asked, timeout=5)
     assert list(answer.questions) == ["What is said about Refunds?"]
 
 
 async def test_list_models() -> None:
-    async with serve([ScriptedChat("x"), Extractive()]) as running:
+    async with running_generator([ScriptedChat("x"), Extractive()]) as running:
         answer = await client.unary(running.stub.ListModels, pb.ListModelsRequest(), timeout=5)
     assert [(model.provider, model.name, model.is_default, model.remote) for model in answer.models] == [
         ("scripted", "parrot", True, True),
@@ -121,7 +121,7 @@ async def test_list_models() -> None:
     ],
 )
 async def test_refusals(asked: pb.GenerateRequest, code: Code, reason: str, fields: list[str]) -> None:
-    async with serve() as running:
+    async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
             await running.events(asked)
     assert (caught.value.code, caught.value.reason) == (code, reason)
@@ -129,7 +129,7 @@ async def test_refusals(asked: pb.GenerateRequest, code: Code, reason: str, fiel
 
 
 async def test_without_a_tenant_nothing_is_served() -> None:
-    async with serve(auth="keys") as running:
+    async with running_generator(auth="keys") as running:
         with pytest.raises(CitewireError) as caught:
             await running.events(request())
         assert caught.value.reason == "TENANT_MISSING"
@@ -140,7 +140,7 @@ async def test_without_a_tenant_nothing_is_served() -> None:
 async def test_one_call_too_many_is_refused_at_once() -> None:
     hold = asyncio.Event()
     provider = ScriptedChat("x", hold)
-    async with serve([provider], max_concurrent=1) as running:
+    async with running_generator([provider], max_concurrent=1) as running:
         first = asyncio.ensure_future(running.events(request()))
         await provider.waiting.wait()
         with pytest.raises(CitewireError) as caught:
@@ -154,7 +154,7 @@ async def test_one_call_too_many_is_refused_at_once() -> None:
 async def test_a_large_request_arrives_whole() -> None:
     passages = [pb.Passage(chunk_id=n, document_id=n, text="word " * 800) for n in range(1, 1001)]
     passages[0].text = "Refunds take 14 days. " + passages[0].text
-    async with serve() as running:
+    async with running_generator() as running:
         events = await running.events(request(passages=passages))
     assert len(events[0].started.citations) == 1000
     assert "Refunds take 14 days." in text_of(events)
@@ -239,7 +239,7 @@ async def test_a_cancelled_calls_tokens_are_counted_by_estimate() -> None:
 
 
 async def test_series_exist_from_the_start() -> None:
-    async with serve([ScriptedChat("x")]):
+    async with running_generator([ScriptedChat("x")]):
         for outcome in ("cited", "invalid", "removed"):
             assert REGISTRY.get_sample_value("citewire_generator_markers_total", {"outcome": outcome}) is not None
         for cause in ("client", "deadline", "drain", "upstream"):

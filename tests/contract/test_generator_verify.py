@@ -7,7 +7,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_kit import client
 from citewire_kit.errors import CitewireError
-from generator_server import serve
+from generator_server import running_generator
 
 PASSAGES = [
     pb.Passage(text="Refunds take 14 days 👍. They go to the card.", title="Terms"),
@@ -17,13 +17,13 @@ PASSAGES = [
 
 async def verify(answer: str, style: pb.MarkerStyle = pb.MARKER_STYLE_REF) -> pb.VerifyResponse:
     request = pb.VerifyRequest(answer=answer, passages=PASSAGES, marker_style=style)
-    async with serve() as running:
+    async with running_generator() as running:
         return await client.unary(running.stub.Verify, request, timeout=20)
 
 
 async def refuse(request: pb.VerifyRequest) -> list[str]:
     """The fields that are refused, with the reason."""
-    async with serve() as running:
+    async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
             await client.unary(running.stub.Verify, request, timeout=20)
     assert caught.value.reason == "INVALID_FIELD"
@@ -104,7 +104,7 @@ async def test_generate_refuses_the_style_that_only_verify_reads() -> None:
     request = pb.GenerateRequest(
         question="How long?", passages=[], policy=pb.AnswerPolicy(marker_style=pb.MARKER_STYLE_NUMBER)
     )
-    async with serve() as running:
+    async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
             await running.events(request)
     assert [violation.field for violation in caught.value.violations] == ["policy.marker_style"]

@@ -12,12 +12,12 @@ from prometheus_client import REGISTRY
 
 from citewire_kit import client, deadline
 from citewire_kit.errors import Code, DeadlineExceeded
-from shapes import SERVICE, SHAPES, Shapes, serve, text
-from ticking import Ticker, drain, streams
+from echo_service import METHODS, SERVICE, EchoServicer, running_echo_service, text
+from endless_calls import EndlessHandler, read_all, stream_metric
 
 
 def handled(method: str, code: Code, side: str = "server") -> float:
-    labels = {"grpc_type": SHAPES[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
+    labels = {"grpc_type": METHODS[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
     return REGISTRY.get_sample_value(f"grpc_{side}_handled_total", labels) or 0.0
 
 
@@ -30,10 +30,10 @@ async def _endless() -> AsyncGenerator[StringValue]:
 @pytest.mark.parametrize("pause", [0.01, 60.0], ids=["between-messages", "while-the-handler-waits"])
 @pytest.mark.parametrize("leave", ["break", "cancel"])
 async def test_a_client_that_leaves_a_stream_ends_it_within_a_second(leave: str, pause: float) -> None:
-    ticker = Ticker(pause=pause)
+    handler = EndlessHandler(pause=pause)
     before = handled("ServerStream", Code.CANCELLED)
-    cut_before = streams("cancelled_total", cause="client")
-    async with serve(Shapes(server_stream=ticker.stream)) as running:
+    cut_before = stream_metric("cancelled_total", cause="client")
+    async with running_echo_service(EchoServicer(server_stream=handler.stream)) as running:
         got = asyncio.Event()
 
         async def read() -> None:
@@ -45,33 +45,35 @@ async def test_a_client_that_leaves_a_stream_ends_it_within_a_second(leave: str,
 
         reading = asyncio.create_task(read())
         await got.wait()
-        assert streams("in_flight", dialect="grpc") == (0 if ticker.ended.is_set() else 1)
+        assert stream_metric("in_flight", dialect="grpc") == (0 if handler.ended.is_set() else 1)
         if leave == "cancel":
             reading.cancel()
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
-        assert ticker.tenant_at_end == "local"
+            await handler.ended.wait()
+        assert handler.tenant_at_end == "local"
         await _until(lambda: running.server.in_flight == 0)
         assert handled("ServerStream", Code.CANCELLED) == before + 1
-        assert streams("in_flight", dialect="grpc") == 0
-        assert streams("cancelled_total", cause="client") == cut_before + 1
+        assert stream_metric("in_flight", dialect="grpc") == 0
+        assert stream_metric("cancelled_total", cause="client") == cut_before + 1
         await asyncio.gather(reading, return_exceptions=True)
 
 
 async def test_a_stream_that_is_dropped_without_closing_ends_too() -> None:
-    ticker = Ticker()
-    async with serve(Shapes(server_stream=ticker.stream)) as running:
+    handler = EndlessHandler()
+    async with running_echo_service(EchoServicer(server_stream=handler.stream)) as running:
         async for _ in client.stream(running.stub.server_stream, text("go"), timeout=30):
             break
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
+            await handler.ended.wait()
 
 
 @pytest.mark.parametrize("method", ["Unary", "ClientStream", "Bidi"])
 async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method: str) -> None:
-    ticker = Ticker(pause=60)
+    handler = EndlessHandler(pause=60)
     before, client_before = handled(method, Code.CANCELLED), handled(method, Code.CANCELLED, "client")
-    async with serve(Shapes(unary=ticker.hold, client_stream=ticker.upload, bidi=ticker.stream)) as running:
+    async with running_echo_service(
+        EchoServicer(unary=handler.hold, client_stream=handler.upload, bidi=handler.stream)
+    ) as running:
 
         async def call() -> None:
             if method == "Unary":
@@ -84,13 +86,13 @@ async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method
                         pass
 
         calling = asyncio.create_task(call())
-        await ticker.started.wait()
+        await handler.started.wait()
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
-        assert ticker.tenant_at_end == "local"
+            await handler.ended.wait()
+        assert handler.tenant_at_end == "local"
         await _until(lambda: running.server.in_flight == 0)
         assert handled(method, Code.CANCELLED) == before + 1
         assert handled(method, Code.CANCELLED, "client") == client_before + 1
@@ -109,7 +111,7 @@ async def test_a_broken_upload_is_never_taken_for_a_whole_one() -> None:
             raise
         return text("stored")
 
-    async with serve(Shapes(client_stream=store)) as running:
+    async with running_echo_service(EchoServicer(client_stream=store)) as running:
         for _ in range(30):
             halfway = asyncio.Event()
 
@@ -134,14 +136,14 @@ async def test_what_the_request_iterator_raises_ends_the_call_and_is_raised() ->
         yield text("first")
         raise OSError("the file is gone")
 
-    ticker = Ticker()
-    async with serve(Shapes(client_stream=ticker.upload, bidi=ticker.stream)) as running:
+    handler = EndlessHandler()
+    async with running_echo_service(EchoServicer(client_stream=handler.upload, bidi=handler.stream)) as running:
         with pytest.raises(OSError, match="the file is gone"):
             await client.client_stream(running.stub.client_stream, requests(), timeout=30)
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
+            await handler.ended.wait()
         with pytest.raises(OSError, match="the file is gone"):
-            await drain(client.bidi(running.stub.bidi, requests(), timeout=30))
+            await read_all(client.bidi(running.stub.bidi, requests(), timeout=30))
 
 
 async def test_the_request_iterator_is_closed_when_the_server_answers_early() -> None:
@@ -157,7 +159,7 @@ async def test_the_request_iterator_is_closed_when_the_server_answers_early() ->
     async def early(_requests: AsyncIterator[StringValue]) -> StringValue:
         raise DeadlineExceeded("early", reason="DEADLINE_EXCEEDED")
 
-    async with serve(Shapes(client_stream=early)) as running:
+    async with running_echo_service(EchoServicer(client_stream=early)) as running:
         with pytest.raises(DeadlineExceeded):
             await client.client_stream(running.stub.client_stream, requests(), timeout=30)
         assert closed.is_set()
@@ -170,14 +172,14 @@ async def test_the_budget_shrinks_hop_by_hop() -> None:
         left["b"] = deadline.remaining()
         return request
 
-    async with serve(Shapes(unary=note_b)) as b:
+    async with running_echo_service(EchoServicer(unary=note_b)) as b:
 
         async def note_a(request: StringValue) -> StringValue:
             left["a"] = deadline.remaining()
             await asyncio.sleep(0.1)
             return await client.unary(b.stub.unary, request, timeout=60)
 
-        async with serve(Shapes(unary=note_a)) as a:
+        async with running_echo_service(EchoServicer(unary=note_a)) as a:
             with deadline.budget(5):
                 await client.unary(a.stub.unary, text("x"), timeout=60)
     assert left["a"] is not None
@@ -187,10 +189,10 @@ async def test_the_budget_shrinks_hop_by_hop() -> None:
 
 
 async def test_the_deadline_ends_callee_and_caller() -> None:
-    inner, outer = Ticker(), Ticker()
+    inner, outer = EndlessHandler(), EndlessHandler()
     before = handled("Unary", Code.DEADLINE_EXCEEDED)
     cancelled = handled("Unary", Code.CANCELLED)
-    async with serve(Shapes(unary=inner.hold)) as b:
+    async with running_echo_service(EchoServicer(unary=inner.hold)) as b:
 
         async def ask_b(request: StringValue) -> StringValue:
             try:
@@ -198,7 +200,7 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
             finally:
                 outer.ended.set()
 
-        async with serve(Shapes(unary=ask_b)) as a:
+        async with running_echo_service(EchoServicer(unary=ask_b)) as a:
             with pytest.raises(DeadlineExceeded) as raised:
                 await client.unary(a.stub.unary, text("x"), timeout=0.5)
             async with asyncio.timeout(1):
@@ -213,23 +215,26 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
 
 
 async def test_a_stream_that_its_deadline_cuts_is_counted_so() -> None:
-    ticker = Ticker(pause=60)
-    before, by_client = streams("cancelled_total", cause="deadline"), streams("cancelled_total", cause="client")
-    async with serve(Shapes(server_stream=ticker.stream)) as running:
+    handler = EndlessHandler(pause=60)
+    before, by_client = (
+        stream_metric("cancelled_total", cause="deadline"),
+        stream_metric("cancelled_total", cause="client"),
+    )
+    async with running_echo_service(EchoServicer(server_stream=handler.stream)) as running:
         with pytest.raises(DeadlineExceeded):
-            await drain(client.stream(running.stub.server_stream, text("go"), timeout=1.5))
+            await read_all(client.stream(running.stub.server_stream, text("go"), timeout=1.5))
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
-    assert streams("cancelled_total", cause="deadline") == before + 1
-    assert streams("cancelled_total", cause="client") == by_client
+            await handler.ended.wait()
+    assert stream_metric("cancelled_total", cause="deadline") == before + 1
+    assert stream_metric("cancelled_total", cause="client") == by_client
 
 
 async def test_no_time_left_means_no_call() -> None:
-    ticker = Ticker()
-    async with serve(Shapes(unary=ticker.hold)) as running:
+    handler = EndlessHandler()
+    async with running_echo_service(EchoServicer(unary=handler.hold)) as running:
         with deadline.budget(client.HOP_SECONDS / 2), pytest.raises(DeadlineExceeded):
             await client.unary(running.stub.unary, text("x"), timeout=5)
-        assert not ticker.started.is_set()
+        assert not handler.started.is_set()
 
 
 async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
@@ -238,7 +243,7 @@ async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
             await asyncio.sleep(60)
         return request
 
-    async with serve(Shapes(unary=slow)) as running:
+    async with running_echo_service(EchoServicer(unary=slow)) as running:
         with pytest.raises(DeadlineExceeded):
             await client.unary(running.stub.unary, text("x"), timeout=5)
 

@@ -18,21 +18,21 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import corpus_pb2, retriever_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
-import shapes
+import echo_service
 from citewire_kit import client
 from citewire_kit.channel import IDEMPOTENT, open_channel, service_config
 from citewire_kit.errors import ResourceExhausted, Unavailable
 from citewire_kit.methods import methods_of
-from shapes import SERVICE, Shapes, ShapesStub, make_settings, serve, text
+from echo_service import SERVICE, EchoServicer, EchoStub, make_settings, running_echo_service, text
 
 STUBS = (embedder_pb2, generator_pb2, retriever_pb2, corpus_pb2)
 
 
-def named(name: str) -> Shapes:
+def named(name: str) -> EchoServicer:
     async def who(_request: StringValue) -> StringValue:
         return text(name)
 
-    return Shapes(unary=who)
+    return EchoServicer(unary=who)
 
 
 def test_every_method_that_is_retried_exists_and_is_unary() -> None:
@@ -59,11 +59,11 @@ def test_the_service_config_is_what_core_understands() -> None:
 
 async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving() -> None:
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(serve(named("one")))
-        two = await stack.enter_async_context(serve(named("two")))
+        one = await stack.enter_async_context(running_echo_service(named("one")))
+        two = await stack.enter_async_context(running_echo_service(named("two")))
         channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}")
         stack.push_async_callback(channel.close)
-        stub = ShapesStub(channel)
+        stub = EchoStub(channel)
         await _until_all_answer(stub, {"one", "two"})
         answers = Counter([await ask(stub) for _ in range(40)])
         assert answers == {"one": 20, "two": 20}
@@ -76,11 +76,11 @@ async def test_calls_are_spread_over_replicas_and_leave_one_that_is_not_serving(
 async def test_no_call_fails_while_a_replica_drains() -> None:
     """Rolling restart: NOT_SERVING first, then time to leave, then the end."""
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(serve(named("one")))
-        two = await stack.enter_async_context(serve(named("two"), make_settings(leave_seconds=0.5)))
+        one = await stack.enter_async_context(running_echo_service(named("one")))
+        two = await stack.enter_async_context(running_echo_service(named("two"), make_settings(leave_seconds=0.5)))
         channel = open_channel(f"ipv4:127.0.0.1:{one.port},127.0.0.1:{two.port}", idempotent=())
         stack.push_async_callback(channel.close)
-        stub = ShapesStub(channel)
+        stub = EchoStub(channel)
         await _until_all_answer(stub, {"one", "two"})
         draining = asyncio.create_task(two.server.drain_and_stop())
         answers = Counter[str]()
@@ -91,14 +91,14 @@ async def test_no_call_fails_while_a_replica_drains() -> None:
 
 
 async def test_a_server_that_comes_back_on_its_port_is_found_within_seconds() -> None:
-    async with serve(named("first")) as first:
+    async with running_echo_service(named("first")) as first:
         port = first.port
         channel = open_channel(f"127.0.0.1:{port}")
-        stub = ShapesStub(channel)
+        stub = EchoStub(channel)
         assert await ask(stub) == "first"
     with pytest.raises(Unavailable):
         await ask(stub)
-    async with serve(named("second"), make_settings(port=port)):
+    async with running_echo_service(named("second"), make_settings(port=port)):
         async with asyncio.timeout(5):
             await _until_all_answer(stub, {"second"})
     await channel.close()
@@ -115,9 +115,9 @@ async def test_unavailable_is_retried_on_named_methods_only(retried: bool) -> No
             raise Unavailable("not now", reason="SERVICE_UNAVAILABLE")
         return request
 
-    async with serve(Shapes(unary=flaky)) as running:
+    async with running_echo_service(EchoServicer(unary=flaky)) as running:
         channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary" if retried else "Other")])
-        stub = ShapesStub(channel)
+        stub = EchoStub(channel)
         if retried:
             assert await ask(stub) == "x"
             assert tries == 3
@@ -137,10 +137,10 @@ async def test_what_became_unavailable_only_after_waiting_is_not_retried() -> No
         await asyncio.sleep(0.6)
         raise Unavailable("the database can't be reached", reason="DATABASE_UNAVAILABLE", retry_after=1)
 
-    async with serve(Shapes(unary=waits)) as running:
+    async with running_echo_service(EchoServicer(unary=waits)) as running:
         channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary")])
         with pytest.raises(Unavailable) as raised:
-            await ask(ShapesStub(channel))
+            await ask(EchoStub(channel))
         await channel.close()
     assert (tries, raised.value.reason, raised.value.retry_after) == (1, "DATABASE_UNAVAILABLE", 1)
 
@@ -153,10 +153,10 @@ async def test_overload_is_not_retried() -> None:
         tries += 1
         raise ResourceExhausted("full", reason="OVERLOADED", retry_after=1)
 
-    async with serve(Shapes(unary=full)) as running:
+    async with running_echo_service(EchoServicer(unary=full)) as running:
         channel = open_channel(f"127.0.0.1:{running.port}", idempotent=[(SERVICE, "Unary")])
         with pytest.raises(ResourceExhausted):
-            await ask(ShapesStub(channel))
+            await ask(EchoStub(channel))
         await channel.close()
     assert tries == 1
 
@@ -167,7 +167,9 @@ async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_cal
             yield text(str(number))
             await asyncio.sleep(0.05)
 
-    async with serve(Shapes(server_stream=ticks), make_settings(connection_seconds=0.3)) as running:
+    async with running_echo_service(
+        EchoServicer(server_stream=ticks), make_settings(connection_seconds=0.3)
+    ) as running:
 
         async def read() -> list[str]:
             answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
@@ -185,13 +187,14 @@ async def test_a_connection_is_renewed_without_cutting_a_stream_or_failing_a_cal
 async def test_a_server_that_stands_still_is_given_up_by_keepalive() -> None:
     """A stopped process keeps its connection open and says nothing: without pings, the call would wait 60 s."""
     program = (
-        "import asyncio, sys; sys.path.insert(0, sys.argv[1]); from shapes import Shapes, serve\n"
+        "import asyncio, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from echo_service import EchoServicer, running_echo_service\n"
         "async def main():\n"
-        "    async with serve(Shapes()) as running:\n"
+        "    async with running_echo_service(EchoServicer()) as running:\n"
         "        print('port', running.port, flush=True); await asyncio.sleep(120)\n"
         "asyncio.run(main())"
     )
-    folder = str(Path(shapes.__file__).parent)
+    folder = str(Path(echo_service.__file__).parent)
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, folder, stdout=PIPE)
     assert process.stdout is not None
     port = 0
@@ -199,7 +202,7 @@ async def test_a_server_that_stands_still_is_given_up_by_keepalive() -> None:
         words = (await process.stdout.readline()).decode().split()
         port = int(words[1]) if words[0] == "port" else 0
     channel = open_channel(f"127.0.0.1:{port}")
-    stub = ShapesStub(channel)
+    stub = EchoStub(channel)
     assert await ask(stub) == "x"
     process.send_signal(signal.SIGSTOP)
     try:
@@ -214,7 +217,7 @@ async def test_a_server_that_stands_still_is_given_up_by_keepalive() -> None:
 
 
 async def test_large_messages_pass_up_to_the_limit() -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         fifteen = text("x" * (15 * 1024 * 1024))
         assert len((await client.unary(running.stub.unary, fifteen, timeout=20)).value) == len(fifteen.value)
         with pytest.raises(ResourceExhausted) as raised:
@@ -232,12 +235,12 @@ async def test_a_slow_reader_is_felt_by_the_sender_of_a_stream() -> None:
             yield text("t" * 100)
             sent += 1
 
-    async with serve(Shapes(server_stream=chatter)) as running:
+    async with running_echo_service(EchoServicer(server_stream=chatter)) as running:
         ahead: dict[bool, int] = {}
         for tiny in (False, True):
             channel = open_channel(f"127.0.0.1:{running.port}", streams=tiny)
             sent = 0
-            async with aclosing(client.stream(ShapesStub(channel).server_stream, text("go"), timeout=30)) as answers:
+            async with aclosing(client.stream(EchoStub(channel).server_stream, text("go"), timeout=30)) as answers:
                 await anext(answers)
                 before = -1
                 while before != sent:  # until the sender stands still
@@ -248,11 +251,11 @@ async def test_a_slow_reader_is_felt_by_the_sender_of_a_stream() -> None:
     assert ahead[True] * 10 < ahead[False]
 
 
-async def ask(stub: ShapesStub) -> str:
+async def ask(stub: EchoStub) -> str:
     return (await client.unary(stub.unary, text("x"), timeout=5)).value
 
 
-async def _until_all_answer(stub: ShapesStub, names: set[str]) -> None:
+async def _until_all_answer(stub: EchoStub, names: set[str]) -> None:
     """Waits until exactly the named replicas answer."""
     async with asyncio.timeout(10):
         while True:

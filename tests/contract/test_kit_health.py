@@ -14,13 +14,13 @@ from citewire_kit.errors import (
     StartupError,
 )
 from citewire_kit.server import GrpcServer
+from echo_service import SERVICE, EchoServicer, make_settings, register, running_echo_service
 from health_calls import health_of
-from shapes import SERVICE, Shapes, make_settings, register, serve
 
 
 async def test_health_starts_not_serving_and_follows() -> None:
     server = GrpcServer(make_settings(auth="keys"), service="test")
-    server.add(register, Shapes(), SERVICE)
+    server.add(register, EchoServicer(), SERVICE)
     port = await server.start()
     assert await health_of(port) == health_pb2.HealthCheckResponse.NOT_SERVING
     server.set_serving(True)
@@ -34,9 +34,9 @@ async def test_health_starts_not_serving_and_follows() -> None:
 
 
 async def test_a_taken_port_is_said_plainly() -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         second = GrpcServer(make_settings(port=running.port), service="embedder")
-        second.add(register, Shapes(), SERVICE)
+        second.add(register, EchoServicer(), SERVICE)
         with pytest.raises(
             StartupError, match=rf"embedder cannot listen on 127\.0\.0\.1:{running.port}.*CITEWIRE_PORT"
         ):
@@ -47,7 +47,7 @@ async def test_a_taken_port_is_said_plainly() -> None:
 async def test_reflection_lists_the_services() -> None:
     from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
-    async with serve(Shapes(), make_settings(auth="keys")) as running:
+    async with running_echo_service(EchoServicer(), make_settings(auth="keys")) as running:
         channel = open_channel(f"127.0.0.1:{running.port}")
         info: Any = channel.stream_stream(
             "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-import shapes
+import echo_service
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import Unavailable
-from shapes import Shapes, ShapesStub, make_settings, serve, text
-from ticking import Ticker, drain, streams
+from echo_service import EchoServicer, EchoStub, make_settings, running_echo_service, text
+from endless_calls import EndlessHandler, read_all, stream_metric
 
 
 async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> None:
@@ -27,7 +27,7 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
         yield text("last")
 
     # Clients leave in the second after NOT_SERVING. A call that reaches grpc.aio while it stops may get no answer.
-    async with serve(Shapes(server_stream=stream), make_settings(leave_seconds=1.0)) as running:
+    async with running_echo_service(EchoServicer(server_stream=stream), make_settings(leave_seconds=1.0)) as running:
         answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
         assert (await anext(answers)).value == "first"
         draining = asyncio.create_task(running.server.drain_and_stop())
@@ -40,25 +40,27 @@ async def test_drain_lets_a_running_stream_finish_and_takes_no_new_call() -> Non
 
 
 async def test_drain_does_not_wait_for_health_watches() -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         await client.unary(running.stub.unary, text("x"), timeout=5)  # the channel is up, and watches
         async with asyncio.timeout(1):
             await running.server.drain_and_stop()
 
 
 async def test_a_stream_that_outlives_the_grace_is_cut_and_is_not_a_clean_end() -> None:
-    ticker = Ticker()
-    before = streams("cancelled_total", cause="drain")
-    async with serve(Shapes(server_stream=ticker.stream), make_settings(drain_seconds=0.3)) as running:
+    handler = EndlessHandler()
+    before = stream_metric("cancelled_total", cause="drain")
+    async with running_echo_service(
+        EchoServicer(server_stream=handler.stream), make_settings(drain_seconds=0.3)
+    ) as running:
         answers = client.stream(running.stub.server_stream, text("go"), timeout=30)
         await anext(answers)
         draining = asyncio.create_task(running.server.drain_and_stop())
         with pytest.raises(Unavailable):
-            await drain(answers)
+            await read_all(answers)
         async with asyncio.timeout(1):
-            await ticker.ended.wait()
+            await handler.ended.wait()
             await draining
-    assert streams("cancelled_total", cause="drain") == before + 1
+    assert stream_metric("cancelled_total", cause="drain") == before + 1
 
 
 async def test_a_peer_that_is_killed_is_unavailable_before_and_within_a_stream() -> None:
@@ -66,20 +68,20 @@ async def test_a_peer_that_is_killed_is_unavailable_before_and_within_a_stream()
         sys.executable,
         "-c",
         _KILLED,
-        str(Path(shapes.__file__).parent),
+        str(Path(echo_service.__file__).parent),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
     assert process.stdout is not None
     port = int((await process.stdout.readline()).decode().removeprefix("port "))
     channel = open_channel(f"127.0.0.1:{port}")
-    stub = ShapesStub(channel)
+    stub = EchoStub(channel)
     answers = client.stream(stub.server_stream, text("go"), timeout=30)
     await anext(answers)
     process.kill()
     await process.wait()
     with pytest.raises(Unavailable) as raised:
-        await drain(answers)
+        await read_all(answers)
     assert raised.value.reason == "SERVICE_UNAVAILABLE"
     assert raised.value.retry_after is not None
     with pytest.raises(Unavailable):
@@ -92,7 +94,7 @@ import asyncio, sys
 sys.path.insert(0, sys.argv[1])
 from citewire_kit.telemetry import configure_logging
 configure_logging("test", level="ERROR", log_format="json")
-from shapes import Shapes, serve, text
+from echo_service import EchoServicer, running_echo_service, text
 
 async def stream(_request):
     while True:
@@ -100,7 +102,7 @@ async def stream(_request):
         await asyncio.sleep(0.01)
 
 async def main():
-    async with serve(Shapes(server_stream=stream)) as running:
+    async with running_echo_service(EchoServicer(server_stream=stream)) as running:
         print("port", running.port, flush=True)
         await asyncio.sleep(60)
 
@@ -109,17 +111,17 @@ asyncio.run(main())
 
 
 async def test_a_call_on_a_closed_channel_is_unavailable_and_not_a_cancellation() -> None:
-    ticker = Ticker()
-    async with serve(Shapes(unary=ticker.hold)) as running:
+    handler = EndlessHandler()
+    async with running_echo_service(EchoServicer(unary=handler.hold)) as running:
         channel = open_channel(f"127.0.0.1:{running.port}")
-        calling = asyncio.create_task(client.unary(ShapesStub(channel).unary, text("x"), timeout=30))
-        await ticker.started.wait()
+        calling = asyncio.create_task(client.unary(EchoStub(channel).unary, text("x"), timeout=30))
+        await handler.started.wait()
         await channel.close()
         with pytest.raises(Unavailable):
             await calling
 
 
-async def _until_refused(stub: ShapesStub) -> None:
+async def _until_refused(stub: EchoStub) -> None:
     """Waits until calls are refused, none having failed in another way."""
     async with asyncio.timeout(10):
         while True:

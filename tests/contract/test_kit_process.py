@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-import shapes
+import echo_service
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import Unavailable
-from shapes import ShapesStub, text
+from echo_service import EchoStub, text
 
 PROGRAM = """
 import asyncio, gc, sys
 sys.path.insert(0, sys.argv[1])
 from citewire_kit import telemetry
 from citewire_kit.server import GrpcServer, run, run_until_signal
-from shapes import SERVICE, Shapes, make_settings, register, text
+from echo_service import SERVICE, EchoServicer, make_settings, register, text
 
 settings = make_settings(port=int(sys.argv[2]), drain_seconds=float(sys.argv[3]))
 telemetry.setup("test", settings)
@@ -43,7 +43,7 @@ async def start(stack):
         print("starting", flush=True)
         await asyncio.sleep(60)
     server = GrpcServer(settings, service="test")
-    server.add(register, Shapes(server_stream=stream), SERVICE)
+    server.add(register, EchoServicer(server_stream=stream), SERVICE)
     print("port", await server.start(), flush=True)
     return server
 
@@ -62,7 +62,7 @@ async def program(*, port: int = 0, drain_seconds: float = 10, mode: str = "norm
         sys.executable,
         "-c",
         PROGRAM,
-        str(Path(shapes.__file__).parent),
+        str(Path(echo_service.__file__).parent),
         str(port),
         str(drain_seconds),
         mode,
@@ -111,7 +111,7 @@ async def _logged(process: Process, event: str) -> None:
 async def test_a_signal_lets_the_running_stream_finish_and_closes_in_reverse(number: signal.Signals) -> None:
     async with program() as process:
         channel = open_channel(f"127.0.0.1:{await port_of(process)}")
-        answers = client.stream(ShapesStub(channel).server_stream, text("10"), timeout=20)
+        answers = client.stream(EchoStub(channel).server_stream, text("10"), timeout=20)
         async with aclosing(answers):
             assert (await anext(answers)).value == "0"
             process.send_signal(number)
@@ -124,7 +124,7 @@ async def test_a_signal_lets_the_running_stream_finish_and_closes_in_reverse(num
 async def test_what_the_start_has_built_is_not_collected_again() -> None:
     async with program(mode="count") as process:
         channel = open_channel(f"127.0.0.1:{await port_of(process)}")
-        answers = client.stream(ShapesStub(channel).server_stream, text("0"), timeout=20)
+        answers = client.stream(EchoStub(channel).server_stream, text("0"), timeout=20)
         async with aclosing(answers):
             assert int((await anext(answers)).value) > 10_000
         await channel.close()
@@ -135,7 +135,7 @@ async def test_what_the_start_has_built_is_not_collected_again() -> None:
 async def test_a_second_signal_cuts_the_drain_short() -> None:
     async with program(drain_seconds=60) as process:
         channel = open_channel(f"127.0.0.1:{await port_of(process)}")
-        answers = client.stream(ShapesStub(channel).server_stream, text("100000"), timeout=60)
+        answers = client.stream(EchoStub(channel).server_stream, text("100000"), timeout=60)
         await anext(answers)
         process.terminate()
         await _logged(process, "draining")

@@ -40,10 +40,20 @@ from citewire_kit.tenant import (
     use_request_id,
     use_tenant,
 )
+from echo_service import (
+    METHODS,
+    SERVICE,
+    EchoServicer,
+    EchoStub,
+    RunningEchoService,
+    make_settings,
+    register,
+    running_echo_service,
+    text,
+)
 from health_calls import health_of
-from shapes import SERVICE, SHAPES, Running, Shapes, ShapesStub, make_settings, register, serve, text
 
-Caller = Callable[[Running], Awaitable[str]]
+Caller = Callable[[RunningEchoService], Awaitable[str]]
 
 
 async def _requests(*values: str) -> AsyncGenerator[StringValue]:
@@ -51,20 +61,20 @@ async def _requests(*values: str) -> AsyncGenerator[StringValue]:
         yield text(value)
 
 
-async def call_unary(running: Running) -> str:
+async def call_unary(running: RunningEchoService) -> str:
     return (await client.unary(running.stub.unary, text("abc"), timeout=5)).value
 
 
-async def call_server_stream(running: Running) -> str:
+async def call_server_stream(running: RunningEchoService) -> str:
     async with aclosing(client.stream(running.stub.server_stream, text("abc"), timeout=5)) as answers:
         return "".join([answer.value async for answer in answers])
 
 
-async def call_client_stream(running: Running) -> str:
+async def call_client_stream(running: RunningEchoService) -> str:
     return (await client.client_stream(running.stub.client_stream, _requests("a", "b", "c"), timeout=5)).value
 
 
-async def call_bidi(running: Running) -> str:
+async def call_bidi(running: RunningEchoService) -> str:
     async with aclosing(client.bidi(running.stub.bidi, _requests("a", "b", "c"), timeout=5)) as answers:
         return "".join([answer.value async for answer in answers])
 
@@ -84,7 +94,7 @@ CALLERS: dict[str, Caller] = {
 all_shapes = pytest.mark.parametrize("method", list(CALLERS))
 
 
-def failing(exc: BaseException) -> Shapes:
+def failing(exc: BaseException) -> EchoServicer:
     """A servicer of which every method raises."""
 
     async def single(_request: object) -> StringValue:
@@ -94,11 +104,11 @@ def failing(exc: BaseException) -> Shapes:
         raise exc
         yield  # makes it a generator
 
-    return Shapes(single, stream, single, stream)
+    return EchoServicer(single, stream, single, stream)
 
 
 def handled(method: str, code: Code) -> float:
-    labels = {"grpc_type": SHAPES[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
+    labels = {"grpc_type": METHODS[method], "grpc_service": SERVICE, "grpc_method": method, "grpc_code": code.value}
     return REGISTRY.get_sample_value("grpc_server_handled_total", labels) or 0.0
 
 
@@ -114,7 +124,7 @@ def in_flight() -> float:
 @all_shapes
 async def test_each_shape_is_answered_and_counted(method: str) -> None:
     before = handled(method, Code.OK)
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         assert await CALLERS[method](running) == "abc"
         assert handled(method, Code.OK) == before + 1
         assert in_flight() == 0
@@ -143,11 +153,11 @@ async def test_stages_run_in_order_around_the_handler_of_each_shape(method: str)
         return stage
 
     server = grpc.aio.server(interceptors=[StagesInterceptor([(name, noting(name)) for name in INTERCEPTOR_ORDER])])
-    register(Shapes(), server)
+    register(EchoServicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        running = Running(None, ShapesStub(channel), port)  # pyright: ignore[reportArgumentType] # only the stub is used
+        running = RunningEchoService(None, EchoStub(channel), port)  # pyright: ignore[reportArgumentType] # only the stub is used
         assert await CALLERS[method](running) == "abc"
     await server.stop(None)
     assert seen == [f"{name} {method}" for name in INTERCEPTOR_ORDER] + [
@@ -158,7 +168,7 @@ async def test_stages_run_in_order_around_the_handler_of_each_shape(method: str)
 @all_shapes
 async def test_a_call_without_tenant_is_refused_and_counted(method: str) -> None:
     before = handled(method, Code.UNAUTHENTICATED)
-    async with serve(Shapes(), make_settings(auth="keys")) as running:
+    async with running_echo_service(EchoServicer(), make_settings(auth="keys")) as running:
         with pytest.raises(Unauthenticated) as raised:
             await CALLERS[method](running)
         assert raised.value.reason == "TENANT_MISSING"
@@ -175,8 +185,8 @@ async def test_the_handler_sees_tenant_occasion_and_request_id_of_the_caller(met
 
     tenant = Tenant("acme", "user@acme.example", "basic", ("owner", "editor"), "key_7")
     context = CallContext("documents", "01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11")
-    servicer = Shapes(whoami, whoami_stream, whoami, whoami_stream)
-    async with serve(servicer, make_settings(auth="keys")) as running:
+    servicer = EchoServicer(whoami, whoami_stream, whoami, whoami_stream)
+    async with running_echo_service(servicer, make_settings(auth="keys")) as running:
         with use_tenant(tenant), use_call_context(context), use_request_id("request-7"):
             assert await CALLERS[method](running) == f"{tenant} {context} request-7"
         with use_tenant(tenant), use_request_id("request-8"):
@@ -187,7 +197,7 @@ async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_on
     async def whoami(_request: StringValue) -> StringValue:
         return text(current_tenant().org_id)
 
-    async with serve(Shapes(unary=whoami)) as running:
+    async with running_echo_service(EchoServicer(unary=whoami)) as running:
         assert await call_unary(running) == LOCAL_TENANT.org_id
         with use_tenant(Tenant("acme", "u", "free")):
             assert await call_unary(running) == "acme"
@@ -204,7 +214,7 @@ async def test_without_auth_a_call_works_for_the_local_tenant_unless_it_names_on
     ],
 )
 async def test_malformed_tenant_metadata_is_refused(metadata: list[tuple[str, str]]) -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
             await running.stub.unary(text("abc"), metadata=metadata, timeout=5)
         assert raised.value.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -220,7 +230,7 @@ async def test_our_errors_reach_the_client_whole(method: str) -> None:
         retry_after=1.5,
     )
     before = handled(method, Code.INVALID_ARGUMENT)
-    async with serve(failing(error)) as running:
+    async with running_echo_service(failing(error)) as running:
         with pytest.raises(InvalidArgument) as raised:
             await CALLERS[method](running)
         assert raised.value.message == error.message
@@ -233,7 +243,7 @@ async def test_our_errors_reach_the_client_whole(method: str) -> None:
 
 @all_shapes
 async def test_other_exceptions_tell_the_client_nothing_and_the_log_everything(method: str) -> None:
-    async with serve(failing(ValueError("password=hunter2"))) as running:
+    async with running_echo_service(failing(ValueError("password=hunter2"))) as running:
         with capture_logs() as logged, pytest.raises(Internal) as raised, use_request_id("request-7"):
             await CALLERS[method](running)
     assert raised.value.reason == "INTERNAL"
@@ -246,21 +256,21 @@ async def test_other_exceptions_tell_the_client_nothing_and_the_log_everything(m
 
 @all_shapes
 async def test_a_cancellation_from_inside_does_not_leave_the_client_waiting(method: str) -> None:
-    async with serve(failing(asyncio.CancelledError())) as running:
+    async with running_echo_service(failing(asyncio.CancelledError())) as running:
         with pytest.raises(Internal):
             await CALLERS[method](running)
 
 
 @all_shapes
 async def test_a_method_that_is_not_written_yet_says_so(method: str) -> None:
-    async with serve(failing(NotImplementedError("Method not implemented!"))) as running:
+    async with running_echo_service(failing(NotImplementedError("Method not implemented!"))) as running:
         with pytest.raises(Unimplemented) as raised:
             await CALLERS[method](running)
         assert raised.value.reason == "NOT_IMPLEMENTED"
 
 
 async def test_an_unknown_method_is_unimplemented_and_makes_no_series() -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         channel = open_channel(f"127.0.0.1:{running.port}")
         unknown: Any = channel.unary_unary(f"/{SERVICE}/Nothing", StringValue.SerializeToString, StringValue.FromString)
         with pytest.raises(Unimplemented):
@@ -274,7 +284,7 @@ async def test_an_unknown_method_is_unimplemented_and_makes_no_series() -> None:
 
 
 async def test_a_request_that_cannot_be_parsed_is_the_callers_fault() -> None:
-    async with serve(Shapes()) as running:
+    async with running_echo_service(EchoServicer()) as running:
         channel = open_channel(f"127.0.0.1:{running.port}")
         raw = cast("Any", channel).unary_unary(f"/{SERVICE}/Unary")
         with pytest.raises(InvalidArgument):
@@ -289,7 +299,7 @@ async def test_details_stay_small_whatever_the_error_holds() -> None:
         violations=[FieldViolation(f"field_{i}", "ä" * 1000) for i in range(1000)],
         metadata={f"key{i}": "v" * 10_000 for i in range(100)},
     )
-    async with serve(failing(error)) as running:
+    async with running_echo_service(failing(error)) as running:
         with pytest.raises(InvalidArgument) as raised:
             await call_unary(running)
         assert 0 < len(raised.value.violations) < 1000
@@ -305,7 +315,7 @@ async def test_a_full_server_refuses_at_once_and_says_when_to_come_back() -> Non
         return text("done")
 
     before = handled("Unary", Code.RESOURCE_EXHAUSTED)
-    async with serve(Shapes(unary=wait), max_concurrent=1) as running:
+    async with running_echo_service(EchoServicer(unary=wait), max_concurrent=1) as running:
         first = asyncio.create_task(call_unary(running))
         await entered.wait()
         started = asyncio.get_running_loop().time()
@@ -330,7 +340,7 @@ async def test_what_the_server_says_is_heard_while_the_client_still_writes() -> 
             yield text("x" * 10_000)
 
     servicer = failing(ResourceExhausted("too large", reason="TOO_LARGE"))
-    async with serve(servicer) as running:
+    async with running_echo_service(servicer) as running:
         for _ in range(50):
             with pytest.raises(ResourceExhausted) as raised:
                 await client.client_stream(running.stub.client_stream, endless(), timeout=5)
@@ -352,7 +362,7 @@ async def test_a_server_that_answers_before_it_has_read_everything_is_heard_to_t
     async def stored(_requests: AsyncIterator[StringValue]) -> StringValue:
         return text("stored")
 
-    async with serve(Shapes(bidi=early, client_stream=stored)) as running:
+    async with running_echo_service(EchoServicer(bidi=early, client_stream=stored)) as running:
         for _ in range(30):
             async with aclosing(client.bidi(running.stub.bidi, endless(), timeout=5)) as answers:
                 assert [answer.value async for answer in answers] == [str(number) for number in range(20)]
@@ -362,12 +372,12 @@ async def test_a_server_that_answers_before_it_has_read_everything_is_heard_to_t
 
 async def test_errors_of_a_chain_keep_their_reason() -> None:
     """What B answers to A reaches A's caller with B's reason, when A lets it pass."""
-    async with serve(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
+    async with running_echo_service(failing(NotFound("no such model", reason="MODEL_NOT_FOUND"))) as b:
 
         async def ask_b(request: StringValue) -> StringValue:
             return await client.unary(b.stub.unary, request, timeout=5)
 
-        async with serve(Shapes(unary=ask_b)) as a:
+        async with running_echo_service(EchoServicer(unary=ask_b)) as a:
             with pytest.raises(CitewireError) as raised:
                 await call_unary(a)
     assert raised.value.reason == "MODEL_NOT_FOUND"

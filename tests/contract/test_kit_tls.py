@@ -25,7 +25,7 @@ from citewire_kit.health import LIVENESS, STARTUP
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tls_files import TlsFiles
-from shapes import SERVICE, Shapes, ShapesStub, make_settings, register, text
+from echo_service import SERVICE, EchoServicer, EchoStub, make_settings, register, text
 
 HOST = "localhost"
 
@@ -51,13 +51,13 @@ def settings(folder: Path, probe_port: int = 0) -> ProcessSettings:
 
 
 @asynccontextmanager
-async def secured(tmp_path: Path, shapes: Shapes | None = None) -> AsyncGenerator[Secured]:
+async def secured(tmp_path: Path, shapes: EchoServicer | None = None) -> AsyncGenerator[Secured]:
     authority = Authority()
     authority.issue(tmp_path / "server", HOST)
     with socket.create_server(("127.0.0.1", 0)) as free:
         probe_port = int(free.getsockname()[1])
     server = GrpcServer(settings(tmp_path / "server", probe_port=probe_port), service="test")
-    server.add(register, shapes or Shapes(), SERVICE)
+    server.add(register, shapes or EchoServicer(), SERVICE)
     await server.start()
     try:
         yield Secured(authority, tmp_path / "server", server, probe_port)
@@ -66,10 +66,10 @@ async def secured(tmp_path: Path, shapes: Shapes | None = None) -> AsyncGenerato
 
 
 @asynccontextmanager
-async def calling(target: str, files: TlsFiles | None) -> AsyncGenerator[tuple[ShapesStub, grpc.aio.Channel]]:
+async def calling(target: str, files: TlsFiles | None) -> AsyncGenerator[tuple[EchoStub, grpc.aio.Channel]]:
     channel = open_channel(target, idempotent=(), tls=files)
     try:
-        yield ShapesStub(channel), channel
+        yield EchoStub(channel), channel
     finally:
         await channel.close()
 
@@ -108,7 +108,7 @@ async def test_nobody_else_is_let_in(tmp_path: Path) -> None:
         credentials = grpc.ssl_channel_credentials((running.folder / "ca.crt").read_bytes())
         async with grpc.aio.secure_channel(running.target, credentials) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as raised:
-                await ShapesStub(channel).unary(text("without a certificate"), timeout=5)
+                await EchoStub(channel).unary(text("without a certificate"), timeout=5)
         assert raised.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
@@ -133,7 +133,7 @@ async def test_both_sides_follow_renewed_certificates_and_streams_go_on(
         yield text("last")
 
     seen: list[int] = []
-    async with secured(tmp_path, Shapes(server_stream=slow)) as running:
+    async with secured(tmp_path, EchoServicer(server_stream=slow)) as running:
         running.server.set_serving(True)
         folder = tmp_path / "client"
         running.authority.issue(folder, "gateway")
@@ -210,5 +210,5 @@ async def test_probes_are_answered_beside_it_without_tls_and_mean_different_thin
         assert await states() == {"liveness": serving, "startup": serving, "readiness": not_serving}
         # Nothing but health is answered there.
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await ShapesStub(channel).unary(text("hello"), timeout=5)
+            await EchoStub(channel).unary(text("hello"), timeout=5)
         assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED

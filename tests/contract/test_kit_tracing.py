@@ -14,8 +14,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from citewire_kit import client, interceptor_stages
 from citewire_kit.errors import NotFound
 from citewire_kit.tracing import build_provider
+from echo_service import SERVICE, EchoServicer, running_echo_service, text
 from otlp_collector import otlp_collector
-from shapes import SERVICE, Shapes, serve, text
 
 
 async def test_one_request_is_one_trace_without_content(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,13 +28,13 @@ async def test_one_request_is_one_trace_without_content(monkeypatch: pytest.Monk
         async def fail(_request: StringValue) -> StringValue:
             raise NotFound("no document secret-question", reason="DOCUMENT_NOT_FOUND")
 
-        async with serve(Shapes(unary=fail)) as b:
+        async with running_echo_service(EchoServicer(unary=fail)) as b:
 
             async def through(request: StringValue) -> AsyncGenerator[StringValue]:
                 yield request
                 await client.unary(b.stub.unary, request, timeout=5)
 
-            async with serve(Shapes(server_stream=through)) as a:
+            async with running_echo_service(EchoServicer(server_stream=through)) as a:
                 with pytest.raises(NotFound):
                     await _read(client.stream(a.stub.server_stream, text("secret-question"), timeout=5))
         await asyncio.to_thread(provider.shutdown)

@@ -7,25 +7,35 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from client_disconnects import (
+    LIMIT_SECONDS,
+    QUESTION,
+    TOKEN,
+    Disconnect,
+    DisconnectProbe,
+    disconnect_probe,
+    running_curl,
+)
 from deploy.rehearsal.load import Load
-from leaving import LIMIT_SECONDS, QUESTION, TOKEN, How, Leaving, leaving, running_curl
-from paced_stack import PacedStack
+from paced_model_stack import PacedModelStack
 
 pytestmark = pytest.mark.system(program="curl", package="curl")
 
 
 @pytest.fixture
-async def clients(paced: PacedStack) -> AsyncIterator[Leaving]:
+async def clients(paced: PacedModelStack) -> AsyncIterator[DisconnectProbe]:
     paced.upstream.pace(rate=50, tokens=500)
-    async with leaving(paced) as clients:
+    async with disconnect_probe(paced) as clients:
         yield clients
 
 
 @pytest.mark.parametrize("how", ["killed", "hangs up"])
 @pytest.mark.parametrize("path", TOKEN)
-async def test_a_client_that_leaves_after_the_second_token(clients: Leaving, path: str, how: How) -> None:
+async def test_a_client_that_leaves_after_the_second_token(
+    clients: DisconnectProbe, path: str, how: Disconnect
+) -> None:
     for _ in range(3):
-        await clients.leave_stream(path, how)
+        await clients.disconnect_from_stream(path, how)
 
 
 @pytest.mark.parametrize(
@@ -37,18 +47,20 @@ async def test_a_client_that_leaves_after_the_second_token(clients: Leaving, pat
     ],
 )
 async def test_a_client_that_leaves_before_the_whole_answer_is_there(
-    clients: Leaving, path: str, body: dict[str, object]
+    clients: DisconnectProbe, path: str, body: dict[str, object]
 ) -> None:
-    await clients.leave_silence(path, body, tokens=2)
+    await clients.disconnect_before_output(path, body, tokens=2)
 
 
 @pytest.mark.parametrize("path", TOKEN)
-async def test_a_client_that_leaves_before_the_first_token(paced: PacedStack, clients: Leaving, path: str) -> None:
+async def test_a_client_that_leaves_before_the_first_token(
+    paced: PacedModelStack, clients: DisconnectProbe, path: str
+) -> None:
     paced.upstream.pace(rate=50, tokens=500, first_delay=10)
-    await clients.leave_silence(path, {}, tokens=0)
+    await clients.disconnect_before_output(path, {}, tokens=0)
 
 
-async def test_who_leaves_takes_nobody_along(paced: PacedStack) -> None:
+async def test_who_leaves_takes_nobody_along(paced: PacedModelStack) -> None:
     paced.upstream.pace(rate=40, tokens=80)
     load = Load(lambda: paced.stack.base_url, f"bystander-{time.monotonic_ns()}")
     async with load.running({"native": 3, "simple": 3}), AsyncExitStack() as stack:
@@ -59,7 +71,7 @@ async def test_who_leaves_takes_nobody_along(paced: PacedStack) -> None:
             *(curl.read_until(sign, 2) for curl, sign in zip(curls, (*TOKEN.values(), *TOKEN.values()), strict=True))
         )
         before = len(paced.upstream.stats()["closed_early"])
-        left_at = [await curl.leave("killed") for curl in curls]
+        left_at = [await curl.disconnect("killed") for curl in curls]
         async with asyncio.timeout(LIMIT_SECONDS):
             while len(closed := paced.upstream.stats()["closed_early"][before:]) < len(curls):  # noqa: ASYNC110 # nobody tells us
                 await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from paced_stack import MODEL, PacedStack, PacedUpstream, paced_stack
+from paced_model_stack import MODEL, PacedModelServer, PacedModelStack, paced_model_stack
 
 QUESTION = "What does the upstream say, and at which pace?"
 CANARY = "sk-canary-of-a-key-that-only-callers-learn"
@@ -25,10 +25,10 @@ def nobody() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedStack]:
+def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[PacedModelStack]:
     """OpenAI by default, at an address where nobody is; Ollama takes over."""
 
-    def settings(upstream: PacedUpstream) -> Mapping[str, str]:
+    def settings(upstream: PacedModelServer) -> Mapping[str, str]:
         return {
             "OPENAI_API_KEY": CANARY,
             "OPENAI_BASE_URL": nobody,
@@ -39,19 +39,19 @@ def chosen(tmp_path_factory: pytest.TempPathFactory, nobody: str) -> Iterator[Pa
             "CITEWIRE_EMBEDDER_PROVIDER": "local",
         }
 
-    with paced_stack(tmp_path_factory.mktemp("chosen"), settings) as stack:
+    with paced_model_stack(tmp_path_factory.mktemp("chosen"), settings) as stack:
         stack.upstream.pace(rate=500, tokens=20)
         yield stack
 
 
-def ask(stack: PacedStack, **fields: str) -> dict[str, Any]:
+def ask(stack: PacedModelStack, **fields: str) -> dict[str, Any]:
     body = {"question": QUESTION, "stream": False, **fields}
     response = httpx.post(f"{stack.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def test_who_sees_text_is_said(chosen: PacedStack, nobody: str) -> None:
+def test_who_sees_text_is_said(chosen: PacedModelStack, nobody: str) -> None:
     (welcome,) = chosen.stack.events("welcome")
     here = "no text leaves this machine"
     assert welcome["provider"] == f"gpt-4.1-mini at {nobody}: {here}; if it fails: ollama/{MODEL}"
@@ -59,7 +59,7 @@ def test_who_sees_text_is_said(chosen: PacedStack, nobody: str) -> None:
     assert CANARY not in chosen.stack.output.read_text()
 
 
-def test_the_next_one_takes_over_and_is_recorded(chosen: PacedStack) -> None:
+def test_the_next_one_takes_over_and_is_recorded(chosen: PacedModelStack) -> None:
     answer = ask(chosen)
     assert (answer["provider"], answer["model"]) == ("ollama", MODEL)
     (step,) = [step for step in answer["steps"] if step["name"] == "failover"]
@@ -70,12 +70,12 @@ def test_the_next_one_takes_over_and_is_recorded(chosen: PacedStack) -> None:
     assert answer["citations"]
 
 
-def test_a_request_can_name_its_model(chosen: PacedStack) -> None:
+def test_a_request_can_name_its_model(chosen: PacedModelStack) -> None:
     answer = ask(chosen, model=f"ollama/{MODEL}")
     assert (answer["provider"], answer["steps"]) == ("ollama", [])
 
 
-def test_an_unknown_model_lists_those_that_are_configured(chosen: PacedStack) -> None:
+def test_an_unknown_model_lists_those_that_are_configured(chosen: PacedModelStack) -> None:
     body = {"question": QUESTION, "model": "gpt-99"}
     response = httpx.post(f"{chosen.stack.base_url}/v1/chat", json=body, trust_env=False, timeout=30)
     assert response.status_code == 404, response.text
@@ -84,7 +84,7 @@ def test_an_unknown_model_lists_those_that_are_configured(chosen: PacedStack) ->
     assert f"openai/gpt-4.1-mini, ollama/{MODEL}, extractive/extractive" in problem["detail"]
 
 
-def test_only_who_calls_providers_knows_the_key(chosen: PacedStack) -> None:
+def test_only_who_calls_providers_knows_the_key(chosen: PacedModelStack) -> None:
     known = {
         name
         for name, pid in chosen.stack.pids().items()
@@ -93,7 +93,7 @@ def test_only_who_calls_providers_knows_the_key(chosen: PacedStack) -> None:
     assert known == {"embedder", "generator"}
 
 
-def test_the_metrics_say_what_happened(chosen: PacedStack) -> None:
+def test_the_metrics_say_what_happened(chosen: PacedModelStack) -> None:
     ask(chosen)
     metrics = chosen.stack.metrics("generator")
     taken = 'citewire_generator_failovers_total{next_provider="ollama",provider="openai",reason="PROVIDER_UNAVAILABLE"}'

@@ -15,8 +15,8 @@ import numpy as np
 from citewire_embedder.providers.base import TokenisedText, Vectors
 from corpus_rows import CorpusRows, NewDocument
 from fake_embedding import DIMENSIONS, FakeModel
-from ingest_world import WINDOW, World, eventually, running_embedder_server
-from proofs import Proof
+from ingest_harness import WINDOW, IngestHarness, eventually, running_embedder_server
+from proof_scale import ProofScale
 
 if TYPE_CHECKING:
     from databases import Database
@@ -53,17 +53,17 @@ async def start_worker(database: "Database", embedder: str, log: Path) -> asynci
         )
 
 
-async def wait_for_a_slice(world: World, worker: asyncio.subprocess.Process) -> None:
+async def wait_for_a_slice(harness: IngestHarness, worker: asyncio.subprocess.Process) -> None:
     """Waits until a worker is on a document."""
 
     async def working() -> bool:
         query = "SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill' AND state = 'running' AND worker LIKE %s"
-        return bool(await world.rows(query, f"%-{worker.pid}-%"))
+        return bool(await harness.rows(query, f"%-{worker.pid}-%"))
 
     await eventually(working, seconds=30)
 
 
-async def test_no_vector_is_lost_or_doubled(database: "Database", proof: Proof, tmp_path: Path) -> None:
+async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofScale, tmp_path: Path) -> None:
     choices = proof.random()
     kills = proof.pick(scaled_down=4, full=30)
     documents = kills * 12
@@ -78,24 +78,24 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: Proof, 
             org = "acme" if number % 3 else "other"
             rows.add(NewDocument(org, vectors, tokens=4, texts=texts), with_vectors=False)
         table = f"corpus.vectors_{rows.space_id}"
-    async with World.open(database) as world, running_embedder_server(SlowModel(window=WINDOW)) as embedder:
+    async with IngestHarness.open(database) as harness, running_embedder_server(SlowModel(window=WINDOW)) as embedder:
         workers = [await start_worker(database, embedder, log) for _ in range(WORKERS)]
         interrupted = 0
         try:
             for _ in range(kills):
                 place = choices.randrange(WORKERS)
-                await wait_for_a_slice(world, workers[place])
+                await wait_for_a_slice(harness, workers[place])
                 await asyncio.sleep(choices.uniform(0, 0.3))
                 assert workers[place].returncode is None, log.read_text()[-4000:]
                 workers[place].kill()
                 await workers[place].wait()
                 held = "SELECT 1 FROM corpus.ingest_jobs WHERE state = 'running' AND worker LIKE %s"
-                interrupted += len(await world.rows(held, f"%-{workers[place].pid}-%"))
+                interrupted += len(await harness.rows(held, f"%-{workers[place].pid}-%"))
                 workers[place] = await start_worker(database, embedder, log)
 
             async def ended() -> bool:
-                counted = await world.row(f"SELECT count(*) AS n FROM {table}")  # noqa: S608 # our own name
-                jobs = await world.rows("SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill'")
+                counted = await harness.row(f"SELECT count(*) AS n FROM {table}")  # noqa: S608 # our own name
+                jobs = await harness.rows("SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill'")
                 return counted["n"] == expected and not jobs
 
             await eventually(ended, seconds=120)
@@ -105,7 +105,7 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: Proof, 
                     worker.kill()
                     await worker.wait()
         assert interrupted, "no kill met a document in work: the proof proves nothing"
-        lacking = await world.rows(
+        lacking = await harness.rows(
             f"SELECT 1 FROM corpus.chunks c LEFT JOIN {table} v USING (org_id, chunk_id) WHERE v.chunk_id IS NULL"  # noqa: S608 # our own name
         )
         assert lacking == []

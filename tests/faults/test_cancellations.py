@@ -9,9 +9,9 @@ from typing import get_args
 
 import pytest
 
-from leaving import TOKEN, How, Signs, leaving
-from paced_stack import PacedStack
-from proofs import PrintTable, Proof
+from client_disconnects import TOKEN, CancellationTimes, Disconnect, disconnect_probe
+from paced_model_stack import PacedModelStack
+from proof_scale import PrintTable, ProofScale
 
 COLUMNS = {
     "socket": "provider's socket closed",
@@ -24,17 +24,17 @@ COLUMNS = {
 @pytest.mark.system(program="curl", package="curl")
 @pytest.mark.timeout(1200)
 async def test_nothing_goes_on_for_clients_that_left(
-    proof: Proof,
-    paced: PacedStack,
+    proof: ProofScale,
+    paced: PacedModelStack,
     print_table: PrintTable,
 ) -> None:
     choices, count = proof.random(), proof.pick(scaled_down=3, full=200)
     paced.upstream.pace(rate=50, tokens=500)
-    found: list[Signs] = []
-    async with leaving(paced) as clients:
+    found: list[CancellationTimes] = []
+    async with disconnect_probe(paced) as clients:
         for _ in range(count):
-            path, how = choices.choice(list(TOKEN)), choices.choice(get_args(How))
-            found.append(await clients.leave_stream(path, how, tokens=2))
+            path, how = choices.choice(list(TOKEN)), choices.choice(get_args(Disconnect))
+            found.append(await clients.disconnect_from_stream(path, how, tokens=2))
     rows: list[list[object]] = []
     for name, title in COLUMNS.items():
         times = sorted(asdict(signs)[name] * 1000 for signs in found)

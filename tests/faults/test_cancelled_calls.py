@@ -22,8 +22,8 @@ from citewire_generator.settings import GeneratorSettings
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit import client
 from citewire_kit.channel import open_channel
-from ledgered_generator import MODEL, OUTPUT_USD, Accounts, write_catalogue
-from proofs import PrintTable, Proof
+from generator_with_ledger import MODEL, OUTPUT_USD, Accounts, write_catalogue
+from proof_scale import PrintTable, ProofScale
 from raw_upstream import Exchange, RawUpstream
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ async def leave(server: Server, words: int) -> tuple[float, float]:
 
 async def test_sockets_close_and_rows_are_settled(
     database: Database,
-    proof: Proof,
+    proof: ProofScale,
     tmp_path: Path,
     print_table: PrintTable,
 ) -> None:

@@ -27,17 +27,17 @@ from citewire_retriever.ingest.wire import place_values
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 from fake_embedding import FakeModel
 from ingest_files import make_pdf, prose_page
-from ingest_world import (
+from ingest_harness import (
     ACME,
     OTHER,
     WINDOW,
-    World,
+    IngestHarness,
     article,
     expected_chunks,
     running_embedder_server,
     worker_settings,
 )
-from proofs import PrintTable, Proof
+from proof_scale import PrintTable, ProofScale
 
 DATABASE = "faults"
 _ENVIRONMENT = {
@@ -177,13 +177,15 @@ def make_file(choices: random.Random, number: int) -> tuple[str, bytes]:
     return f"{name}.{kind}", article(size, name=name).encode()
 
 
-async def upload(world: World, tries: asyncio.Queue[Upload], done: dict[int, int], chaos: Chaos) -> None:
+async def upload(harness: IngestHarness, tries: asyncio.Queue[Upload], done: dict[int, int], chaos: Chaos) -> None:
     """Uploads file after file; one that isn't acknowledged is uploaded again. `done`: number -> document's id."""
     while not tries.empty():
         each = tries.get_nowait()
         await chaos.reached(each.after_kills)
         try:
-            done[each.number] = await world.upload(each.name, each.data, tenant=OTHER if each.number % 3 == 0 else ACME)
+            done[each.number] = await harness.upload(
+                each.name, each.data, tenant=OTHER if each.number % 3 == 0 else ACME
+            )
         except CitewireError:
             tries.put_nowait(each)
             await asyncio.sleep(0.1)
@@ -200,7 +202,7 @@ async def statuses(database: Database, wanted: set[int]) -> dict[int, str]:
 
 @pytest.mark.timeout(3000)
 async def test_no_acknowledged_document_is_lost_or_doubled(
-    proof: Proof, tmp_path: Path, print_table: PrintTable
+    proof: ProofScale, tmp_path: Path, print_table: PrintTable
 ) -> None:
     choices = proof.random()
     count = proof.pick(scaled_down=12, full=200)
@@ -252,9 +254,9 @@ async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kil
         tries.put_nowait(Upload(number, name, data, max(0, number - ahead) * least_kills // (len(files) - ahead)))
     done: dict[int, int] = {}
     stop = asyncio.Event()
-    async with World.open(chaos.database) as world, asyncio.TaskGroup() as group:
+    async with IngestHarness.open(chaos.database) as harness, asyncio.TaskGroup() as group:
         group.create_task(chaos.run(stop))
-        await asyncio.wait([group.create_task(upload(world, tries, done, chaos)) for _ in range(3)])
+        await asyncio.wait([group.create_task(upload(harness, tries, done, chaos)) for _ in range(3)])
         stop.set()
     assert len(done) == len(files)
     return done
@@ -283,34 +285,34 @@ async def check(
     """Compares every document with an undisturbed run; returns the chunks, and how many attempts were broken off."""
     settings = worker_settings(database, "unused")
     total = 0
-    async with World.open(database) as world:
+    async with IngestHarness.open(database) as harness:
         for number, document_id in done.items():
             name, data = files[number]
             path = folder / "file"
             path.write_bytes(data)
             document = parse(path, name)
             wanted = await expected_chunks(document, document.title or name, settings)
-            stored = await world.chunks(document_id)
+            stored = await harness.chunks(document_id)
             assert [describe(row) for row in stored] == [
                 (each.index, each.text, each.section, place_values(each.place), each.char_start) for each in wanted
             ], name
-            assert await world.text(document_id) == document.text
-            vectors = await world.vectors(document_id)
+            assert await harness.text(document_id) == document.text
+            vectors = await harness.vectors(document_id)
             assert [row["chunk_index"] for row in vectors] == [each.index for each in wanted], name
-            assert (await world.document(document_id))["live_version"] == 1
+            assert (await harness.document(document_id))["live_version"] == 1
             total += len(wanted)
-        jobs = await world.rows(
+        jobs = await harness.rows(
             "SELECT state, attempts FROM corpus.ingest_jobs WHERE document_id = ANY(%s)", list(done.values())
         )
         assert [row["state"] for row in jobs] == ["done"] * len(done)
         interrupted = sum(row["attempts"] - 1 for row in jobs)
         assert interrupted, "no kill met a document in work: the proof proves nothing"
         # A kill may have rolled back the first try to make the space: its id isn't always 1.
-        (space,) = await world.rows("SELECT table_name FROM corpus.spaces")
+        (space,) = await harness.rows("SELECT table_name FROM corpus.spaces")
         query = sql.SQL(
             "SELECT FROM {} v LEFT JOIN corpus.chunks c USING (org_id, chunk_id) WHERE c.chunk_id IS NULL"
         ).format(sql.Identifier("corpus", space["table_name"]))
-        orphans = await (await world.owner.execute(query)).fetchall()
+        orphans = await (await harness.owner.execute(query)).fetchall()
         assert orphans == []
     return total, interrupted
 

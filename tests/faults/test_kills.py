@@ -9,29 +9,29 @@ from collections.abc import Iterator
 
 import pytest
 
-from outage import HEADINGS, Outage, end_under_load
-from paced_stack import PacedStack
-from proofs import PrintTable, Proof
+from outage_check import HEADINGS, OutageReport, end_under_load
+from paced_model_stack import PacedModelStack
+from proof_scale import PrintTable, ProofScale
 
 
 @pytest.fixture(scope="module")
-def outages(print_table: PrintTable) -> Iterator[list[Outage]]:
+def outages(print_table: PrintTable) -> Iterator[list[OutageReport]]:
     """What the tests have seen; printed at their end."""
-    outages: list[Outage] = []
+    outages: list[OutageReport] = []
     yield outages
     print_table("Processes ended under load", HEADINGS, [outage.row() for outage in outages])
 
 
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("name", ["embedder", "retriever", "generator", "worker", "postgres", "gateway"])
-async def test_sigkill(paced: PacedStack, proof: Proof, outages: list[Outage], name: str) -> None:
+async def test_sigkill(paced: PacedModelStack, proof: ProofScale, outages: list[OutageReport], name: str) -> None:
     choices = proof.random()
     for _ in range(proof.pick(scaled_down=1, full=4)):
         times = choices.randint(1, proof.pick(scaled_down=1, full=5))
         outages.append(await end_under_load(paced, name, signal.SIGKILL, times=times))
 
 
-async def test_a_database_that_dies_again_and_again(paced: PacedStack, outages: list[Outage]) -> None:
+async def test_a_database_that_dies_again_and_again(paced: PacedModelStack, outages: list[OutageReport]) -> None:
     outages.append(await end_under_load(paced, "postgres", signal.SIGKILL, times=4))
 
 
@@ -48,7 +48,7 @@ async def test_a_database_that_dies_again_and_again(paced: PacedStack, outages: 
     ],
 )
 async def test_told_to_end(
-    paced: PacedStack, proof: Proof, outages: list[Outage], name: str, number: signal.Signals
+    paced: PacedModelStack, proof: ProofScale, outages: list[OutageReport], name: str, number: signal.Signals
 ) -> None:
     for _ in range(proof.pick(scaled_down=1, full=5)):
         outage = await end_under_load(paced, name, number)

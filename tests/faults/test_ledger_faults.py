@@ -18,16 +18,16 @@ import pytest
 from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 from pydantic import SecretStr
 
-from child_process import Child, child
 from citewire_generator.app import start
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.tenant import use_request_id
-from ledgered_generator import MODEL, Accounts, number_of, numbers_of, question, write_catalogue
-from proofs import PrintTable, Proof
+from generator_with_ledger import MODEL, Accounts, number_of, numbers_of, question, write_catalogue
+from proof_scale import PrintTable, ProofScale
 from raw_upstream import DONE, Exchange, RawUpstream, usage_event
+from service_process import ServiceProcess, service_process
 
 if TYPE_CHECKING:
     from databases import Database
@@ -72,7 +72,7 @@ def accounts(database: Database) -> Iterator[Accounts]:
 @asynccontextmanager
 async def killed_generator(
     database: Database, base: str, folder: Path, wave: int, lease_seconds: int
-) -> AsyncGenerator[tuple[Child, GeneratorServiceStub]]:
+) -> AsyncGenerator[tuple[ServiceProcess, GeneratorServiceStub]]:
     """A generator as a process, and a client for it."""
     environment = {
         "CITEWIRE_AUTH": "off",
@@ -84,7 +84,7 @@ async def killed_generator(
         "CITEWIRE_GENERATOR_MODEL": MODEL,
         "CITEWIRE_GENERATOR_ATTEMPTS": "1",
     }
-    async with child("generator", log=folder / f"generator-{wave}.log", **environment) as running:
+    async with service_process("generator", log=folder / f"generator-{wave}.log", **environment) as running:
         channel = open_channel(f"127.0.0.1:{running.port}", streams=True)
         try:
             yield running, GeneratorServiceStub(channel)
@@ -93,7 +93,7 @@ async def killed_generator(
 
 
 async def ask_until_killed(
-    running: Child, stub: GeneratorServiceStub, numbers: range, choices: random.Random
+    running: ServiceProcess, stub: GeneratorServiceStub, numbers: range, choices: random.Random
 ) -> dict[int, str]:
     """Asks at random moments, and kills the process at another."""
     kill_at = choices.uniform(0.2, 1.5)
@@ -112,7 +112,7 @@ async def ask_until_killed(
 
 @pytest.mark.timeout(600)
 async def test_a_killed_generators_calls_are_each_on_the_ledger_and_settled(
-    database: Database, accounts: Accounts, proof: Proof, tmp_path: Path, print_table: PrintTable
+    database: Database, accounts: Accounts, proof: ProofScale, tmp_path: Path, print_table: PrintTable
 ) -> None:
     choices, each, kills = proof.random(), proof.pick(scaled_down=20, full=25), proof.pick(scaled_down=2, full=20)
     count = each * kills
@@ -192,7 +192,7 @@ async def two_generators(database: Database, base: str, folder: Path) -> AsyncGe
 
 @pytest.mark.parametrize("held", [True, False], ids=["all at once", "one after another"])
 async def test_callers_in_parallel_never_overspend(
-    database: Database, accounts: Accounts, proof: Proof, tmp_path: Path, print_table: PrintTable, *, held: bool
+    database: Database, accounts: Accounts, proof: ProofScale, tmp_path: Path, print_table: PrintTable, *, held: bool
 ) -> None:
     count, allowed = proof.pick(scaled_down=60, full=200), proof.pick(scaled_down=6, full=20)
     decided = asyncio.Event()

@@ -36,7 +36,7 @@ from faulty_provider import (
     stall,
     status,
 )
-from proofs import PrintTable, Proof
+from proof_scale import PrintTable, ProofScale
 from raw_upstream import RawUpstream
 
 FIRST_TOKEN_SECONDS = 0.8
@@ -251,7 +251,7 @@ async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
 
 
 async def test_the_table(
-    proof: Proof,
+    proof: ProofScale,
     print_table: PrintTable,
 ) -> None:
     """Measures how long until the other provider's first word, and prints what all of the above say."""

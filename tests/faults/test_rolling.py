@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from deploy.rehearsal.load import KINDS, Load
-from paced_stack import PacedStack
-from proofs import PrintTable, Proof
-from replicas import GATEWAYS, SERVICES, Doubled, doubled
+from paced_model_stack import PacedModelStack
+from proof_scale import PrintTable, ProofScale
+from replicated_stack import GATEWAYS, SERVICES, ReplicatedStack, replicated_stack
 
 
 @pytest.mark.timeout(1800)
 async def test_no_request_fails_while_replicas_leave(
-    paced: PacedStack,
-    proof: Proof,
+    paced: PacedModelStack,
+    proof: ProofScale,
     tmp_path: Path,
     print_table: PrintTable,
 ) -> None:
     await asyncio.to_thread(paced.upstream.pace, rate=40, tokens=60)
-    async with doubled(paced, tmp_path) as two:
+    async with replicated_stack(paced, tmp_path) as two:
         load = Load(two.balancer.url, f"rolling-{time.monotonic_ns()}")
         began = time.monotonic()
         async with load.running():
@@ -45,7 +45,7 @@ async def test_no_request_fails_while_replicas_leave(
     )
 
 
-async def roll(two: Doubled, *, both: bool) -> None:
+async def roll(two: ReplicatedStack, *, both: bool) -> None:
     """Ends the stack's replica of each service, and a gateway; or both of each, one after the other."""
     if both:
         for name in SERVICES:

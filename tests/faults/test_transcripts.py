@@ -23,7 +23,7 @@ from citewire_generator.providers.openai_stream import OpenAiStream
 from citewire_generator.providers.reading import AnswerReader
 from citewire_kit.errors import CitewireError
 from citewire_remote.stall_timeout import TimeLimits
-from proofs import PrintTable, Proof
+from proof_scale import PrintTable, ProofScale
 from raw_upstream import Exchange, RawUpstream
 from transcripts import ANTHROPIC, OLLAMA, Transcript, answers, streams
 
@@ -99,7 +99,9 @@ def rechunk(raw: bytes, chance: random.Random) -> list[bytes]:
     return pieces
 
 
-async def test_whole_streams_say_what_was_recorded(shared_data: Path, proof: Proof, print_table: PrintTable) -> None:
+async def test_whole_streams_say_what_was_recorded(
+    shared_data: Path, proof: ProofScale, print_table: PrintTable
+) -> None:
     chance = proof.random()
     counts: dict[str, int] = {}
     async with replaying() as replay:
@@ -125,7 +127,7 @@ async def test_whole_streams_say_what_was_recorded(shared_data: Path, proof: Pro
     )
 
 
-async def test_a_stream_cut_before_its_end_is_an_error(shared_data: Path, proof: Proof) -> None:
+async def test_a_stream_cut_before_its_end_is_an_error(shared_data: Path, proof: ProofScale) -> None:
     """Over sockets for some cuts of each; the next test makes all of them."""
     chance = proof.random()
     async with replaying() as replay:
@@ -140,7 +142,7 @@ async def test_a_stream_cut_before_its_end_is_an_error(shared_data: Path, proof:
                 assert said.text.startswith(text), (transcript.name, cut)
 
 
-def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: Proof, print_table: PrintTable) -> None:
+def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: ProofScale, print_table: PrintTable) -> None:
     cuts: dict[str, int] = {}
     for transcript in streams(shared_data):
         if transcript.fails:
@@ -165,7 +167,7 @@ def test_every_cut_but_the_last_is_an_error(shared_data: Path, proof: Proof, pri
     )
 
 
-def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: Proof, print_table: PrintTable) -> None:
+def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: ProofScale, print_table: PrintTable) -> None:
     chance = proof.random()
     splits: dict[str, int] = {}
     for transcript in streams(shared_data):

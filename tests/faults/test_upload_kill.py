@@ -19,9 +19,9 @@ import numpy as np
 import pytest
 
 from ingest_files import make_pdf, prose_page
-from ingest_world import World, article
-from paced_stack import PacedStack
-from proofs import PrintTable, Proof
+from ingest_harness import IngestHarness, article
+from paced_model_stack import PacedModelStack
+from proof_scale import PrintTable, ProofScale
 
 VICTIMS = ("worker", "postgres")
 _CHUNK = "chunk_index text token_count content_hash section place char_start char_end"
@@ -40,7 +40,7 @@ class File:
 class Chaos:
     """Kills, and says how often it has."""
 
-    paced: PacedStack
+    paced: PacedModelStack
     http: httpx.AsyncClient
     random: random.Random
     kills: Counter[str] = field(default_factory=Counter[str])
@@ -90,8 +90,8 @@ async def killing(chaos: Chaos) -> AsyncGenerator[None]:
 
 @pytest.mark.timeout(3000)
 async def test_no_acknowledged_upload_is_lost_or_doubled(
-    paced: PacedStack,
-    proof: Proof,
+    paced: PacedModelStack,
+    proof: ProofScale,
     print_table: PrintTable,
 ) -> None:
     count, kills = proof.pick(scaled_down=8, full=200), proof.pick(scaled_down=4, full=40)
@@ -109,10 +109,10 @@ async def test_no_acknowledged_upload_is_lost_or_doubled(
         seconds = time.perf_counter() - began
         quiet = await upload_all(http, files, f"quiet-{run}", Counter(), None)
         await until_ready(http, quiet.values())
-    async with World.open(paced.stack) as world:
-        await check_not_doubled(world, f"disturbed-{run}", disturbed)
-        chunks = sum([await check_same(world, disturbed[file.name], quiet[file.name]) for file in files])
-        interrupted = await count_interrupted(world, disturbed)
+    async with IngestHarness.open(paced.stack) as harness:
+        await check_not_doubled(harness, f"disturbed-{run}", disturbed)
+        chunks = sum([await check_same(harness, disturbed[file.name], quiet[file.name]) for file in files])
+        interrupted = await count_interrupted(harness, disturbed)
     print_table(
         f"Uploads over HTTP under SIGKILL, seed {proof.seed}",
         ["uploads", *(f"{name} kills" for name in VICTIMS), "sent again", "interrupted", "ready", "chunks", "seconds"],
@@ -195,9 +195,9 @@ async def until_ready(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
                 await asyncio.sleep(0.1)  # nobody tells us
 
 
-async def check_not_doubled(world: World, collection: str, done: dict[str, int]) -> None:
+async def check_not_doubled(harness: IngestHarness, collection: str, done: dict[str, int]) -> None:
     """The collection holds each file once, as the document that was acknowledged."""
-    rows = await world.rows(
+    rows = await harness.rows(
         "SELECT file_name, document_id FROM corpus.documents JOIN corpus.collections USING (org_id, collection_id)"
         " WHERE name = %s",
         collection,
@@ -205,15 +205,15 @@ async def check_not_doubled(world: World, collection: str, done: dict[str, int])
     assert sorted((row["file_name"], row["document_id"]) for row in rows) == sorted(done.items())
 
 
-async def check_same(world: World, disturbed: int, quiet: int) -> int:
+async def check_same(harness: IngestHarness, disturbed: int, quiet: int) -> int:
     """Both documents have the same text, chunks and vectors; returns how many chunks."""
-    assert (await world.document(disturbed))["live_version"] == 1
-    assert await world.text(disturbed) == await world.text(quiet)
-    ours, theirs = await world.chunks(disturbed), await world.chunks(quiet)
+    assert (await harness.document(disturbed))["live_version"] == 1
+    assert await harness.text(disturbed) == await harness.text(quiet)
+    ours, theirs = await harness.chunks(disturbed), await harness.chunks(quiet)
     assert [[row[name] for name in _CHUNK.split()] for row in ours] == [
         [row[name] for name in _CHUNK.split()] for row in theirs
     ]
-    ours, theirs = await world.vectors(disturbed), await world.vectors(quiet)
+    ours, theirs = await harness.vectors(disturbed), await harness.vectors(quiet)
     assert [row["chunk_index"] for row in ours] == [row["chunk_index"] for row in theirs] == list(range(len(ours)))
     for one, other in zip(ours, theirs, strict=True):
         # Half floats of sums whose order depends on the batch.
@@ -225,9 +225,9 @@ def _floats(text: str) -> "np.ndarray[Any, np.dtype[np.float64]]":
     return np.array(text.strip("[]").split(","), dtype=float)
 
 
-async def count_interrupted(world: World, done: dict[str, int]) -> int:
+async def count_interrupted(harness: IngestHarness, done: dict[str, int]) -> int:
     """Attempts that a kill broke off; each document's job is done."""
-    jobs = await world.rows(
+    jobs = await harness.rows(
         "SELECT state, attempts FROM corpus.ingest_jobs WHERE document_id = ANY(%s)", list(done.values())
     )
     assert [job["state"] for job in jobs] == ["done"] * len(done)

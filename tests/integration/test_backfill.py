@@ -22,29 +22,29 @@ from citewire_retriever.store.spaces import PostgresSpaces
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument
 from fake_embedding import DIMENSIONS, FakeModel
-from ingest_world import (
+from ingest_harness import (
     ACME,
     OTHER,
     WINDOW,
-    World,
+    IngestHarness,
     article,
     eventually,
     running_embedder_server,
     running_worker,
     worker_settings,
 )
-from second_model import MODEL, Further, embedder_of_two, serving_second_model
+from second_model import MODEL, SecondModel, embedder_with_two_models, second_model_server
 
 if TYPE_CHECKING:
     from databases import Database
-    from proofs import Proof
+    from proof_scale import ProofScale
 
 EVERYTHING = Scope(own=False, document_ids=None, collection="", types=(), filter=None)
 
 
 @pytest.fixture
-async def world(database: Database) -> AsyncIterator[World]:
-    async with World.open(database) as opened:
+async def harness(database: Database) -> AsyncIterator[IngestHarness]:
+    async with IngestHarness.open(database) as opened:
         yield opened
 
 
@@ -56,8 +56,8 @@ def rows(database: Database) -> Generator[CorpusRows]:
 
 
 @pytest.fixture
-def further() -> Generator[tuple[Further, str]]:
-    with serving_second_model() as served:
+def further() -> Generator[tuple[SecondModel, str]]:
+    with second_model_server() as served:
         yield served
 
 
@@ -103,13 +103,13 @@ async def healed(reading: Reading, tenant: Tenant = ACME) -> bool:
     return set(await reading.missing(tenant)) == {0}
 
 
-async def backfill_jobs(world: World) -> list[str]:
-    return [row["state"] for row in await world.rows("SELECT state FROM corpus.ingest_jobs WHERE kind = 'backfill'")]
+async def backfill_jobs(harness: IngestHarness) -> list[str]:
+    return [row["state"] for row in await harness.rows("SELECT state FROM corpus.ingest_jobs WHERE kind = 'backfill'")]
 
 
 @pytest.mark.timeout(900)
 async def test_the_coverage_fallback_heals_itself(
-    database: Database, rows: CorpusRows, world: World, reading: Reading, proof: Proof
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading, proof: ProofScale
 ) -> None:
     filled, missing, more = (3948, 987, 65) if proof.full else (240, 60, 4)
     items = filled + missing + more
@@ -134,37 +134,39 @@ async def test_the_coverage_fallback_heals_itself(
             await eventually(all_there, seconds=proof.pick(scaled_down=40, full=600))
     after = await reading.plan()
     assert (after.path, after.counts.items, after.counts.without_embedding) == ("semantic", items, 0)
-    assert await backfill_jobs(world) == []
+    assert await backfill_jobs(harness) == []
 
 
-async def test_what_is_filled_is_what_an_upload_gives(database: Database, world: World, reading: Reading) -> None:
+async def test_what_is_filled_is_what_an_upload_gives(
+    database: Database, harness: IngestHarness, reading: Reading
+) -> None:
     async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_seconds=0.2, backfill_tokens_per_second=0)
         async with running_worker(settings):
-            document_id = await world.upload("about.md", article(30))
-            await world.until(document_id, "ready")
-            expected = await world.vectors(document_id)
+            document_id = await harness.upload("about.md", article(30))
+            await harness.until(document_id, "ready")
+            expected = await harness.vectors(document_id)
             assert len(expected) > 17  # more than a slice of four batches of four
             # All but one, and later one alone.
             for condition in ("chunk_index > 0", "chunk_index = 3"):
-                (table,) = await world.rows("SELECT table_name FROM corpus.spaces")
-                await world.rows(
+                (table,) = await harness.rows("SELECT table_name FROM corpus.spaces")
+                await harness.rows(
                     f"WITH gone AS (DELETE FROM corpus.{table['table_name']} v USING corpus.chunks c"  # noqa: S608 # our own names
                     f" WHERE c.org_id = v.org_id AND c.chunk_id = v.chunk_id AND {condition} RETURNING 1)"
                     " SELECT count(*) FROM gone"
                 )
-                assert await world.vectors(document_id) != expected
+                assert await harness.vectors(document_id) != expected
 
                 async def all_there() -> bool:
-                    return await healed(reading) and await backfill_jobs(world) == []
+                    return await healed(reading) and await backfill_jobs(harness) == []
 
                 await eventually(all_there)
-                assert await world.vectors(document_id) == expected
-    assert (await world.version(document_id))["status"] == "ready"
+                assert await harness.vectors(document_id) == expected
+    assert (await harness.version(document_id))["status"] == "ready"
 
 
 async def test_workers_share_it_and_survive_one_that_vanishes(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     """Two workers, two organisations, and a third worker that took a job and never came back."""
     model = FakeModel(window=WINDOW)
@@ -176,21 +178,21 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
         async with running_worker(settings):
 
             async def queued() -> bool:
-                return len(await backfill_jobs(world)) == 60
+                return len(await backfill_jobs(harness)) == 60
 
             await eventually(queued)
-            vanished = await world.worker.claim("backfill", worker="gone", lease_seconds=0.3, served=[])
+            vanished = await harness.worker.claim("backfill", worker="gone", lease_seconds=0.3, served=[])
             assert vanished is not None
             model.gate.set()
             async with running_worker(settings):
 
                 async def all_there() -> bool:
-                    return await healed(reading) and await healed(reading, OTHER) and await backfill_jobs(world) == []
+                    return await healed(reading) and await healed(reading, OTHER) and await backfill_jobs(harness) == []
 
                 await eventually(all_there, seconds=40)
     # What the vanished worker would still write is refused.
-    assert not await world.worker.renew(vanished, lease_seconds=10)
-    counted = await world.rows(
+    assert not await harness.worker.renew(vanished, lease_seconds=10)
+    counted = await harness.rows(
         f"SELECT org_id, count(*) AS n FROM corpus.vectors_{rows.space_id} GROUP BY org_id ORDER BY org_id"  # noqa: S608 # our own name
     )
     assert [(row["org_id"], row["n"]) for row in counted] == [("acme", 90), ("other", 90)]
@@ -199,7 +201,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
 
 
 async def test_a_worker_that_stops_gives_its_slice_back(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     model = FakeModel(window=WINDOW)
     add(rows, 1, filled=False, chunks=40)
@@ -209,18 +211,18 @@ async def test_a_worker_that_stops_gives_its_slice_back(
             async with asyncio.timeout(20):
                 await model.computing.wait()
             model.gate.clear()
-        assert await backfill_jobs(world) in (["queued"], [])
+        assert await backfill_jobs(harness) in (["queued"], [])
         model.gate.set()
         async with running_worker(settings):
 
             async def all_there() -> bool:
-                return await healed(reading) and await backfill_jobs(world) == []
+                return await healed(reading) and await backfill_jobs(harness) == []
 
             await eventually(all_there)
 
 
 async def test_the_rate_holds_and_uploads_pass(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     add(rows, 5, filled=False, chunks=2)
     async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
@@ -232,13 +234,13 @@ async def test_the_rate_holds_and_uploads_pass(
                 return await reading.missing() == [4]
 
             await eventually(one_there)
-            document_id = await world.upload("about.md", article(3))
-            await world.until(document_id, "ready")
+            document_id = await harness.upload("about.md", article(3))
+            await harness.until(document_id, "ready")
         assert await reading.missing() == [4]
-        assert sorted(await backfill_jobs(world)) == ["queued"] * 4
+        assert sorted(await backfill_jobs(harness)) == ["queued"] * 4
 
 
-async def test_uploads_come_first(database: Database, rows: CorpusRows, world: World) -> None:
+async def test_uploads_come_first(database: Database, rows: CorpusRows, harness: IngestHarness) -> None:
     """One loop, much to backfill, and an upload that came last: it waits for the slice in work alone."""
     model = FakeModel(window=WINDOW)
     add(rows, 40, filled=False)
@@ -248,12 +250,12 @@ async def test_uploads_come_first(database: Database, rows: CorpusRows, world: W
         async with running_worker(settings):
             async with asyncio.timeout(20):
                 await model.computing.wait()
-            document_id = await world.upload("about.md", article(1))
+            document_id = await harness.upload("about.md", article(1))
             model.gate.set()
-            await world.until(document_id, "ready")
+            await harness.until(document_id, "ready")
 
             async def ended() -> bool:
-                return await backfill_jobs(world) == []
+                return await backfill_jobs(harness) == []
 
             await eventually(ended)
     # The uploaded text is the longest one.
@@ -292,15 +294,15 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
 
 
 async def test_documents_from_before_a_further_model_get_its_vectors(
-    database: Database, world: World, reading: Reading, further: tuple[Further, str]
+    database: Database, harness: IngestHarness, reading: Reading, further: tuple[SecondModel, str]
 ) -> None:
     told, url = further
-    async with embedder_of_two(url, FakeModel(window=WINDOW)) as embedder:
-        document_id = await world.upload("about.md", article(3))
+    async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(3))
         async with running_worker(worker_settings(database, embedder)):
-            await world.until(document_id, "ready")
+            await harness.until(document_id, "ready")
         assert await reading.missing() == [0]
-        await world.rows("UPDATE corpus.backfill_checks SET next_at = now() RETURNING 1")
+        await harness.rows("UPDATE corpus.backfill_checks SET next_at = now() RETURNING 1")
         settings = worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0.3)
         async with running_worker(settings):
 
@@ -308,11 +310,11 @@ async def test_documents_from_before_a_further_model_get_its_vectors(
                 return await reading.missing() == [0, 0]
 
             await eventually(both_there)
-    assert len(told.texts) == len(await world.chunks(document_id))
+    assert len(told.texts) == len(await harness.chunks(document_id))
 
 
 async def test_deleting_meanwhile_leaves_nothing(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     model = FakeModel(window=WINDOW)
     gone, *_ = add(rows, 3, filled=False, chunks=3)
@@ -321,24 +323,24 @@ async def test_deleting_meanwhile_leaves_nothing(
         async with running_worker(worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=4)):
             async with asyncio.timeout(20):
                 await model.computing.wait()
-            await world.rows("DELETE FROM corpus.documents WHERE document_id = %s RETURNING 1", gone)
+            await harness.rows("DELETE FROM corpus.documents WHERE document_id = %s RETURNING 1", gone)
             model.gate.set()
 
             async def all_there() -> bool:
-                return await healed(reading) and await backfill_jobs(world) == []
+                return await healed(reading) and await backfill_jobs(harness) == []
 
             await eventually(all_there)
-    assert await world.vectors(gone) == []
+    assert await harness.vectors(gone) == []
 
 
 async def test_terms_of_what_was_ingested_before_there_were_any(
-    database: Database, rows: CorpusRows, world: World, reading: Reading
+    database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     """They are made and counted once, by two workers, also while documents move and go."""
     vectors = np.ones((3, DIMENSIONS), dtype=np.float32)
     old = [rows.add(NewDocument("acme", vectors, collection="One" if n % 2 else ""))[0] for n in range(20)]
     add(rows, 2, filled=True)
-    assert len(await world.rows("SELECT FROM corpus.lexical")) == 2
+    assert len(await harness.rows("SELECT FROM corpus.lexical")) == 2
     async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings), running_worker(settings):
@@ -346,12 +348,14 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
             rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[2],))
 
             async def all_there() -> bool:
-                return len(await world.rows("SELECT FROM corpus.lexical")) == 59 and await backfill_jobs(world) == []
+                return (
+                    len(await harness.rows("SELECT FROM corpus.lexical")) == 59 and await backfill_jobs(harness) == []
+                )
 
             await eventually(all_there)
             rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[3],))
     expected: Counter[tuple[int, int]] = Counter()
-    for row in await world.rows(
+    for row in await harness.rows(
         "SELECT coalesce(d.collection_id, 0) AS collection, d.title, c.section, c.text, d.document_id"
         " FROM corpus.documents d JOIN corpus.chunks c USING (org_id, document_id)"
     ):
@@ -359,6 +363,6 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
         header = header_of(row["title"], row["section"]) if row["document_id"] in old else ""
         terms = weigh_chunk(embedding_input(header, row["text"]))
         expected.update((term, row["collection"]) for term in (0, *terms))
-    counted = await world.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
+    counted = await harness.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")
     assert {(row["term"], row["collection_id"]): row["chunks"] for row in counted} == expected
     assert await healed(reading)

@@ -7,32 +7,32 @@ from collections.abc import AsyncIterator, Generator
 import pytest
 
 from fake_embedding import FakeModel
-from ingest_world import (
+from ingest_harness import (
     WINDOW,
     HasDsn,
-    World,
+    IngestHarness,
     article,
     eventually,
     running_worker,
     worker_settings,
 )
-from second_model import MODEL, SIZE, Further, embedder_of_two, serving_second_model
+from second_model import MODEL, SIZE, SecondModel, embedder_with_two_models, second_model_server
 
 
 @pytest.fixture
-def further() -> Generator[tuple[Further, str]]:
-    with serving_second_model() as served:
+def further() -> Generator[tuple[SecondModel, str]]:
+    with second_model_server() as served:
         yield served
 
 
 @pytest.fixture
-async def world(database: HasDsn) -> AsyncIterator[World]:
-    async with World.open(database) as opened:
+async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
+    async with IngestHarness.open(database) as opened:
         yield opened
 
 
-async def embed_job(world: World, document_id: int, version: int = 1) -> str:
-    rows = await world.rows(
+async def embed_job(harness: IngestHarness, document_id: int, version: int = 1) -> str:
+    rows = await harness.rows(
         "SELECT state FROM corpus.ingest_jobs WHERE kind = 'embed' AND document_id = %s AND version = %s",
         document_id,
         version,
@@ -41,65 +41,65 @@ async def embed_job(world: World, document_id: int, version: int = 1) -> str:
 
 
 async def test_a_document_is_embedded_in_the_further_space_after_it_went_live(
-    world: World, database: HasDsn, further: tuple[Further, str]
+    harness: IngestHarness, database: HasDsn, further: tuple[SecondModel, str]
 ) -> None:
     told, url = further
     told.status = 500
-    async with embedder_of_two(url, FakeModel(window=WINDOW)) as embedder:
-        document_id = await world.upload("about.md", article(3))
+    async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(3))
         async with running_worker(worker_settings(database, embedder, more_models=MODEL)):
-            await world.until(document_id, "ready")
-            chunks = await world.chunks(document_id)
-            assert len(await world.vectors(document_id)) == len(chunks)
+            await harness.until(document_id, "ready")
+            chunks = await harness.chunks(document_id)
+            assert len(await harness.vectors(document_id)) == len(chunks)
 
             async def tried_twice() -> bool:
                 return told.calls >= 2
 
             await eventually(tried_twice)
-            assert await world.rows("SELECT 1 FROM corpus.further_spaces") == []
-            assert (await world.version(document_id))["status"] == "ready"
+            assert await harness.rows("SELECT 1 FROM corpus.further_spaces") == []
+            assert (await harness.version(document_id))["status"] == "ready"
             told.status = 200
 
             async def embedded() -> bool:
-                return await embed_job(world, document_id) == "done"
+                return await embed_job(harness, document_id) == "done"
 
             await eventually(embedded)
         assert len(told.texts) == len(chunks)
         assert all(text.startswith("search_document: ") for text in told.texts)
-        space = await world.row(
+        space = await harness.row(
             "SELECT s.model, s.dimensions, f.org_id FROM corpus.further_spaces f JOIN corpus.spaces s USING (space_id)"
         )
         assert (space["model"], space["dimensions"], space["org_id"]) == (MODEL, SIZE, "acme")
 
 
 async def test_a_version_that_is_superseded_leaves_no_vectors(
-    world: World, database: HasDsn, further: tuple[Further, str]
+    harness: IngestHarness, database: HasDsn, further: tuple[SecondModel, str]
 ) -> None:
     told, url = further
-    async with embedder_of_two(url, FakeModel(window=WINDOW)) as embedder:
-        document_id = await world.upload("about.md", article(3))
+    async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(3))
         async with running_worker(worker_settings(database, embedder, more_models=MODEL)):
-            await world.until(document_id, "ready")
-            await world.upload("about.md", article(2), document_id=document_id)
-            await world.until(document_id, "ready", 2)
+            await harness.until(document_id, "ready")
+            await harness.upload("about.md", article(2), document_id=document_id)
+            await harness.until(document_id, "ready", 2)
 
             async def both_ended() -> bool:
-                return [await embed_job(world, document_id, version) for version in (1, 2)] == ["done", "done"]
+                return [await embed_job(harness, document_id, version) for version in (1, 2)] == ["done", "done"]
 
             await eventually(both_ended, seconds=40)
-        (table,) = await world.rows("SELECT table_name FROM corpus.spaces WHERE model = %s", MODEL)
-        held = await world.rows(f"SELECT DISTINCT version FROM corpus.{table['table_name']}")  # noqa: S608 # our own name
+        (table,) = await harness.rows("SELECT table_name FROM corpus.spaces WHERE model = %s", MODEL)
+        held = await harness.rows(f"SELECT DISTINCT version FROM corpus.{table['table_name']}")  # noqa: S608 # our own name
         assert [row["version"] for row in held] == [2]
         assert told.texts
 
 
 async def test_without_further_models_nothing_is_queued(
-    world: World, database: HasDsn, further: tuple[Further, str]
+    harness: IngestHarness, database: HasDsn, further: tuple[SecondModel, str]
 ) -> None:
     told, url = further
-    async with embedder_of_two(url, FakeModel(window=WINDOW)) as embedder:
-        document_id = await world.upload("about.md", article(2))
+    async with embedder_with_two_models(url, FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(2))
         async with running_worker(worker_settings(database, embedder)):
-            await world.until(document_id, "ready")
-    assert await embed_job(world, document_id) == ""
+            await harness.until(document_id, "ready")
+    assert await embed_job(harness, document_id) == ""
     assert told.calls == 0

@@ -19,7 +19,7 @@ from citewire_kit.server import GrpcServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import Tenant, current_tenant
 from citewire_retriever.ingest.ports import VersionToIngest
-from ingest_world import ACME, OTHER, HasDsn, World, article, running_worker, worker_settings
+from ingest_harness import ACME, OTHER, HasDsn, IngestHarness, article, running_worker, worker_settings
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 OWN_SPACE = common_pb2.EmbeddingSpace(model="own-model", revision="own", dimensions=4)
@@ -77,52 +77,54 @@ async def serving(embedder: Embedder) -> AsyncGenerator[str]:
 
 
 @pytest.fixture
-async def world(database: HasDsn) -> AsyncIterator[World]:
-    async with World.open(database) as opened:
+async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
+    async with IngestHarness.open(database) as opened:
         yield opened
 
 
-async def provide(world: World, org: str, user: str, model: str) -> None:
-    await world.owner.execute(
+async def provide(harness: IngestHarness, org: str, user: str, model: str) -> None:
+    await harness.owner.execute(
         "INSERT INTO chat.providers (org_id, user_id, type, position, provider, model, sealed_key, updated_by)"
         " VALUES (%s, %s, 'embedding', 0, 'openai', %s, %s, 'test')",
         (org, user, model, f"sealed for {org}/{user}".encode()),
     )
 
 
-async def demand(world: World, org: str) -> None:
-    await world.owner.execute("INSERT INTO chat.provider_rules (org_id, require_own) VALUES (%s, true)", (org,))
+async def demand(harness: IngestHarness, org: str) -> None:
+    await harness.owner.execute("INSERT INTO chat.provider_rules (org_id, require_own) VALUES (%s, true)", (org,))
 
 
-async def begin(world: World, tenant: Tenant) -> VersionToIngest:
-    await world.upload("a.txt", "text", tenant=tenant)
-    job = await world.worker.claim("ingest", worker="test", lease_seconds=60, served=())
+async def begin(harness: IngestHarness, tenant: Tenant) -> VersionToIngest:
+    await harness.upload("a.txt", "text", tenant=tenant)
+    job = await harness.worker.claim("ingest", worker="test", lease_seconds=60, served=())
     assert job is not None
-    return await world.worker.begin(job)
+    return await harness.worker.begin(job)
 
 
-async def test_the_uploaders_own_comes_first_and_another_tenants_never(world: World) -> None:
-    await provide(world, OTHER.org_id, "", "others")
-    await provide(world, OTHER.org_id, ACME.user_id, "others-too")
-    await provide(world, ACME.org_id, "somebody-else", "not-mine")
-    await demand(world, OTHER.org_id)
-    version = await begin(world, ACME)
+async def test_the_uploaders_own_comes_first_and_another_tenants_never(harness: IngestHarness) -> None:
+    await provide(harness, OTHER.org_id, "", "others")
+    await provide(harness, OTHER.org_id, ACME.user_id, "others-too")
+    await provide(harness, ACME.org_id, "somebody-else", "not-mine")
+    await demand(harness, OTHER.org_id)
+    version = await begin(harness, ACME)
     assert (version.own, version.only_own) == (None, False)
-    await provide(world, ACME.org_id, "", "the-organisations")
-    version = await begin(world, ACME)
+    await provide(harness, ACME.org_id, "", "the-organisations")
+    version = await begin(harness, ACME)
     assert version.own is not None
     assert (version.own.model, version.own.user_id) == ("the-organisations", "")
-    await provide(world, ACME.org_id, ACME.user_id, "mine")
-    version = await begin(world, ACME)
+    await provide(harness, ACME.org_id, ACME.user_id, "mine")
+    version = await begin(harness, ACME)
     assert version.own is not None
     assert (version.own.model, version.own.user_id) == ("mine", ACME.user_id)
     assert version.own.sealed_key == f"sealed for {ACME.org_id}/{ACME.user_id}".encode()
-    assert (await begin(world, OTHER)).only_own
+    assert (await begin(harness, OTHER)).only_own
 
 
-async def test_the_worker_sees_its_tenants_embedding_providers_and_nothing_else(world: World, database: HasDsn) -> None:
-    await provide(world, ACME.org_id, "", "a")
-    await provide(world, OTHER.org_id, "", "b")
+async def test_the_worker_sees_its_tenants_embedding_providers_and_nothing_else(
+    harness: IngestHarness, database: HasDsn
+) -> None:
+    await provide(harness, ACME.org_id, "", "a")
+    await provide(harness, OTHER.org_id, "", "b")
     async with await psycopg.AsyncConnection.connect(database.dsn("citewire_worker"), autocommit=True) as worker:
         seen = "SELECT model FROM chat.embedding_providers"
         assert await (await worker.execute(seen)).fetchall() == []
@@ -136,59 +138,59 @@ async def test_the_worker_sees_its_tenants_embedding_providers_and_nothing_else(
             await worker.execute("UPDATE chat.embedding_providers SET model = 'x'")
 
 
-async def test_a_database_without_the_gateways_schema_has_none(world: World) -> None:
-    await world.owner.execute("DROP SCHEMA chat CASCADE")
-    version = await begin(world, ACME)
+async def test_a_database_without_the_gateways_schema_has_none(harness: IngestHarness) -> None:
+    await harness.owner.execute("DROP SCHEMA chat CASCADE")
+    version = await begin(harness, ACME)
     assert (version.own, version.only_own) == (None, False)
 
 
-async def test_documents_are_embedded_with_the_tenants_own(world: World, database: HasDsn) -> None:
-    await provide(world, ACME.org_id, "", "own-model")
+async def test_documents_are_embedded_with_the_tenants_own(harness: IngestHarness, database: HasDsn) -> None:
+    await provide(harness, ACME.org_id, "", "own-model")
     embedder = make_embedder()
     async with serving(embedder) as target, running_worker(worker_settings(database, target)):
-        document_id = await world.upload("a.md", article(3), tenant=ACME)
-        await world.until(document_id, "ready")
-        other_id = await world.upload("b.md", article(3), tenant=OTHER)
-        await world.until(other_id, "ready")
+        document_id = await harness.upload("a.md", article(3), tenant=ACME)
+        await harness.until(document_id, "ready")
+        other_id = await harness.upload("b.md", article(3), tenant=OTHER)
+        await harness.until(other_id, "ready")
     own = [request for tenant, request in embedder.embedded if tenant.org_id == ACME.org_id]
     assert own
     assert all(one.provider.sealed_key == b"sealed for acme/" and one.model == "" for one in own)
     others = [request for tenant, request in embedder.embedded if tenant.org_id == OTHER.org_id]
     assert others
     assert not any(one.HasField("provider") for one in others)
-    live = await world.rows(
+    live = await harness.rows(
         "SELECT o.org_id, s.model FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.live_space_id"
         " ORDER BY 1"
     )
     assert [tuple(row.values()) for row in live] == [("acme", "own-model"), ("other", "operators")]
 
 
-async def test_a_library_in_another_space_goes_on_in_it(world: World, database: HasDsn) -> None:
+async def test_a_library_in_another_space_goes_on_in_it(harness: IngestHarness, database: HasDsn) -> None:
     embedder = make_embedder()
     async with serving(embedder) as target, running_worker(worker_settings(database, target)):
-        await world.until(await world.upload("a.md", article(3), tenant=ACME), "ready")
-        await provide(world, ACME.org_id, "", "own-model")
-        await world.until(await world.upload("b.md", article(2, name="more"), tenant=ACME), "ready")
+        await harness.until(await harness.upload("a.md", article(3), tenant=ACME), "ready")
+        await provide(harness, ACME.org_id, "", "own-model")
+        await harness.until(await harness.upload("b.md", article(2, name="more"), tenant=ACME), "ready")
     assert not any(request.HasField("provider") for _, request in embedder.embedded)
 
 
-async def test_who_demands_an_own_provider_and_has_none_is_told(world: World, database: HasDsn) -> None:
-    await demand(world, ACME.org_id)
+async def test_who_demands_an_own_provider_and_has_none_is_told(harness: IngestHarness, database: HasDsn) -> None:
+    await demand(harness, ACME.org_id)
     embedder = make_embedder()
     async with serving(embedder) as target, running_worker(worker_settings(database, target)):
-        document_id = await world.upload("a.md", article(2), tenant=ACME)
-        version = await world.until(document_id, "failed")
+        document_id = await harness.upload("a.md", article(2), tenant=ACME)
+        version = await harness.until(document_id, "failed")
     assert version["error_code"] == "PROVIDER"
     assert "no embedding provider is configured" in version["error_message"]
     assert embedder.counted == []
 
 
-async def test_what_the_provider_refuses_for_good_is_said(world: World, database: HasDsn) -> None:
-    await provide(world, ACME.org_id, "", "own-model")
+async def test_what_the_provider_refuses_for_good_is_said(harness: IngestHarness, database: HasDsn) -> None:
+    await provide(harness, ACME.org_id, "", "own-model")
     embedder = make_embedder()
     embedder.error = FailedPrecondition("the model provider refused the credentials", reason="PROVIDER_AUTH")
     async with serving(embedder) as target, running_worker(worker_settings(database, target, max_attempts=2)):
-        version = await world.until(await world.upload("a.md", article(2), tenant=ACME), "failed")
+        version = await harness.until(await harness.upload("a.md", article(2), tenant=ACME), "failed")
     assert (version["error_code"], version["error_message"]) == (
         "PROVIDER",
         "The model provider refused the credentials.",

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fake_embedding import FakeModel
-from ingest_world import WINDOW, HasDsn, World, article, eventually, running_embedder_server
+from ingest_harness import WINDOW, HasDsn, IngestHarness, article, eventually, running_embedder_server
 
 Process = asyncio.subprocess.Process
 
@@ -62,8 +62,8 @@ async def test_wrong_settings_are_named(database: HasDsn) -> None:
 
 async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_port: int) -> None:
     model = FakeModel(window=WINDOW)
-    async with World.open(database) as world, running_embedder_server(model) as embedder:
-        document_id = await world.upload("about.md", article(8))
+    async with IngestHarness.open(database) as harness, running_embedder_server(model) as embedder:
+        document_id = await harness.upload("about.md", article(8))
         model.gate.clear()
         async with worker_process(environment(database, embedder, free_port)) as process:
             async with asyncio.timeout(30):
@@ -72,7 +72,7 @@ async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_
             process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(10):
                 assert await process.wait() == 0
-        job = await world.job(document_id)
+        job = await harness.job(document_id)
         assert (job["state"], job["attempts"], job["lease_until"]) == ("queued", 0, None)
         assert 'citewire_ingest_jobs_running{kind="ingest"} 1.0' in metrics
         assert 'citewire_ingest_failures_total{code="PASSWORD_REQUIRED"} 0.0' in metrics
@@ -80,7 +80,7 @@ async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_
         async with worker_process(environment(database, embedder, free_port)):
 
             async def is_ready() -> bool:
-                return (await world.version(document_id))["status"] == "ready"
+                return (await harness.version(document_id))["status"] == "ready"
 
             await eventually(is_ready)
 

@@ -17,19 +17,19 @@ from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication, Published, VectorTable
 from citewire_retriever.model import Space
-from ingest_world import ACME, OTHER, HasDsn, World
+from ingest_harness import ACME, OTHER, HasDsn, IngestHarness
 
 SPACE = Space("fake", "r1", 4)
 
 
 @pytest.fixture
-async def world(database: HasDsn) -> AsyncIterator[World]:
-    async with World.open(database) as opened:
+async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
+    async with IngestHarness.open(database) as opened:
         yield opened
 
 
-async def claim(world: World, *, lease: float = 60, served: Sequence[str] = ()) -> Job:
-    job = await world.worker.claim("ingest", worker="test", lease_seconds=lease, served=served)
+async def claim(harness: IngestHarness, *, lease: float = 60, served: Sequence[str] = ()) -> Job:
+    job = await harness.worker.claim("ingest", worker="test", lease_seconds=lease, served=served)
     assert job is not None
     return job
 
@@ -52,10 +52,10 @@ def make_chunks(count: int, *, start: int = 0) -> list[Chunk]:
     ]
 
 
-async def stage(world: World, job: Job, count: int = 3, *, start: int = 0) -> VectorTable:
-    table = await world.worker.ensure_space(SPACE)
+async def stage(harness: IngestHarness, job: Job, count: int = 3, *, start: int = 0) -> VectorTable:
+    table = await harness.worker.ensure_space(SPACE)
     vectors = np.eye(4, dtype=np.float32)[np.arange(count) % 4]
-    await world.worker.stage(job, table, make_chunks(count, start=start), vectors, start + count)
+    await harness.worker.stage(job, table, make_chunks(count, start=start), vectors, start + count)
     return table
 
 
@@ -63,26 +63,26 @@ def publication(table: VectorTable, *, chunks: int = 3, title: str | None = None
     return Publication(title, "text/plain", None, chunks, 2 * chunks, table, keep_seconds=3600)
 
 
-async def publish(world: World, job: Job) -> Published:
-    await world.worker.begin(job)
-    table = await stage(world, job)
-    return await world.worker.publish(job, publication(table))
+async def publish(harness: IngestHarness, job: Job) -> Published:
+    await harness.worker.begin(job)
+    table = await stage(harness, job)
+    return await harness.worker.publish(job, publication(table))
 
 
-async def expire(world: World) -> None:
-    await world.owner.execute(
+async def expire(harness: IngestHarness) -> None:
+    await harness.owner.execute(
         "UPDATE corpus.ingest_jobs SET lease_until = now() - interval '1 s' WHERE state = 'running'"
     )
-    assert await world.worker.requeue_expired() == 1
+    assert await harness.worker.requeue_expired() == 1
 
 
-async def test_a_job_is_claimed_once_however_many_ask(world: World) -> None:
+async def test_a_job_is_claimed_once_however_many_ask(harness: IngestHarness) -> None:
     for index in range(12):
-        await world.upload(f"{index}.txt", "text", tenant=ACME if index % 2 else OTHER)
+        await harness.upload(f"{index}.txt", "text", tenant=ACME if index % 2 else OTHER)
 
     async def claim_all() -> list[Job]:
         mine: list[Job] = []
-        while job := await world.worker.claim("ingest", worker="w", lease_seconds=60, served=()):
+        while job := await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=()):
             mine.append(job)
         return mine
 
@@ -91,224 +91,228 @@ async def test_a_job_is_claimed_once_however_many_ask(world: World) -> None:
     assert len({job.job_id for job in found}) == 12
 
 
-async def test_organisations_take_turns(world: World) -> None:
+async def test_organisations_take_turns(harness: IngestHarness) -> None:
     for index in range(5):
-        await world.upload(f"{index}.txt", "text", tenant=ACME)
+        await harness.upload(f"{index}.txt", "text", tenant=ACME)
     for index in range(2):
-        await world.upload(f"{index}.txt", "text", tenant=OTHER)
+        await harness.upload(f"{index}.txt", "text", tenant=OTHER)
     order: list[str] = []
     for _ in range(7):
         last_served_last = list(dict.fromkeys(reversed(order)))[::-1]
-        job = await claim(world, served=last_served_last)
+        job = await claim(harness, served=last_served_last)
         order.append(job.tenant.org_id)
-        await world.worker.fail(job, IngestError(IngestCode.EMPTY, "Empty."))
+        await harness.worker.fail(job, IngestError(IngestCode.EMPTY, "Empty."))
     # Nobody waits behind another's queue: after each of acme's first two, it is other's turn.
     assert order == ["acme", "other", "acme", "other", "acme", "acme", "acme"]
 
 
-async def test_who_has_running_jobs_waits_for_who_has_none(world: World) -> None:
+async def test_who_has_running_jobs_waits_for_who_has_none(harness: IngestHarness) -> None:
     for index in range(3):
-        await world.upload(f"{index}.txt", "text", tenant=ACME)
-    assert [(await claim(world)).tenant.org_id for _ in range(2)] == ["acme", "acme"]
-    await world.upload("late.txt", "text", tenant=OTHER)
-    assert [(await claim(world)).tenant.org_id for _ in range(2)] == ["other", "acme"]
+        await harness.upload(f"{index}.txt", "text", tenant=ACME)
+    assert [(await claim(harness)).tenant.org_id for _ in range(2)] == ["acme", "acme"]
+    await harness.upload("late.txt", "text", tenant=OTHER)
+    assert [(await claim(harness)).tenant.org_id for _ in range(2)] == ["other", "acme"]
 
 
-async def test_a_job_carries_the_uploads_tenant_and_trace(world: World) -> None:
-    document_id = await world.upload("a.txt", "text", tenant=OTHER)
-    await world.owner.execute(
+async def test_a_job_carries_the_uploads_tenant_and_trace(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text", tenant=OTHER)
+    await harness.owner.execute(
         """UPDATE corpus.ingest_jobs SET trace_context = '{"traceparent": "00-1-2-01", "x-request-id": "r1"}'"""
     )
-    job = await claim(world)
+    job = await claim(harness)
     assert (job.document_id, job.version, job.attempt, job.tenant) == (document_id, 1, 1, OTHER)
     assert job.trace_context == {"traceparent": "00-1-2-01", "x-request-id": "r1"}
 
 
-async def test_a_retried_job_waits_its_time(world: World) -> None:
-    await world.upload("a.txt", "text")
-    await world.worker.retry(await claim(world), delay_seconds=3600)
-    assert await world.worker.claim("ingest", worker="w", lease_seconds=60, served=()) is None
-    assert (await world.worker.queue_state()).depth == 0
+async def test_a_retried_job_waits_its_time(harness: IngestHarness) -> None:
+    await harness.upload("a.txt", "text")
+    await harness.worker.retry(await claim(harness), delay_seconds=3600)
+    assert await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=()) is None
+    assert (await harness.worker.queue_state()).depth == 0
 
 
-async def test_the_queue_is_measured(world: World) -> None:
-    assert (await world.worker.queue_state()).depth == 0
-    await world.upload("a.txt", "text")
-    await world.upload("b.txt", "text", tenant=OTHER)
-    await world.owner.execute("UPDATE corpus.ingest_jobs SET next_run_at = now() - interval '90 s'")
-    state = await world.worker.queue_state()
+async def test_the_queue_is_measured(harness: IngestHarness) -> None:
+    assert (await harness.worker.queue_state()).depth == 0
+    await harness.upload("a.txt", "text")
+    await harness.upload("b.txt", "text", tenant=OTHER)
+    await harness.owner.execute("UPDATE corpus.ingest_jobs SET next_run_at = now() - interval '90 s'")
+    state = await harness.worker.queue_state()
     assert state.depth == 2
     assert 89 < state.oldest_seconds < 120
 
 
-async def test_a_worker_that_ends_gives_back_what_it_still_holds(world: World) -> None:
-    await world.upload("a.txt", "text")
-    await world.upload("b.txt", "text")
-    mine = await claim(world)
-    other = await world.worker.claim("ingest", worker="other", lease_seconds=60, served=())
+async def test_a_worker_that_ends_gives_back_what_it_still_holds(harness: IngestHarness) -> None:
+    await harness.upload("a.txt", "text")
+    await harness.upload("b.txt", "text")
+    mine = await claim(harness)
+    other = await harness.worker.claim("ingest", worker="other", lease_seconds=60, served=())
     assert other is not None
-    assert await world.worker.release_all("test") == 1
-    assert not await world.worker.renew(mine, lease_seconds=60)
-    assert await world.worker.renew(other, lease_seconds=60)
-    assert (await claim(world)).attempt == 1
+    assert await harness.worker.release_all("test") == 1
+    assert not await harness.worker.renew(mine, lease_seconds=60)
+    assert await harness.worker.renew(other, lease_seconds=60)
+    assert (await claim(harness)).attempt == 1
 
 
 async def test_what_the_database_refuses_is_not_quoted_in_the_log(
-    world: World, caplog: pytest.LogCaptureFixture
+    harness: IngestHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await world.upload("a.txt", "text")
-    job = await claim(world)
-    await world.worker.begin(job)
-    table = await world.worker.ensure_space(SPACE)
+    await harness.upload("a.txt", "text")
+    job = await claim(harness)
+    await harness.worker.begin(job)
+    table = await harness.worker.ensure_space(SPACE)
     wrong = [replace(each, text="secret words", char_start=-1) for each in make_chunks(1)]
     with pytest.raises(Internal) as caught:
-        await world.worker.stage(job, table, wrong, np.ones((1, 4), np.float32), 1)
+        await harness.worker.stage(job, table, wrong, np.ones((1, 4), np.float32), 1)
     assert "secret" not in "".join(traceback.format_exception(caught.value))
     assert "secret" not in caplog.text
 
 
-async def test_a_worker_whose_lease_has_passed_writes_nothing(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    stale = await claim(world)
-    await world.worker.begin(stale)
-    table = await stage(world, stale)
-    await expire(world)
-    fresh = await claim(world)
+async def test_a_worker_whose_lease_has_passed_writes_nothing(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    stale = await claim(harness)
+    await harness.worker.begin(stale)
+    table = await stage(harness, stale)
+    await expire(harness)
+    fresh = await claim(harness)
     assert fresh.fence > stale.fence
     for write in (
-        world.worker.begin(stale),
-        world.worker.progress(stale, "embed", 1, 2),
-        world.worker.save_text(stale, "text"),
-        world.worker.stage(stale, table, make_chunks(1, start=3), np.ones((1, 4), np.float32), 4),
-        world.worker.publish(stale, publication(table)),
-        world.worker.fail(stale, IngestError(IngestCode.EMPTY, "Empty.")),
-        world.worker.retry(stale, delay_seconds=0),
-        world.worker.clear(stale),
+        harness.worker.begin(stale),
+        harness.worker.progress(stale, "embed", 1, 2),
+        harness.worker.save_text(stale, "text"),
+        harness.worker.stage(stale, table, make_chunks(1, start=3), np.ones((1, 4), np.float32), 4),
+        harness.worker.publish(stale, publication(table)),
+        harness.worker.fail(stale, IngestError(IngestCode.EMPTY, "Empty.")),
+        harness.worker.retry(stale, delay_seconds=0),
+        harness.worker.clear(stale),
     ):
         with pytest.raises(LeaseLostError):
             await write
-    assert not await world.worker.renew(stale, lease_seconds=60)
-    assert await world.worker.renew(fresh, lease_seconds=60)
-    assert len(await world.chunks(document_id)) == 3
-    assert (await world.document(document_id))["live_version"] is None
-    assert await world.worker.publish(fresh, publication(table)) is Published.LIVE
+    assert not await harness.worker.renew(stale, lease_seconds=60)
+    assert await harness.worker.renew(fresh, lease_seconds=60)
+    assert len(await harness.chunks(document_id)) == 3
+    assert (await harness.document(document_id))["live_version"] is None
+    assert await harness.worker.publish(fresh, publication(table)) is Published.LIVE
 
 
-async def test_a_worker_that_comes_back_after_its_lease_but_before_another_writes_nothing(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    stale = await claim(world)
-    await world.worker.begin(stale)
-    table = await stage(world, stale)
-    await expire(world)
+async def test_a_worker_that_comes_back_after_its_lease_but_before_another_writes_nothing(
+    harness: IngestHarness,
+) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    stale = await claim(harness)
+    await harness.worker.begin(stale)
+    table = await stage(harness, stale)
+    await expire(harness)
     with pytest.raises(LeaseLostError):
-        await world.worker.publish(stale, publication(table))
-    assert (await world.document(document_id))["live_version"] is None
+        await harness.worker.publish(stale, publication(table))
+    assert (await harness.document(document_id))["live_version"] is None
 
 
-async def test_publishing_changes_all_or_nothing(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    job = await claim(world)
-    await world.worker.begin(job)
-    table = await stage(world, job)
-    await world.owner.execute("ALTER TABLE corpus.documents ADD CONSTRAINT stop CHECK (live_version IS NULL)")
+async def test_publishing_changes_all_or_nothing(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    job = await claim(harness)
+    await harness.worker.begin(job)
+    table = await stage(harness, job)
+    await harness.owner.execute("ALTER TABLE corpus.documents ADD CONSTRAINT stop CHECK (live_version IS NULL)")
     with pytest.raises(Internal):
-        await world.worker.publish(job, publication(table))
-    version = await world.version(document_id)
+        await harness.worker.publish(job, publication(table))
+    version = await harness.version(document_id)
     assert (version["status"], version["finished_at"]) == ("processing", None)
-    assert await world.rows("SELECT FROM corpus.org_spaces") == []
-    await world.owner.execute("ALTER TABLE corpus.documents DROP CONSTRAINT stop")
-    assert await world.worker.publish(job, publication(table, title="Found")) is Published.LIVE
-    document = await world.document(document_id)
+    assert await harness.rows("SELECT FROM corpus.org_spaces") == []
+    await harness.owner.execute("ALTER TABLE corpus.documents DROP CONSTRAINT stop")
+    assert await harness.worker.publish(job, publication(table, title="Found")) is Published.LIVE
+    document = await harness.document(document_id)
     assert (document["live_version"], document["title"], document["live_chunks"]) == (1, "Found", 3)
 
 
-async def test_an_older_version_that_ends_later_does_not_go_live(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    old = await claim(world)
-    await world.worker.begin(old)
-    table = await stage(world, old)
-    await world.upload("a.txt", "newer text", document_id=document_id)
-    assert await publish(world, await claim(world)) is Published.LIVE
-    assert await world.worker.publish(old, publication(table)) is Published.OVERTAKEN
-    assert (await world.document(document_id))["live_version"] == 2
-    assert {row["version"] for row in await world.vectors(document_id)} == {2}
-    version = await world.version(document_id, 1)
+async def test_an_older_version_that_ends_later_does_not_go_live(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    old = await claim(harness)
+    await harness.worker.begin(old)
+    table = await stage(harness, old)
+    await harness.upload("a.txt", "newer text", document_id=document_id)
+    assert await publish(harness, await claim(harness)) is Published.LIVE
+    assert await harness.worker.publish(old, publication(table)) is Published.OVERTAKEN
+    assert (await harness.document(document_id))["live_version"] == 2
+    assert {row["version"] for row in await harness.vectors(document_id)} == {2}
+    version = await harness.version(document_id, 1)
     assert (version["status"], version["superseded_at"] is not None) == ("ready", True)
 
 
-async def test_a_space_that_changed_meanwhile_is_not_published_into(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    job = await claim(world)
-    await world.worker.begin(job)
-    table = await stage(world, job)
-    other = await world.worker.ensure_space(Space("other", "r1", 4))
-    await world.owner.execute(
+async def test_a_space_that_changed_meanwhile_is_not_published_into(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    job = await claim(harness)
+    await harness.worker.begin(job)
+    table = await stage(harness, job)
+    other = await harness.worker.ensure_space(Space("other", "r1", 4))
+    await harness.owner.execute(
         "INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', %s)", (other.space_id,)
     )
-    assert await world.worker.publish(job, publication(table)) is Published.OTHER_SPACE
-    assert (await world.document(document_id))["live_version"] is None
-    assert (await world.version(document_id))["status"] == "processing"
+    assert await harness.worker.publish(job, publication(table)) is Published.OTHER_SPACE
+    assert (await harness.document(document_id))["live_version"] is None
+    assert (await harness.version(document_id))["status"] == "processing"
 
 
-async def test_a_failed_version_keeps_its_bytes_and_nothing_else(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    job = await claim(world)
-    await world.worker.begin(job)
-    await world.worker.save_text(job, "text")
-    await stage(world, job)
-    await world.worker.fail(job, IngestError(IngestCode.NO_TEXT, "No text."))
-    version = await world.version(document_id)
+async def test_a_failed_version_keeps_its_bytes_and_nothing_else(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    job = await claim(harness)
+    await harness.worker.begin(job)
+    await harness.worker.save_text(job, "text")
+    await stage(harness, job)
+    await harness.worker.fail(job, IngestError(IngestCode.NO_TEXT, "No text."))
+    version = await harness.version(document_id)
     assert (version["status"], version["error_code"], version["error_message"]) == ("failed", "NO_TEXT", "No text.")
-    assert await world.chunks(document_id) == []
-    assert await world.vectors(document_id) == []
-    assert await world.text(document_id) == ""
-    assert len(await world.rows("SELECT FROM corpus.originals")) == 1
+    assert await harness.chunks(document_id) == []
+    assert await harness.vectors(document_id) == []
+    assert await harness.text(document_id) == ""
+    assert len(await harness.rows("SELECT FROM corpus.originals")) == 1
 
 
-async def test_a_sweep_never_takes_a_live_version(world: World) -> None:
-    document_id = await world.upload("a.txt", "text")
-    await publish(world, await claim(world))
-    await world.owner.execute(
+async def test_a_sweep_never_takes_a_live_version(harness: IngestHarness) -> None:
+    document_id = await harness.upload("a.txt", "text")
+    await publish(harness, await claim(harness))
+    await harness.owner.execute(
         "INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id)"
         " VALUES ('acme', %s, 1, 'sweep', 'ann')",
         (document_id,),
     )
-    job = await world.worker.claim("sweep", worker="w", lease_seconds=60, served=())
+    job = await harness.worker.claim("sweep", worker="w", lease_seconds=60, served=())
     assert job is not None
-    await world.worker.sweep(job)
-    assert len(await world.chunks(document_id)) == len(await world.vectors(document_id)) == 3
-    assert (await world.row("SELECT state FROM corpus.ingest_jobs WHERE kind = 'sweep'"))["state"] == "done"
+    await harness.worker.sweep(job)
+    assert len(await harness.chunks(document_id)) == len(await harness.vectors(document_id)) == 3
+    assert (await harness.row("SELECT state FROM corpus.ingest_jobs WHERE kind = 'sweep'"))["state"] == "done"
 
 
-async def test_deleting_a_document_and_staging_it_do_not_wait_in_a_circle(world: World, database: HasDsn) -> None:
+async def test_deleting_a_document_and_staging_it_do_not_wait_in_a_circle(
+    harness: IngestHarness, database: HasDsn
+) -> None:
     jobs: list[Job] = []
     for index in range(8):
-        await world.upload(f"{index}.txt", "text")
-        job = await claim(world)
-        await world.worker.begin(job)
+        await harness.upload(f"{index}.txt", "text")
+        job = await claim(harness)
+        await harness.worker.begin(job)
         jobs.append(job)
-    await world.worker.ensure_space(SPACE)
+    await harness.worker.ensure_space(SPACE)
 
     async def write(job: Job) -> None:
         try:
             for start in range(0, 30, 3):
-                await stage(world, job, start=start)
+                await stage(harness, job, start=start)
         except LeaseLostError:
             return
 
-    async with World.open(database) as deleter:
+    async with IngestHarness.open(database) as deleter:
 
         async def delete() -> None:
             for job in jobs:
                 await deleter.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (job.document_id,))
 
         await asyncio.gather(delete(), *(write(job) for job in jobs))
-    assert await world.rows("SELECT FROM corpus.chunks") == []
-    assert await world.rows("SELECT FROM corpus.vectors_1") == []
+    assert await harness.rows("SELECT FROM corpus.chunks") == []
+    assert await harness.rows("SELECT FROM corpus.vectors_1") == []
 
 
-async def test_the_worker_sees_no_content_without_its_tenant(world: World, database: HasDsn) -> None:
-    await world.upload("a.txt", "text")
+async def test_the_worker_sees_no_content_without_its_tenant(harness: IngestHarness, database: HasDsn) -> None:
+    await harness.upload("a.txt", "text")
     async with await psycopg.AsyncConnection.connect(database.dsn("citewire_worker"), autocommit=True) as connection:
         for table in ("documents", "versions", "originals", "texts", "chunks"):
             query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", table))

@@ -12,12 +12,12 @@ from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.parsers.markdown import parse_markdown
 from citewire_retriever.ingest.wire import place_values
 from fake_embedding import FakeModel, tokenise, vector_of
-from ingest_world import (
+from ingest_harness import (
     ACME,
     OTHER,
     WINDOW,
     HasDsn,
-    World,
+    IngestHarness,
     article,
     eventually,
     expected_chunks,
@@ -39,31 +39,31 @@ async def embedder(model: FakeModel) -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def world(database: HasDsn) -> AsyncIterator[World]:
-    async with World.open(database) as opened:
+async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
+    async with IngestHarness.open(database) as opened:
         yield opened
 
 
-async def test_an_upload_becomes_chunks_with_vectors(world: World, database: HasDsn, embedder: str) -> None:
+async def test_an_upload_becomes_chunks_with_vectors(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
     text = article(3)
     settings = worker_settings(database, embedder)
-    document_id = await world.upload("about.md", text)
+    document_id = await harness.upload("about.md", text)
     async with running_worker(settings):
-        version = await world.until(document_id, "ready")
+        version = await harness.until(document_id, "ready")
     wanted = await expected_chunks(parse_markdown(text, ParseLimits()), "All about topic", settings)
-    stored = await world.chunks(document_id)
+    stored = await harness.chunks(document_id)
     assert [(row["text"], row["section"], row["place"], row["content_hash"]) for row in stored] == [
         (each.text, each.section, place_values(each.place), each.content_hash) for each in wanted
     ]
-    assert await world.text(document_id) == text
+    assert await harness.text(document_id) == text
     assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in stored)
     assert (version["chunks"], version["tokens"]) == (len(wanted), sum(each.token_count for each in wanted))
     assert (version["media_type"], version["stage"], version["pages"]) == ("text/markdown", None, None)
-    document = await world.document(document_id)
+    document = await harness.document(document_id)
     assert (document["live_version"], document["title"]) == (1, "All about topic")
     assert (document["live_chunks"], document["live_tokens"]) == (version["chunks"], version["tokens"])
-    assert (await world.job(document_id))["state"] == "done"
-    vectors = await world.vectors(document_id)
+    assert (await harness.job(document_id))["state"] == "done"
+    vectors = await harness.vectors(document_id)
     for row, each in zip(vectors, wanted, strict=True):
         value = np.array(row["embedding"].strip("[]").split(","), np.float32)
         wanted_vector = vector_of(tokenise(f"{each.header}\n{each.text}", WINDOW).ids)
@@ -71,76 +71,76 @@ async def test_an_upload_becomes_chunks_with_vectors(world: World, database: Has
 
 
 async def test_a_new_version_replaces_the_old_one_only_when_it_is_ready(
-    world: World, database: HasDsn, embedder: str, model: FakeModel
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
-    document_id = await world.upload("about.md", article(2, name="old"))
+    document_id = await harness.upload("about.md", article(2, name="old"))
     async with running_worker(worker_settings(database, embedder)):
-        await world.until(document_id, "ready")
+        await harness.until(document_id, "ready")
         model.gate.clear()
-        await world.upload("about.md", article(6, name="new"), document_id=document_id)
+        await harness.upload("about.md", article(6, name="new"), document_id=document_id)
         async with asyncio.timeout(20):
             await model.computing.wait()
-        document = await world.document(document_id)
+        document = await harness.document(document_id)
         assert (document["live_version"], document["latest_version"]) == (1, 2)
-        assert (await world.version(document_id, 2))["status"] == "processing"
-        old = len(await world.chunks(document_id, 1))
-        assert len(await world.vectors(document_id, 1)) == old
+        assert (await harness.version(document_id, 2))["status"] == "processing"
+        old = len(await harness.chunks(document_id, 1))
+        assert len(await harness.vectors(document_id, 1)) == old
         model.gate.set()
-        await world.until(document_id, "ready", 2)
-    document = await world.document(document_id)
+        await harness.until(document_id, "ready", 2)
+    document = await harness.document(document_id)
     assert (document["live_version"], document["title"]) == (2, "All about new")
     # Superseded: no vector any more, but text, chunks and bytes, until the sweep.
-    assert await world.vectors(document_id, 1) == []
-    assert len(await world.chunks(document_id, 1)) == old
-    assert (await world.version(document_id, 1))["superseded_at"] is not None
-    sweep = await world.row("SELECT *, next_run_at - now() AS wait FROM corpus.ingest_jobs WHERE kind = 'sweep'")
+    assert await harness.vectors(document_id, 1) == []
+    assert len(await harness.chunks(document_id, 1)) == old
+    assert (await harness.version(document_id, 1))["superseded_at"] is not None
+    sweep = await harness.row("SELECT *, next_run_at - now() AS wait FROM corpus.ingest_jobs WHERE kind = 'sweep'")
     assert (sweep["version"], sweep["state"], sweep["wait"].days) == (1, "queued", 29)
 
 
 async def test_a_bad_file_fails_with_its_code_and_leaves_the_live_version(
-    world: World, database: HasDsn, embedder: str
+    harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
-    document_id = await world.upload("about.md", article(2))
+    document_id = await harness.upload("about.md", article(2))
     async with running_worker(worker_settings(database, embedder)):
-        await world.until(document_id, "ready")
-        await world.upload("about.md", b"\x00\x01\x02junk\x80" * 100, document_id=document_id)
-        version = await world.until(document_id, "failed", 2)
+        await harness.until(document_id, "ready")
+        await harness.upload("about.md", b"\x00\x01\x02junk\x80" * 100, document_id=document_id)
+        version = await harness.until(document_id, "failed", 2)
     assert version["error_code"] == "UNSUPPORTED_FORMAT"
     assert "binary" in version["error_message"]
-    assert (await world.document(document_id))["live_version"] == 1
-    assert len(await world.vectors(document_id, 1)) == len(await world.chunks(document_id, 1))
-    assert await world.chunks(document_id, 2) == []
-    assert (await world.job(document_id, 2))["state"] == "failed"
+    assert (await harness.document(document_id))["live_version"] == 1
+    assert len(await harness.vectors(document_id, 1)) == len(await harness.chunks(document_id, 1))
+    assert await harness.chunks(document_id, 2) == []
+    assert (await harness.job(document_id, 2))["state"] == "failed"
 
 
 async def test_an_embedder_that_fails_for_a_while_costs_no_document(
-    world: World, database: HasDsn, embedder: str, model: FakeModel
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
     model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
-    document_id = await world.upload("about.md", article(3))
+    document_id = await harness.upload("about.md", article(3))
     async with running_worker(worker_settings(database, embedder)):
 
         async def so() -> bool:
-            return (await world.job(document_id))["attempts"] >= 3
+            return (await harness.job(document_id))["attempts"] >= 3
 
         await eventually(so)
-        assert (await world.version(document_id))["status"] in {"pending", "processing"}
+        assert (await harness.version(document_id))["status"] in {"pending", "processing"}
         model.error = None
-        await world.until(document_id, "ready")
+        await harness.until(document_id, "ready")
 
 
 async def test_a_worker_that_finds_no_embedder_waits_for_it(
-    world: World, database: HasDsn, model: FakeModel, unused_port: int
+    harness: IngestHarness, database: HasDsn, model: FakeModel, unused_port: int
 ) -> None:
-    document_id = await world.upload("about.md", article(1))
+    document_id = await harness.upload("about.md", article(1))
     async with running_worker(worker_settings(database, f"127.0.0.1:{unused_port}")):
 
         async def so() -> bool:
-            return (await world.job(document_id))["attempts"] >= 2
+            return (await harness.job(document_id))["attempts"] >= 2
 
         await eventually(so)
     async with running_embedder_server(model) as target, running_worker(worker_settings(database, target)):
-        await world.until(document_id, "ready")
+        await harness.until(document_id, "ready")
 
 
 @pytest.fixture
@@ -153,9 +153,9 @@ def unused_port() -> int:
 
 
 async def test_a_retry_goes_on_where_the_last_attempt_ended(
-    world: World, database: HasDsn, embedder: str, model: FakeModel
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
-    document_id = await world.upload("long.md", article(30))
+    document_id = await harness.upload("long.md", article(30))
     settings = worker_settings(database, embedder, retry_seconds=0.5)
     model.gate.clear()
     async with running_worker(settings):
@@ -164,45 +164,45 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
         model.gate.set()
 
         async def so() -> bool:
-            return len(await world.chunks(document_id)) >= 8
+            return len(await harness.chunks(document_id)) >= 8
 
         await eventually(so)
         model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
 
         async def is_pending() -> bool:
-            return (await world.version(document_id))["status"] == "pending"
+            return (await harness.version(document_id))["status"] == "pending"
 
         await eventually(is_pending)
-        before = {row["chunk_id"] for row in await world.chunks(document_id)}
+        before = {row["chunk_id"] for row in await harness.chunks(document_id)}
         model.error = None
-        await world.until(document_id, "ready")
-    after = await world.chunks(document_id)
+        await harness.until(document_id, "ready")
+    after = await harness.chunks(document_id)
     assert before
     assert before < {row["chunk_id"] for row in after}
     assert [row["chunk_index"] for row in after] == list(range(len(after)))
-    assert len(await world.vectors(document_id)) == len(after)
+    assert len(await harness.vectors(document_id)) == len(after)
 
 
 async def test_a_document_deleted_during_its_ingest_leaves_nothing(
-    world: World, database: HasDsn, embedder: str, model: FakeModel
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
-    document_id = await world.upload("about.md", article(6))
-    other_id = await world.upload("other.md", article(1))
+    document_id = await harness.upload("about.md", article(6))
+    other_id = await harness.upload("other.md", article(1))
     model.gate.clear()
     async with running_worker(worker_settings(database, embedder, concurrency=1)):
         async with asyncio.timeout(20):
             await model.computing.wait()
-        await world.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (document_id,))
+        await harness.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (document_id,))
         model.gate.set()
-        await world.until(other_id, "ready")
+        await harness.until(other_id, "ready")
     for table in ("versions", "originals", "texts", "chunks", "ingest_jobs", "vectors_1"):
-        assert await world.count(table, document_id) == 0, table
+        assert await harness.count(table, document_id) == 0, table
 
 
 async def test_a_stopped_worker_gives_its_jobs_back_at_once(
-    world: World, database: HasDsn, embedder: str, model: FakeModel
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
 ) -> None:
-    document_id = await world.upload("about.md", article(6))
+    document_id = await harness.upload("about.md", article(6))
     model.gate.clear()
     async with running_worker(worker_settings(database, embedder)) as stop:
         async with asyncio.timeout(20):
@@ -210,30 +210,34 @@ async def test_a_stopped_worker_gives_its_jobs_back_at_once(
         stop.set()
 
         async def so() -> bool:
-            return (await world.job(document_id))["state"] == "queued"
+            return (await harness.job(document_id))["state"] == "queued"
 
         await eventually(so, seconds=3)
-    job = await world.job(document_id)
+    job = await harness.job(document_id)
     assert (job["attempts"], job["lease_until"], job["worker"]) == (0, None, None)
-    assert (await world.version(document_id))["status"] == "pending"
+    assert (await harness.version(document_id))["status"] == "pending"
     model.gate.set()
     async with running_worker(worker_settings(database, embedder)):
-        await world.until(document_id, "ready")
+        await harness.until(document_id, "ready")
 
 
-async def test_another_worker_takes_over_when_a_lease_passes(world: World, database: HasDsn, embedder: str) -> None:
-    document_id = await world.upload("about.md", article(2))
-    silent = await world.worker.claim("ingest", worker="silent", lease_seconds=0.3, served=[])
+async def test_another_worker_takes_over_when_a_lease_passes(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    document_id = await harness.upload("about.md", article(2))
+    silent = await harness.worker.claim("ingest", worker="silent", lease_seconds=0.3, served=[])
     assert silent is not None
     assert silent.document_id == document_id
     async with running_worker(worker_settings(database, embedder)):
-        await world.until(document_id, "ready")
-    job = await world.job(document_id)
+        await harness.until(document_id, "ready")
+    job = await harness.job(document_id)
     assert (job["attempts"], job["state"]) == (2, "done")
 
 
-async def test_a_long_document_keeps_its_lease(world: World, database: HasDsn, embedder: str, model: FakeModel) -> None:
-    document_id = await world.upload("about.md", article(2))
+async def test_a_long_document_keeps_its_lease(
+    harness: IngestHarness, database: HasDsn, embedder: str, model: FakeModel
+) -> None:
+    document_id = await harness.upload("about.md", article(2))
     model.gate.clear()
     async with (
         running_worker(worker_settings(database, embedder, lease_seconds=1)),
@@ -243,31 +247,31 @@ async def test_a_long_document_keeps_its_lease(world: World, database: HasDsn, e
             await model.computing.wait()
         await asyncio.sleep(2.5)  # more than two leases
         model.gate.set()
-        await world.until(document_id, "ready")
-    assert (await world.job(document_id))["attempts"] == 1
+        await harness.until(document_id, "ready")
+    assert (await harness.job(document_id))["attempts"] == 1
 
 
-async def test_a_title_that_was_given_stays(world: World, database: HasDsn, embedder: str) -> None:
-    document_id = await world.upload("about.md", article(1), title="Chosen")
+async def test_a_title_that_was_given_stays(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
+    document_id = await harness.upload("about.md", article(1), title="Chosen")
     async with running_worker(worker_settings(database, embedder)):
-        await world.until(document_id, "ready")
-    assert (await world.document(document_id))["title"] == "Chosen"
+        await harness.until(document_id, "ready")
+    assert (await harness.document(document_id))["title"] == "Chosen"
 
 
-async def test_progress_is_told_to_watchers(world: World, database: HasDsn, embedder: str) -> None:
-    document_id = await world.upload("about.md", article(8))
+async def test_progress_is_told_to_watchers(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
+    document_id = await harness.upload("about.md", article(8))
     stages: list[tuple[str, int, int]] = []
-    async with World.open(database) as watcher:
+    async with IngestHarness.open(database) as watcher:
         await watcher.owner.execute("LISTEN citewire_corpus_progress")
         async with running_worker(worker_settings(database, embedder)), asyncio.timeout(20):
             async with aclosing(watcher.owner.notifies()) as notifications:
                 async for notification in notifications:
                     assert notification.payload == f"acme {document_id}"
-                    row = await world.version(document_id)
+                    row = await harness.version(document_id)
                     stages.append((row["stage"], row["done"], row["total"]))
                     if row["status"] == "ready":
                         break
-    total = len(await world.chunks(document_id))
+    total = len(await harness.chunks(document_id))
     embedding = [(done, of) for stage, done, of in stages if stage == "embed"]
     assert embedding
     assert all(of == total for _, of in embedding)
@@ -275,45 +279,49 @@ async def test_progress_is_told_to_watchers(world: World, database: HasDsn, embe
     assert stages[-1] == (None, total, total)
 
 
-async def test_superseded_versions_are_swept_after_their_time(world: World, database: HasDsn, embedder: str) -> None:
-    document_id = await world.upload("about.md", article(2, name="old"))
+async def test_superseded_versions_are_swept_after_their_time(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    document_id = await harness.upload("about.md", article(2, name="old"))
     async with running_worker(worker_settings(database, embedder, keep_seconds=0)):
-        await world.until(document_id, "ready")
-        await world.upload("about.md", article(2, name="new"), document_id=document_id)
-        await world.until(document_id, "ready", 2)
+        await harness.until(document_id, "ready")
+        await harness.upload("about.md", article(2, name="new"), document_id=document_id)
+        await harness.until(document_id, "ready", 2)
 
         async def so() -> bool:
-            return not await world.rows(
+            return not await harness.rows(
                 "SELECT FROM corpus.versions WHERE document_id = %s AND version = 1", document_id
             )
 
         await eventually(so)
-    assert await world.chunks(document_id, 1) == []
-    assert await world.rows("SELECT FROM corpus.originals WHERE document_id = %s AND version = 1", document_id) == []
-    assert len(await world.vectors(document_id)) == len(await world.chunks(document_id, 2)) > 0
+    assert await harness.chunks(document_id, 1) == []
+    assert await harness.rows("SELECT FROM corpus.originals WHERE document_id = %s AND version = 1", document_id) == []
+    assert len(await harness.vectors(document_id)) == len(await harness.chunks(document_id, 2)) > 0
 
 
-async def test_organisations_get_their_own_pointer_to_one_space(world: World, database: HasDsn, embedder: str) -> None:
-    ids = [await world.upload("a.md", article(1), tenant=tenant) for tenant in (ACME, OTHER)]
+async def test_organisations_get_their_own_pointer_to_one_space(
+    harness: IngestHarness, database: HasDsn, embedder: str
+) -> None:
+    ids = [await harness.upload("a.md", article(1), tenant=tenant) for tenant in (ACME, OTHER)]
     async with running_worker(worker_settings(database, embedder)):
         for document_id in ids:
-            await world.until(document_id, "ready")
-    assert len(await world.rows("SELECT FROM corpus.spaces")) == 1
-    pointers = await world.rows("SELECT org_id, live_space_id FROM corpus.org_spaces ORDER BY org_id")
+            await harness.until(document_id, "ready")
+    assert len(await harness.rows("SELECT FROM corpus.spaces")) == 1
+    pointers = await harness.rows("SELECT org_id, live_space_id FROM corpus.org_spaces ORDER BY org_id")
     assert [(row["org_id"], row["live_space_id"]) for row in pointers] == [("acme", 1), ("other", 1)]
 
 
 async def test_another_model_than_the_organisations_is_not_mixed_in(
-    world: World, database: HasDsn, embedder: str
+    harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
-    await world.owner.execute("SELECT corpus.ensure_space('fake', 'r0', 8)")
-    await world.owner.execute("INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', 1)")
-    document_id = await world.upload("about.md", article(1))
+    await harness.owner.execute("SELECT corpus.ensure_space('fake', 'r0', 8)")
+    await harness.owner.execute("INSERT INTO corpus.org_spaces (org_id, live_space_id) VALUES ('acme', 1)")
+    document_id = await harness.upload("about.md", article(1))
     async with running_worker(worker_settings(database, embedder)):
 
         async def so() -> bool:
-            return (await world.job(document_id))["attempts"] >= 2
+            return (await harness.job(document_id))["attempts"] >= 2
 
         await eventually(so)
-    assert await world.vectors(document_id) == []
-    assert (await world.version(document_id))["status"] in {"pending", "processing"}
+    assert await harness.vectors(document_id) == []
+    assert (await harness.version(document_id))["status"] in {"pending", "processing"}

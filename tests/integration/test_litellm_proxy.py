@@ -34,7 +34,7 @@ from citewire_remote.catalogue import load_catalogue
 from citewire_remote.retry import RetryPolicy
 from citewire_remote.stall_timeout import TimeLimits
 from litellm_proxy import KEY, RELAYED, LiteLlmProxy, litellm_proxy
-from tap import Asked, Tap, tapped
+from recording_proxy import RecordedRequest, RecordingProxy, recording_proxy
 
 TEXTS = {
     "plain": "Refunds take five days, counted from the day on which the parcel came back.",
@@ -79,10 +79,10 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteLlmProxy]:
 
 @dataclass(frozen=True)
 class Asking:
-    """A generator whose provider is the proxy, behind a tap."""
+    """A generator whose provider is the proxy, behind a recording proxy."""
 
     stub: GeneratorServiceStub
-    tap: Tap
+    recorder: RecordingProxy
     ledger: MemoryLedger
     kind: str
 
@@ -106,18 +106,18 @@ async def asking(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -
     """Runs a generator with the models that are asked for."""
     values: dict[str, object] = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "attempts": 1}
     prefix = "" if kind == "openai-compatible" else f"{kind}_"
-    async with tapped(proxy.port) as tap, AsyncExitStack() as stack:
-        values |= {"provider": kind, f"{prefix}api_base": tap.root, f"{prefix}api_key": key}
+    async with recording_proxy(proxy.port) as recorder, AsyncExitStack() as stack:
+        values |= {"provider": kind, f"{prefix}api_base": recorder.root, f"{prefix}api_key": key}
         values |= {f"{prefix}model": models[0], f"{prefix}more_models": ",".join(models[1:])}
         ledger = MemoryLedger()
         server = await start(stack, GeneratorSettings.model_validate(values), ledger=ledger)
         stack.push_async_callback(server.drain_and_stop)
         channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
         stack.push_async_callback(channel.close)
-        yield Asking(GeneratorServiceStub(channel), tap, ledger, kind)
+        yield Asking(GeneratorServiceStub(channel), recorder, ledger, kind)
 
 
-async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: Asked) -> Answered:
+async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: RecordedRequest) -> Answered:
     """What the official SDK reads when it sends the same request."""
     if kind == "anthropic":
         return await _by_anthropic(proxy, asked.body)
@@ -153,7 +153,7 @@ async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name:
     model = f"{RELAYED}{name}" if kind == "anthropic" else name
     async with asking(proxy, kind, model) as ours:
         answered, texts = await ours.answer(model)
-        [asked] = ours.tap.asked
+        [asked] = ours.recorder.requests
         assert (asked.path, asked.body["stream"]) == (PATHS[kind], True)
         assert asked.headers["authorization"] == f"Bearer {KEY}"
         assert answered == await by_sdk(proxy, kind, asked)
@@ -169,7 +169,7 @@ async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> 
     """Its Messages API answers so where a model is a mock, although a stream was asked for."""
     async with asking(proxy, "anthropic", "plain") as ours:
         answered, _ = await ours.answer("plain")
-        [asked] = ours.tap.asked
+        [asked] = ours.recorder.requests
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
             create: Any = sdk.messages.create
             message = await create(**{**asked.body, "stream": False})
@@ -200,14 +200,14 @@ async def test_an_answer_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy, kin
     model = f"{RELAYED}{name}" if kind == "anthropic" else name
     described = ModelInfo(kind, model, 32_768, remote=True)
     task = ChatTask(model=model, messages=(Message(Role.USER, "How long?"),), max_completion_tokens=50)
-    async with tapped(proxy.port) as tap:
-        base, limits = f"{tap.root}/v1", TimeLimits()
+    async with recording_proxy(proxy.port) as recorder:
+        base, limits = f"{recorder.root}/v1", TimeLimits()
         provider = build_chat_provider(kind, api_base=base, api_key=KEY, models=(described,), limits=limits)
         try:
             completion = await provider.complete(task)
         finally:
             await provider.close()
-        [asked] = tap.asked
+        [asked] = recorder.requests
     assert not asked.body.get("stream")
     usage = completion.usage
     text, prompt, written, reason = await _whole_by_sdk(proxy, kind, asked.body)
@@ -235,14 +235,16 @@ async def _whole_by_sdk(proxy: LiteLlmProxy, kind: str, body: Mapping[str, Any])
 
 
 @asynccontextmanager
-async def embedding(proxy: LiteLlmProxy, kind: str, name: str) -> AsyncGenerator[tuple[RemoteModel, Tap, MemoryLedger]]:
-    """An embedding model whose provider is the proxy, behind a tap."""
+async def embedding(
+    proxy: LiteLlmProxy, kind: str, name: str
+) -> AsyncGenerator[tuple[RemoteModel, RecordingProxy, MemoryLedger]]:
+    """An embedding model whose provider is the proxy, behind a recording proxy."""
     limits, ledger = CallLimits(retry=RetryPolicy(attempts=1)), MemoryLedger()
-    async with tapped(proxy.port) as tap:
-        spec = ModelSpec(kind, name, f"{tap.root}/v1", KEY)
+    async with recording_proxy(proxy.port) as recorder:
+        spec = ModelSpec(kind, name, f"{recorder.root}/v1", KEY)
         model = RemoteModel(spec, load_catalogue(), open_http(limits), ledger=ledger, limits=limits)
         try:
-            yield model, tap, ledger
+            yield model, recorder, ledger
         finally:
             await model.close()
 
@@ -251,10 +253,10 @@ async def embedding(proxy: LiteLlmProxy, kind: str, name: str) -> AsyncGenerator
     ("kind", "name"), [("openai", "text-embedding-3-small"), ("openai-compatible", "some-embedding-model")]
 )
 async def test_a_vector_and_its_tokens_are_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
-    async with embedding(proxy, kind, name) as (model, tap, ledger):
+    async with embedding(proxy, kind, name) as (model, recorder, ledger):
         texts = await model.tokenise(["How long do refunds take?"], TextPurpose.QUERY)
         vectors, tokens = await model.embed_counted(texts)
-        [asked] = tap.asked
+        [asked] = recorder.requests
         assert (asked.path, asked.headers["authorization"]) == ("/v1/embeddings", f"Bearer {KEY}")
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{proxy.root}/v1", max_retries=0) as sdk:
         create: Any = sdk.embeddings.create

@@ -15,10 +15,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from child_process import Child, child, collector
 from citewire_remote.sealing import new_master_key
 from gateway_fake_servers import running_fakes
 from keyed_upstream import keyed_upstream
+from service_process import ServiceProcess, service_process, span_collector
 
 if TYPE_CHECKING:
     from databases import Database
@@ -62,7 +62,7 @@ def dump(dsn: str) -> bytes:
     return b"".join(rows)
 
 
-async def scrape(one: Child) -> bytes:
+async def scrape(one: ServiceProcess) -> bytes:
     async with httpx.AsyncClient(trust_env=False) as http:
         return (await http.get(f"http://127.0.0.1:{one.metrics_port}/metrics")).content
 
@@ -91,16 +91,16 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
     keys.write_text(new_master_key("k1"))
     places: dict[str, bytes] = {}
     async with AsyncExitStack() as stack:
-        spans, endpoint = await stack.enter_async_context(collector())
+        spans, endpoint = await stack.enter_async_context(span_collector())
         upstream = await stack.enter_async_context(keyed_upstream(KEY))
         fakes = await stack.enter_async_context(running_fakes())
         shared = {"CITEWIRE_AUTH": "off", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "CITEWIRE_EGRESS_ALLOW": "127.0.0.1"}
         secrets = {"CITEWIRE_MASTER_KEYS_FILE": str(keys), "CITEWIRE_GENERATOR_ATTEMPTS": "1"}
         generator = await stack.enter_async_context(
-            child("generator", log=tmp_path / "generator.log", **shared, **secrets)
+            service_process("generator", log=tmp_path / "generator.log", **shared, **secrets)
         )
         embedder = await stack.enter_async_context(
-            child("embedder", log=tmp_path / "embedder.log", **shared, CITEWIRE_MASTER_KEYS_FILE=str(keys))
+            service_process("embedder", log=tmp_path / "embedder.log", **shared, CITEWIRE_MASTER_KEYS_FILE=str(keys))
         )
         fakes.retriever.space = None  # nothing was ingested yet: any model may embed
         targets = {f"CITEWIRE_GATEWAY_{name.upper()}_TARGET": fakes.target(name) for name in fakes.servers}
@@ -108,7 +108,7 @@ async def test_keys_are_in_no_log_trace_metric_error_or_dump(database: Database,
         targets["CITEWIRE_GATEWAY_EMBEDDER_TARGET"] = f"127.0.0.1:{embedder.port}"
         dsn = {"CITEWIRE_GATEWAY_DSN": database.dsn("citewire_chat")}
         gateway = await stack.enter_async_context(
-            child("gateway", "serve", log=tmp_path / "gateway.log", **shared, **targets, **dsn)
+            service_process("gateway", "serve", log=tmp_path / "gateway.log", **shared, **targets, **dsn)
         )
         http = httpx.AsyncClient(base_url=f"http://127.0.0.1:{gateway.port}", trust_env=False, timeout=60)
         recorder = Recorder(await stack.enter_async_context(http))

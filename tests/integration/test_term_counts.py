@@ -20,7 +20,7 @@ from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space
 from corpus_rows import CorpusRows, NewDocument
-from ingest_world import ACME, World
+from ingest_harness import ACME, IngestHarness
 
 if TYPE_CHECKING:
     from databases import Database
@@ -185,33 +185,33 @@ def test_a_deleted_document_leaves_nothing_counted(database: Database, collectio
 
 async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database: Database) -> None:
     """One worker stages and fails, one stages and loses its claim, one stages and publishes; then the second tries."""
-    async with World.open(database) as world:
-        table = await world.worker.ensure_space(Space("m", "r", 2))
+    async with IngestHarness.open(database) as harness:
+        table = await harness.worker.ensure_space(Space("m", "r", 2))
         ones = np.ones((1, 2), np.float32)
         publication = Publication(None, "text/plain", None, 1, 1, table, keep_seconds=60)
-        await world.upload("a.txt", "x", tenant=ACME)
+        await harness.upload("a.txt", "x", tenant=ACME)
         lost: Job | None = None
         for text in ("garden", "water"):
-            job = await world.worker.claim("ingest", worker="w", lease_seconds=0, served=())
+            job = await harness.worker.claim("ingest", worker="w", lease_seconds=0, served=())
             assert job is not None
-            await world.worker.begin(job)
-            await world.worker.clear(job)
-            await world.worker.stage(job, table, [_chunk(text)], ones, 1)
+            await harness.worker.begin(job)
+            await harness.worker.clear(job)
+            await harness.worker.stage(job, table, [_chunk(text)], ones, 1)
             if lost is None:
-                await world.worker.retry(job, delay_seconds=0)
+                await harness.worker.retry(job, delay_seconds=0)
             else:
-                assert await world.worker.requeue_expired() == 1
+                assert await harness.worker.requeue_expired() == 1
             assert kept(database) == {}
             lost = job
-        job = await world.worker.claim("ingest", worker="v", lease_seconds=60, served=())
+        job = await harness.worker.claim("ingest", worker="v", lease_seconds=60, served=())
         assert job is not None
         assert lost is not None
-        await world.worker.begin(job)
-        await world.worker.clear(job)
-        await world.worker.stage(job, table, [_chunk("city children")], ones, 1)
-        await world.worker.publish(job, publication)
+        await harness.worker.begin(job)
+        await harness.worker.clear(job)
+        await harness.worker.stage(job, table, [_chunk("city children")], ones, 1)
+        await harness.worker.publish(job, publication)
         with pytest.raises(LeaseLostError):
-            await world.worker.publish(lost, publication)
+            await harness.worker.publish(lost, publication)
         counts = kept(database)
         assert counts == {("acme", term, 0): 1 for term in (0, *weigh_chunk("Title > Section\ncity children"))}
         with psycopg.connect(database.owner_dsn) as connection:
@@ -219,22 +219,22 @@ async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database:
 
 
 async def test_ingest_stores_terms_and_publishing_counts_them(database: Database) -> None:
-    async with World.open(database) as world:
-        table = await world.worker.ensure_space(Space("m", "r", 2))
+    async with IngestHarness.open(database) as harness:
+        table = await harness.worker.ensure_space(Space("m", "r", 2))
         document_id = None
         for version, text in enumerate(("gardens in spring", "water"), start=1):
-            document_id = await world.upload("a.txt", "x", tenant=ACME, document_id=document_id)
-            job = await world.worker.claim("ingest", worker="w", lease_seconds=60, served=())
+            document_id = await harness.upload("a.txt", "x", tenant=ACME, document_id=document_id)
+            job = await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=())
             assert job is not None
-            await world.worker.begin(job)
-            await world.worker.stage(job, table, [_chunk(text)], np.ones((1, 2), np.float32), 1)
+            await harness.worker.begin(job)
+            await harness.worker.stage(job, table, [_chunk(text)], np.ones((1, 2), np.float32), 1)
             if version == 1:
                 assert kept(database) == {}  # staged is not live
-            await world.worker.publish(job, Publication(None, "text/plain", None, 1, 1, table, keep_seconds=60))
+            await harness.worker.publish(job, Publication(None, "text/plain", None, 1, 1, table, keep_seconds=60))
             # Title and section are found too.
             expected = {0, *weigh_chunk(f"Title > Section\n{text}")}
             assert kept(database) == {("acme", term, 0): 1 for term in expected}
-        cursor = await world.owner.execute("SELECT version FROM corpus.lexical")
+        cursor = await harness.owner.execute("SELECT version FROM corpus.lexical")
         assert [row["version"] for row in await cursor.fetchall()] == [2]
 
 

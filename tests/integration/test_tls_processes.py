@@ -17,10 +17,10 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from certificates import Authority
-from child_process import child
 from citewire_kit.health import LIVENESS, STARTUP
-from ingest_world import HasDsn, eventually
+from ingest_harness import HasDsn, eventually
 from manifests import SERVERS
+from service_process import service_process
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
@@ -61,7 +61,7 @@ async def test_the_gateway_reaches_a_service_over_tls_and_only_so(database: HasD
     authority.issue(tmp_path / "generator", "localhost")
     authority.issue(tmp_path / "gateway", "gateway")
     probes = free_port()
-    generator = child(
+    generator = service_process(
         "generator",
         log=tmp_path / "generator.log",
         CITEWIRE_GENERATOR_PROBE_PORT=str(probes),
@@ -73,9 +73,9 @@ async def test_the_gateway_reaches_a_service_over_tls_and_only_so(database: HasD
             "CITEWIRE_GATEWAY_GENERATOR_TARGET": f"localhost:{service.port}",
         }
         log = tmp_path / "gateway.log"
-        async with child("gateway", "serve", log=log, **gateway, **tls(tmp_path / "gateway")) as secured:
+        async with service_process("gateway", "serve", log=log, **gateway, **tls(tmp_path / "gateway")) as secured:
             assert (await asyncio.to_thread(states, secured.port))["generator"] == "ok"
-        async with child("gateway", "serve", log=log, **gateway) as plain:
+        async with service_process("gateway", "serve", log=log, **gateway) as plain:
             assert (await asyncio.to_thread(states, plain.port))["generator"] != "ok"
         assert [await health(probes, name) for name in (STARTUP, LIVENESS, "")] == [SERVING] * 3
 

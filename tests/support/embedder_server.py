@@ -23,7 +23,7 @@ from fake_embedding import FakeModel
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningEmbedder:
     """A server, its model, and a client of it."""
 
     model: FakeModel
@@ -35,14 +35,16 @@ class Running:
 
 
 @asynccontextmanager
-async def serve(model: FakeModel, *, auth: Auth = "off", **options: int) -> AsyncGenerator[Running]:
+async def running_embedder_server(
+    model: FakeModel, *, auth: Auth = "off", **options: int
+) -> AsyncGenerator[RunningEmbedder]:
     settings = make_settings(auth=auth, **options)
     async with AsyncExitStack() as stack:
         server = await start(stack, settings, model)
         stack.push_async_callback(server.drain_and_stop)
         channel = open_channel(f"127.0.0.1:{server.port}")
         stack.push_async_callback(channel.close)
-        yield Running(model, server, EmbedderServiceStub(channel))
+        yield RunningEmbedder(model, server, EmbedderServiceStub(channel))
 
 
 def make_settings(**options: object) -> EmbedderSettings:
@@ -63,7 +65,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def refusal(running: Running, request: pb.EmbedRequest) -> CitewireError:
+async def refusal(running: RunningEmbedder, request: pb.EmbedRequest) -> CitewireError:
     with pytest.raises(CitewireError) as caught:
         await running.embed(request)
     return caught.value

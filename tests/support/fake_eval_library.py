@@ -22,7 +22,7 @@ def words(text: str) -> set[str]:
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredDocument:
     """A document; it is one chunk, whose id is its own plus 1,000."""
 
     number: int
@@ -40,7 +40,7 @@ class Stored:
 class EvalLibrary:
     """What the fake gateway knows. A test changes `spoil`, `broken`, `scores` and `shift` to make it misbehave."""
 
-    documents: dict[int, Stored] = field(default_factory=dict[int, Stored])
+    documents: dict[int, StoredDocument] = field(default_factory=dict[int, StoredDocument])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     broken: dict[str, int] = field(default_factory=dict[str, int])
     """Texts of questions whose search and chat fail, with the status that they fail with."""
@@ -75,7 +75,7 @@ class EvalLibrary:
             if number > len(self.documents):
                 metadata = cast("dict[str, str]", body["metadata"])
                 collection, title, content = (str(body[name]) for name in ("collection", "title", "content"))
-                self.documents[number] = Stored(number, collection, title, content, metadata)
+                self.documents[number] = StoredDocument(number, collection, title, content, metadata)
         return reply_json({"id": number, "status": "pending"}, 202)
 
     def list(self, request: Request) -> Reply:
@@ -161,13 +161,13 @@ class EvalLibrary:
         self.calibration = {**cast("Json", body["calibration"]), "measured_at": "2026-01-01T00:00:00Z"}
         return reply_json({**SPACE, "calibration": self.calibration})
 
-    def _found(self, body: Json, query: str) -> list[tuple[float, Stored]]:
+    def _found(self, body: Json, query: str) -> list[tuple[float, StoredDocument]]:
         with self.lock:
             within = [one for one in self.documents.values() if one.collection == body["collection"]]
         kept = [one for one in within if _fits(one, cast("Json | None", body.get("filter")))]
         return sorted(((one.similarity(query), one) for one in kept), key=lambda pair: (-pair[0], pair[1].number))
 
-    def _hit(self, one: Stored, score: float) -> Json:
+    def _hit(self, one: StoredDocument, score: float) -> Json:
         return {
             "chunk_id": one.number + 1000,
             "document_id": one.number,
@@ -177,7 +177,7 @@ class EvalLibrary:
         }
 
 
-def _fits(one: Stored, condition: Json | None) -> bool:
+def _fits(one: StoredDocument, condition: Json | None) -> bool:
     if condition is None:
         return True
     if "not" in condition:

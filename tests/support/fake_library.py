@@ -14,7 +14,7 @@ from fake_gateway import FakeGateway, Reply, Request, reply_json, reply_problem
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredDocument:
     """One document; `steps` are the states that it goes through, one per look at what is being processed."""
 
     id: int
@@ -55,7 +55,7 @@ class FakeLibrary:
         self._states = states or _straight_to_ready
         self._lock = threading.Lock()
         self._keys: dict[str, int] = {}
-        self.documents: dict[int, Stored] = {}
+        self.documents: dict[int, StoredDocument] = {}
         self.retried: list[int] = []
         self.versions = 0
         gateway.on("POST", "/v1/documents", self._post)
@@ -73,7 +73,7 @@ class FakeLibrary:
             key = request.headers["idempotency-key"]
             if key in self._keys:
                 return reply_json({"id": self._keys[key], "version": 1, "status": "pending"}, 202)
-            document = Stored(len(self._keys) + 1, "", b"", {}, key)
+            document = StoredDocument(len(self._keys) + 1, "", b"", {}, key)
             _read_form(request, document)
             if not document.content:
                 problem = [{"field": "file", "message": "must not be empty"}]
@@ -132,7 +132,7 @@ def _straight_to_ready(name: str) -> list[str]:
     return ["pending", "processing", "ready"]
 
 
-def _read_form(request: Request, document: Stored) -> None:
+def _read_form(request: Request, document: StoredDocument) -> None:
     head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
     message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.body)
     for part in message.iter_parts():
@@ -146,6 +146,6 @@ def _read_form(request: Request, document: Stored) -> None:
             document.form[str(name)] = content.decode()
 
 
-def tags_of(document: Stored) -> list[str]:
+def tags_of(document: StoredDocument) -> list[str]:
     """The tags that an upload was sent with."""
     return json.loads(document.form.get("tags", "[]"))

@@ -33,7 +33,7 @@ QUICK = {
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningGenerator:
     """A server and a client of it."""
 
     server: GrpcServer
@@ -48,20 +48,23 @@ class Running:
 
 
 @asynccontextmanager
-async def serve(providers: Sequence[ChatProvider] | None = None, **options: Any) -> AsyncGenerator[Running]:  # noqa: ANN401 # values of any kind are meant
+async def running_generator(
+    providers: Sequence[ChatProvider] | None = None,
+    **options: Any,  # noqa: ANN401 # values of any kind are meant
+) -> AsyncGenerator[RunningGenerator]:
     options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
     async with AsyncExitStack() as stack:
         server = await start(stack, GeneratorSettings(**options), providers)
         stack.push_async_callback(server.drain_and_stop)
         channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
         stack.push_async_callback(channel.close)
-        yield Running(server, GeneratorServiceStub(channel))
+        yield RunningGenerator(server, GeneratorServiceStub(channel))
 
 
 def relay(base: str, **options: Any) -> Any:  # noqa: ANN401 - the context manager of `serve`
     # With a window that is known, citations come before the first token.
     options = {"context_window": 32_768} | options
-    return serve(provider="openai-compatible", api_base=base, model="paced", **options)
+    return running_generator(provider="openai-compatible", api_base=base, model="paced", **options)
 
 
 def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of any kind are meant

@@ -19,7 +19,7 @@ from citewire_retriever.tuning import SearchTuning
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class RecordedStatement:
     """A statement with its parameters."""
 
     statement: sql.Composable | str | bytes
@@ -46,9 +46,9 @@ class _Recording(psycopg.AsyncConnection[tuple[Any, ...]]):
     """Remembers what it sends inside a transaction; the pool has one connection."""
 
     async def execute(self, query: Any, params: Any = None, **options: Any) -> Any:  # noqa: ANN401 # values of any kind are meant
-        sent: list[Sent] = self.__dict__.setdefault("sent", [])
+        sent: list[RecordedStatement] = self.__dict__.setdefault("sent", [])
         if params is not None:
-            sent.append(Sent(query, dict(params)))
+            sent.append(RecordedStatement(query, dict(params)))
         return await super().execute(query, params, **options)
 
 
@@ -59,7 +59,7 @@ class RecordedSearch:
         self.pool = pool
         self._store = PostgresSearch(pool, tuning)
 
-    async def sent(self, tenant: Tenant, query: SearchQuery) -> list[Sent]:
+    async def sent(self, tenant: Tenant, query: SearchQuery) -> list[RecordedStatement]:
         """Searches, and returns the statements, those that open and close the transaction aside.
 
         The first search of an organisation asks for its size as well, so it is searched twice.
@@ -69,7 +69,7 @@ class RecordedSearch:
             connection.__dict__["sent"] = []
         await self._store.search(tenant, query)
         async with self.pool.connection() as connection:
-            sent: list[Sent] = connection.__dict__["sent"]
+            sent: list[RecordedStatement] = connection.__dict__["sent"]
             return [one for one in sent if "citewire.user_id" not in one.text()]
 
 

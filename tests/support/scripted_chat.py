@@ -61,7 +61,7 @@ class ScriptedChat(ChatProvider):
 Step = str | tuple[str, ...] | Exception | asyncio.Event
 
 
-class TakingTurns(ChatProvider):
+class ScriptedTurns(ChatProvider):
     """One script for each call, the last one for all further ones; a script that doesn't fail ends in `STOP`."""
 
     def __init__(self, name: str, *turns: Sequence[Step], window: int = 100_000, guessed: bool = False) -> None:

@@ -15,7 +15,7 @@ from fake_embedding import FakeModel
 MODEL, SIZE = "nomic-embed-text", 768
 
 
-class Further:
+class SecondModel:
     """The second model's server: it answers with one vector for all, or with a status."""
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Further:
 
 
 @contextmanager
-def serving_second_model() -> Generator[tuple[Further, str]]:
+def second_model_server() -> Generator[tuple[SecondModel, str]]:
     """Serves the second model; yields what it is told, and its address."""
-    told = Further()
+    told = SecondModel()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:  # the base's name
@@ -59,7 +59,7 @@ def serving_second_model() -> Generator[tuple[Further, str]]:
 
 
 @asynccontextmanager
-async def embedder_of_two(url: str, first: FakeModel) -> AsyncGenerator[str]:
+async def embedder_with_two_models(url: str, first: FakeModel) -> AsyncGenerator[str]:
     """The real embedder with a model without weights, and the second one at an address; yields its own address."""
     settings = EmbedderSettings.model_validate(
         {

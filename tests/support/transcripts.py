@@ -31,7 +31,7 @@ _REASONS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ExpectedAnswer:
     """What a recording says."""
 
     text: str
@@ -58,7 +58,7 @@ class Transcript:
         """All of its bytes."""
         return b"".join(self.events)
 
-    def said(self) -> Said:
+    def said(self) -> ExpectedAnswer:
         """What it says."""
         rows = [_payload(event) for event in self.events]
         return _SAID[self.kind]([row for row in rows if row])
@@ -124,7 +124,7 @@ def _payload(event: bytes) -> dict[str, Any]:
     return {} if data in {b"", b"[DONE]"} else json.loads(data)
 
 
-def _openai(rows: list[dict[str, Any]]) -> Said:
+def _openai(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     text, reason, refused = "", "", False
     usage: dict[str, Any] = {}
     for row in rows:
@@ -139,10 +139,10 @@ def _openai(rows: list[dict[str, Any]]) -> Said:
     if usage:
         details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
         spent = Usage(usage["prompt_tokens"], details.get("cached_tokens") or 0, usage["completion_tokens"])
-    return Said(text, FinishReason.REFUSAL if refused else _REASONS[reason], spent)
+    return ExpectedAnswer(text, FinishReason.REFUSAL if refused else _REASONS[reason], spent)
 
 
-def _anthropic(rows: list[dict[str, Any]]) -> Said:
+def _anthropic(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     text, reason = "", ""
     usage: dict[str, Any] = {}
     for row in rows:
@@ -160,16 +160,16 @@ def _anthropic(rows: list[dict[str, Any]]) -> Said:
             usage = usage | {name: count for name, count in row["usage"].items() if count is not None}
     read, written = usage.get("cache_read_input_tokens") or 0, usage.get("cache_creation_input_tokens") or 0
     prompt, completion = usage["input_tokens"] + read + written, usage["output_tokens"]
-    return Said(text, _REASONS[reason], Usage(prompt, read, completion, cache_write_prompt_tokens=written))
+    return ExpectedAnswer(text, _REASONS[reason], Usage(prompt, read, completion, cache_write_prompt_tokens=written))
 
 
-def _ollama(rows: list[dict[str, Any]]) -> Said:
+def _ollama(rows: list[dict[str, Any]]) -> ExpectedAnswer:
     if "choices" in rows[0]:
         return _openai(rows)  # its servers speak both
     text = "".join(row.get("message", {}).get("content") or row.get("response") or "" for row in rows)
     last = rows[-1]
     spent = Usage(last.get("prompt_eval_count", 0), 0, last["eval_count"]) if "eval_count" in last else None
-    return Said(text, _REASONS[last.get("done_reason") or "stop"], spent)
+    return ExpectedAnswer(text, _REASONS[last.get("done_reason") or "stop"], spent)
 
 
 _SAID: Final = {"openai": _openai, ANTHROPIC: _anthropic, OLLAMA: _ollama}

@@ -10,7 +10,7 @@ import pytest
 
 from cli_types import Run
 from fake_gateway import FakeGateway, Reply, reply_json
-from fake_library import FakeLibrary, Stored
+from fake_library import FakeLibrary, StoredDocument
 
 RESULT = {
     "chunk_id": 1,
@@ -28,7 +28,7 @@ def fill(gateway: FakeGateway, count: int) -> FakeLibrary:
     library = FakeLibrary(gateway)
     for number in range(1, count + 1):
         state = "ready" if number % 2 else "failed"
-        library.documents[number] = Stored(number, f"d{number}.md", b"x", {}, str(number), [state])
+        library.documents[number] = StoredDocument(number, f"d{number}.md", b"x", {}, str(number), [state])
     return library
 
 

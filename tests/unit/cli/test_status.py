@@ -15,7 +15,7 @@ from citewire_cli.watching.addresses import PROCESSES, metrics_addresses
 from citewire_cli.watching.samples import quantile, read_samples
 from cli_types import Run
 from fake_gateway import FakeGateway, Reply, fake_gateway, reply_json, reply_problem
-from fake_library import FakeLibrary, Stored
+from fake_library import FakeLibrary, StoredDocument
 
 CHECKS = {"status": "ready", "embedder": "ok", "database": "ok"}
 START = 1_000_000.0
@@ -81,7 +81,7 @@ def options(gateway: FakeGateway, processes: dict[str, FakeGateway]) -> list[str
     gateway.on("GET", "/v1/usage", reply_json({"scope": "org", "total": {"cost_usd": 1.5}}))
     library = FakeLibrary(gateway)
     for number, state in enumerate(("ready", "failed", "ready"), 1):
-        library.documents[number] = Stored(number, f"d{number}.md", b"x", {}, str(number), [state])
+        library.documents[number] = StoredDocument(number, f"d{number}.md", b"x", {}, str(number), [state])
     return [
         part
         for name, server in processes.items()

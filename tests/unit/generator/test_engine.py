@@ -28,7 +28,7 @@ from citewire_kit.errors import (
     Unimplemented,
 )
 from citewire_remote.breaker import BreakerPolicy
-from engine_world import (
+from engine_harness import (
     BROKEN,
     DOWN,
     KEY,
@@ -37,131 +37,131 @@ from engine_world import (
     LONG,
     PASSAGES,
     REJECTED,
-    World,
+    EngineHarness,
     answer,
     sample,
     sealed,
 )
-from scripted_chat import TakingTurns
+from scripted_chat import ScriptedTurns
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
 async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
-    one, two = TakingTurns("one", [error], [error], answer("one")), TakingTurns("two", answer("two"))
-    world = World(one, two)
+    one, two = ScriptedTurns("one", [error], [error], answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
     before = sample("citewire_generator_retries_total", provider="one", reason=error.reason)
-    await world.ask()
-    assert world.text == "one says so."
+    await harness.ask()
+    assert harness.text == "one says so."
     assert (len(one.tasks), len(two.tasks)) == (3, 0)
-    assert world.notices == []
-    assert (world.completed.attempts, world.completed.provider, world.completed.model) == (3, "one", "one-model")
-    assert world.rows == [("one", error.reason), ("one", error.reason), ("one", "done")]
+    assert harness.notices == []
+    assert (harness.completed.attempts, harness.completed.provider, harness.completed.model) == (3, "one", "one-model")
+    assert harness.rows == [("one", error.reason), ("one", error.reason), ("one", "done")]
     assert sample("citewire_generator_retries_total", provider="one", reason=error.reason) - before == 2
 
 
 @pytest.mark.parametrize(("error", "calls"), [(DOWN, 3), (BROKEN, 3), (KEY, 1), (REJECTED, 1), (LIMITED, 1), (LATE, 1)])
 async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None:
-    one, two = TakingTurns("one", [error]), TakingTurns("two", answer("two"))
-    world = World(one, two)
+    one, two = ScriptedTurns("one", [error]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
     labels = {"provider": "one", "next_provider": "two", "reason": error.reason}
     before = sample("citewire_generator_failovers_total", **labels)
-    await world.ask()
-    assert world.text == "two says so."
+    await harness.ask()
+    assert harness.text == "two says so."
     assert (len(one.tasks), len(two.tasks)) == (calls, 1)
-    assert [type(event).__name__ for event in world.events] == [
+    assert [type(event).__name__ for event in harness.events] == [
         "Started", "Notice", "TextDelta", "TextDelta", "Completed"
     ]  # fmt: skip
-    assert world.notices == ["failover"]
-    assert (world.completed.provider, world.completed.attempts) == ("two", calls + 1)
-    assert world.completed.usage == Usage(11, 2, 7)
+    assert harness.notices == ["failover"]
+    assert (harness.completed.provider, harness.completed.attempts) == ("two", calls + 1)
+    assert harness.completed.usage == Usage(11, 2, 7)
     assert sample("citewire_generator_failovers_total", **labels) - before == 1
     assert one.tasks[0].messages == two.tasks[0].messages
     assert two.tasks[0].model == "two-model"
 
 
 async def test_everybody_fails() -> None:
-    one, two, three = TakingTurns("one", [DOWN]), TakingTurns("two", [KEY]), TakingTurns("three", [LIMITED])
-    world = World(one, two, three)
-    error = await world.fails()
+    one, two, three = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [KEY]), ScriptedTurns("three", [LIMITED])
+    harness = EngineHarness(one, two, three)
+    error = await harness.fails()
     assert (error.reason, error.retry_after) == ("PROVIDER_RATE_LIMITED", 60)
     assert [len(provider.tasks) for provider in (one, two, three)] == [3, 1, 1]
-    assert world.notices == ["failover", "failover"]
-    assert len(world.rows) == 5
+    assert harness.notices == ["failover", "failover"]
+    assert len(harness.rows) == 5
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN, LATE, LIMITED])
 async def test_after_the_first_token_nobody_takes_over(error: CitewireError) -> None:
-    one, two = TakingTurns("one", ["one ", error], answer("one")), TakingTurns("two", answer("two"))
-    world = World(one, two)
-    assert (await world.fails()).reason == error.reason
-    assert world.text == "one "
+    one, two = ScriptedTurns("one", ["one ", error], answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
+    assert (await harness.fails()).reason == error.reason
+    assert harness.text == "one "
     assert (len(one.tasks), len(two.tasks)) == (1, 0)
 
 
 async def test_nor_while_the_first_words_are_held_back() -> None:
-    one, two = TakingTurns("one", ["The documents ", DOWN], answer("one")), TakingTurns("two", answer("two"))
-    world = World(one, two)
-    assert (await world.fails()).reason == "PROVIDER_UNAVAILABLE"
+    one, two = ScriptedTurns("one", ["The documents ", DOWN], answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
+    assert (await harness.fails()).reason == "PROVIDER_UNAVAILABLE"
     assert (len(one.tasks), len(two.tasks)) == (1, 0)
 
 
 async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
-    one, two = TakingTurns("one", [asyncio.Event()]), TakingTurns("two", answer("two"))
-    world = World(one, two)
+    one, two = ScriptedTurns("one", [asyncio.Event()]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
     began = asyncio.get_running_loop().time()
-    await world.ask()
+    await harness.ask()
     assert 0.3 <= asyncio.get_running_loop().time() - began < 1.3
-    assert (world.text, len(one.tasks), one.open) == ("two says so.", 1, 0)
-    assert world.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
+    assert (harness.text, len(one.tasks), one.open) == ("two says so.", 1, 0)
+    assert harness.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
 
 
 async def test_retries_share_the_time_of_the_first_token() -> None:
     """The second attempt stalls: it gets what the first one and the wait have left."""
     slow = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=0.2)
-    one = TakingTurns("one", [slow], [asyncio.Event()])
-    world = World(one)
+    one = ScriptedTurns("one", [slow], [asyncio.Event()])
+    harness = EngineHarness(one)
     began = asyncio.get_running_loop().time()
-    assert (await world.fails()).reason == "PROVIDER_TIMEOUT"
+    assert (await harness.fails()).reason == "PROVIDER_TIMEOUT"
     assert 0.3 <= asyncio.get_running_loop().time() - began < 0.45
     assert len(one.tasks) == 2
 
 
 async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
-    one, two = TakingTurns("one", [LATE]), TakingTurns("two", answer("two"))
-    world = World(one, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
+    one, two = ScriptedTurns("one", [LATE]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
     for _ in range(3):
-        await world.ask()
-        assert world.text == "two says so."
+        await harness.ask()
+        assert harness.text == "two says so."
     assert (len(one.tasks), len(two.tasks)) == (2, 3)
-    assert world.completed.attempts == 1
-    assert world.notices == ["failover"]
-    assert len(world.rows) == 5
+    assert harness.completed.attempts == 1
+    assert harness.notices == ["failover"]
+    assert len(harness.rows) == 5
 
 
 async def test_an_open_breaker_without_a_chain_says_when() -> None:
-    world = World(TakingTurns("one", [LATE]), breaker=BreakerPolicy(failures=1, open_seconds=60))
-    await world.fails()
-    error = await world.fails()
-    assert (error.reason, len(world.rows)) == ("PROVIDER_UNAVAILABLE", 1)
+    harness = EngineHarness(ScriptedTurns("one", [LATE]), breaker=BreakerPolicy(failures=1, open_seconds=60))
+    await harness.fails()
+    error = await harness.fails()
+    assert (error.reason, len(harness.rows)) == ("PROVIDER_UNAVAILABLE", 1)
     assert error.retry_after is not None
     assert 59 < error.retry_after <= 60
 
 
 async def test_quoting_can_take_over_and_costs_nothing() -> None:
-    world = World(TakingTurns("one", [DOWN]), Extractive())
-    await world.ask(passages=(Passage(1, 1, "It is said that refunds take 14 days."),))
-    assert world.completed.provider == "extractive"
-    assert {provider for provider, _ in world.rows} == {"one"}
+    harness = EngineHarness(ScriptedTurns("one", [DOWN]), Extractive())
+    await harness.ask(passages=(Passage(1, 1, "It is said that refunds take 14 days."),))
+    assert harness.completed.provider == "extractive"
+    assert {provider for provider, _ in harness.rows} == {"one"}
 
 
 # -- The prompt ------------------------------------------------------------------------------------------------------
 
 
 async def test_the_smallest_window_of_the_chain_bounds_the_context_before_started() -> None:
-    one, two = TakingTurns("one", [KEY]), TakingTurns("two", answer("two"), window=3000)
-    world = World(one, two)
-    await world.ask(passages=PASSAGES, max_completion_tokens=2000)
-    started = world.events[0]
+    one, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=3000)
+    harness = EngineHarness(one, two)
+    await harness.ask(passages=PASSAGES, max_completion_tokens=2000)
+    started = harness.events[0]
     assert isinstance(started, Started)
     assert 0 < len(started.packed) < 8
     assert f"P{len(started.packed)}" in two.tasks[0].messages[-1].content
@@ -170,91 +170,95 @@ async def test_the_smallest_window_of_the_chain_bounds_the_context_before_starte
 
 
 async def test_a_fallback_that_cannot_hold_the_question_is_left_out() -> None:
-    one, two = TakingTurns("one", [KEY]), TakingTurns("two", answer("two"), window=1024)
-    world = World(one, two)
-    assert (await world.fails()).reason == "PROVIDER_AUTH"
+    one, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=1024)
+    harness = EngineHarness(one, two)
+    assert (await harness.fails()).reason == "PROVIDER_AUTH"
     assert two.tasks == []
     assert len(one.tasks[0].packed) == 2
 
 
 async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() -> None:
     history = tuple(Message(Role.USER, f"earlier {n} " + "word " * 50) for n in range(4))
-    one = TakingTurns("one", [LONG], answer("one"), guessed=True)
-    world = World(one)
-    await world.ask(passages=PASSAGES, history=history)
-    started = world.events[0]
+    one = ScriptedTurns("one", [LONG], answer("one"), guessed=True)
+    harness = EngineHarness(one)
+    await harness.ask(passages=PASSAGES, history=history)
+    started = harness.events[0]
     assert isinstance(started, Started)
     assert len(one.tasks[0].packed) == 8
     assert started.packed == one.tasks[1].packed
     assert 3 <= len(started.packed) <= 4
     assert len(one.tasks[1].messages) < len(one.tasks[0].messages)
-    (notice,) = [event for event in world.events if isinstance(event, Notice)]
+    (notice,) = [event for event in harness.events if isinstance(event, Notice)]
     assert notice.name == "context_trimmed"
     assert f"{len(started.packed)} of 8 passages and 2 of 4 earlier messages" in notice.text
-    assert world.completed.attempts == 2
+    assert harness.completed.attempts == 2
 
 
 async def test_a_second_overflow_is_an_error_and_nothing_was_shown() -> None:
-    one = TakingTurns("one", [LONG], guessed=True)
-    world = World(one)
-    assert (await world.fails(passages=PASSAGES)).reason == "CONTEXT_TOO_LONG"
-    assert (len(one.tasks), world.events) == (2, [])
+    one = ScriptedTurns("one", [LONG], guessed=True)
+    harness = EngineHarness(one)
+    assert (await harness.fails(passages=PASSAGES)).reason == "CONTEXT_TOO_LONG"
+    assert (len(one.tasks), harness.events) == (2, [])
 
 
 async def test_after_a_takeover_started_names_who_answers() -> None:
-    one, two = TakingTurns("one", [KEY], guessed=True), TakingTurns("two", answer("two"))
-    world = World(one, two)
-    await world.ask()
-    assert isinstance(world.events[0], Started)
-    assert (world.events[0].provider, world.notices) == ("two", ["failover"])
+    one, two = ScriptedTurns("one", [KEY], guessed=True), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
+    await harness.ask()
+    assert isinstance(harness.events[0], Started)
+    assert (harness.events[0].provider, harness.notices) == ("two", ["failover"])
 
 
 @pytest.mark.parametrize(("window", "at_once"), [(100_000, True), (4096, False)])
 async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: int, at_once: bool) -> None:
     go = asyncio.Event()
-    one = TakingTurns("one", [go, *answer("one")], window=window)
-    world = World(one, limits=CallLimits(first_token_seconds=10))
-    asking = asyncio.create_task(world.ask(passages=PASSAGES))
+    one = ScriptedTurns("one", [go, *answer("one")], window=window)
+    harness = EngineHarness(one, limits=CallLimits(first_token_seconds=10))
+    asking = asyncio.create_task(harness.ask(passages=PASSAGES))
     await one.waiting.wait()
-    assert bool(world.events) is at_once
+    assert bool(harness.events) is at_once
     go.set()
     await asking
-    assert isinstance(world.events[0], Started)
+    assert isinstance(harness.events[0], Started)
 
 
 # -- Chains of requests ----------------------------------------------------------------------------------------------
 
 
 async def test_a_requests_chain_replaces_the_servers() -> None:
-    one, two, three = TakingTurns("one", [KEY]), TakingTurns("two", [KEY]), TakingTurns("three", answer("three"))
-    world = World(one, two, three)
-    await world.ask(fallbacks=("three/three-model",))
-    assert (world.text, len(two.tasks)) == ("three says so.", 0)
+    one, two, three = ScriptedTurns("one", [KEY]), ScriptedTurns("two", [KEY]), ScriptedTurns("three", answer("three"))
+    harness = EngineHarness(one, two, three)
+    await harness.ask(fallbacks=("three/three-model",))
+    assert (harness.text, len(two.tasks)) == ("three says so.", 0)
     with pytest.raises(NotFound):
-        await world.ask(fallbacks=("four",))
+        await harness.ask(fallbacks=("four",))
 
 
 async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
-    one, mine, other = TakingTurns("one", answer("one")), TakingTurns("mine", [KEY]), TakingTurns("other", answer("o"))
-    world = World(one, TakingTurns("two", answer("two")))
-    world.tenant_providers.providers = {"mine-model": mine, "other-model": other}
-    assert (await world.fails(provider=sealed("mine-model"))).reason == "PROVIDER_AUTH"
+    one, mine, other = (
+        ScriptedTurns("one", answer("one")),
+        ScriptedTurns("mine", [KEY]),
+        ScriptedTurns("other", answer("o")),
+    )
+    harness = EngineHarness(one, ScriptedTurns("two", answer("two")))
+    harness.tenant_providers.providers = {"mine-model": mine, "other-model": other}
+    assert (await harness.fails(provider=sealed("mine-model"))).reason == "PROVIDER_AUTH"
     assert one.tasks == []
-    await world.ask(provider=sealed("mine-model"), fallbacks=(sealed("other-model"), "one-model"))
-    assert world.text == "o says so."
-    assert world.tenant_providers.leased == 0
-    assert [row.new.own for row in world.ledger.rows] == [True, True, True]
-    await world.ask(provider=sealed("mine-model"), fallbacks=("one-model",))
-    assert (world.text, [row.new.own for row in world.ledger.rows][3:]) == ("one says so.", [True, False])
+    await harness.ask(provider=sealed("mine-model"), fallbacks=(sealed("other-model"), "one-model"))
+    assert harness.text == "o says so."
+    assert harness.tenant_providers.leased == 0
+    assert [row.new.own for row in harness.ledger.rows] == [True, True, True]
+    await harness.ask(provider=sealed("mine-model"), fallbacks=("one-model",))
+    assert (harness.text, [row.new.own for row in harness.ledger.rows][3:]) == ("one says so.", [True, False])
 
 
 async def test_without_own_providers_a_sealed_one_is_refused() -> None:
-    generator = Generator(Registry([TakingTurns("one", answer("one"))]))
+    generator = Generator(Registry([ScriptedTurns("one", answer("one"))]))
     with pytest.raises(Unimplemented):
         [event async for event in generator.generate(GenerateRequest("x?", provider=sealed("m")))]
 
 
 def test_an_unknown_fallback_is_refused_at_start() -> None:
-    providers: Sequence[ChatProvider] = [TakingTurns("one", answer("one"))]
+    providers: Sequence[ChatProvider] = [ScriptedTurns("one", answer("one"))]
     with pytest.raises(NotFound, match="one/one-model"):
         Registry(providers, ["two"])

@@ -12,7 +12,7 @@ from citewire_generator.model import (
 from citewire_kit.errors import (
     CitewireError,
 )
-from engine_world import (
+from engine_harness import (
     BROKEN,
     DOWN,
     KEY,
@@ -20,29 +20,29 @@ from engine_world import (
     LIMITED,
     PASSAGES,
     SPENT,
-    World,
+    EngineHarness,
     answer,
 )
-from scripted_chat import TakingTurns
+from scripted_chat import ScriptedTurns
 
 
 async def test_a_spent_budget_is_the_end() -> None:
-    one, two = TakingTurns("one", answer("one")), TakingTurns("two", answer("two"))
-    world = World(one, two)
-    world.ledger.refuse = SPENT
-    assert (await world.fails()).reason == "BUDGET_EXCEEDED"
-    assert (len(one.tasks), len(two.tasks), world.rows) == (0, 0, [])
+    one, two = ScriptedTurns("one", answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(one, two)
+    harness.ledger.refuse = SPENT
+    assert (await harness.fails()).reason == "BUDGET_EXCEEDED"
+    assert (len(one.tasks), len(two.tasks), harness.rows) == (0, 0, [])
 
 
 async def test_leaving_settles_what_was_received() -> None:
-    one = TakingTurns("one", ["one two three four ", asyncio.Event()])
-    world = World(one)
-    asking = asyncio.create_task(world.ask())
+    one = ScriptedTurns("one", ["one two three four ", asyncio.Event()])
+    harness = EngineHarness(one)
+    asking = asyncio.create_task(harness.ask())
     await one.waiting.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    (call,) = world.ledger.rows
+    (call,) = harness.ledger.rows
     assert (call.outcome, one.open) == ("cancelled", 0)
     assert call.usage is not None
     assert call.usage.estimated
@@ -51,9 +51,9 @@ async def test_leaving_settles_what_was_received() -> None:
 
 
 async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None:
-    world = World(TakingTurns("one", answer("one")))
-    await world.ask()
-    (call,) = world.ledger.rows
+    harness = EngineHarness(ScriptedTurns("one", answer("one")))
+    await harness.ask()
+    (call,) = harness.ledger.rows
     assert call.usage is not None
     assert (call.new.purpose, call.new.model, call.new.own, call.new.price) == ("generation", "one-model", False, None)
     assert call.new.max_output_tokens == 2048
@@ -65,26 +65,26 @@ async def test_the_ledger_has_what_the_provider_reported_and_the_price() -> None
     ("error", "billed"), [(DOWN, False), (KEY, False), (LIMITED, False), (LATE, True), (BROKEN, True)]
 )
 async def test_a_prompt_that_was_not_taken_costs_nothing(error: CitewireError, billed: bool) -> None:
-    world = World(TakingTurns("one", [error]))
-    await world.fails()
-    for row in world.ledger.rows:
+    harness = EngineHarness(ScriptedTurns("one", [error]))
+    await harness.fails()
+    for row in harness.ledger.rows:
         assert row.usage is not None
         assert (row.usage.input_tokens, row.usage.estimated) == ((row.new.input_tokens, True) if billed else (0, False))
 
 
 async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
-    world = World(TakingTurns("one", ["one two three ", DOWN]))
-    await world.fails()
-    (row,) = world.ledger.rows
+    harness = EngineHarness(ScriptedTurns("one", ["one two three ", DOWN]))
+    await harness.fails()
+    (row,) = harness.ledger.rows
     assert row.usage is not None
     assert (row.usage.input_tokens, row.usage.output_tokens, row.usage.estimated) == (row.new.input_tokens, 4, True)
 
 
 async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
-    one, two = TakingTurns("one", [DOWN]), TakingTurns("two", [("Why?", "How?")])
-    world = World(one, two)
-    suggestions = await world.generator.suggest(SuggestRequest(PASSAGES[:2]))
+    one, two = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [("Why?", "How?")])
+    harness = EngineHarness(one, two)
+    suggestions = await harness.generator.suggest(SuggestRequest(PASSAGES[:2]))
     assert suggestions.questions == ("Why?", "How?")
     assert len(one.tasks) == 3
-    assert world.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
-    assert {row.new.purpose for row in world.ledger.rows} == {"suggestions"}
+    assert harness.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
+    assert {row.new.purpose for row in harness.ledger.rows} == {"suggestions"}

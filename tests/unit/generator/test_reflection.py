@@ -29,7 +29,7 @@ from citewire_kit import deadline
 from citewire_kit.errors import FailedPrecondition, NotFound, ResourceExhausted, Unavailable
 from citewire_ledger import MemoryLedger, Outcome, Purpose
 from citewire_remote.retry import RetryPolicy
-from scripted_chat import Step, TakingTurns
+from scripted_chat import ScriptedTurns, Step
 
 DOWN = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
 USAGE = Usage(11, 2, completion_tokens=7)
@@ -43,7 +43,7 @@ HISTORY = (
 )
 
 
-class Judge(TakingTurns):
+class Judge(ScriptedTurns):
     """A model that keeps what schemas it was given."""
 
     def __init__(self, *turns: str | Step | tuple[Step, ...], window: int = 100_000) -> None:
@@ -214,7 +214,7 @@ async def test_what_cannot_be_rewritten_stays(kind: RewriteKind, said: str | Exc
 
 async def test_another_takes_over_and_every_attempt_has_its_row() -> None:
     ledger = MemoryLedger()
-    first, second = TakingTurns("first", (DOWN,)), TakingTurns("second", ('{"needs_retrieval": false}',))
+    first, second = ScriptedTurns("first", (DOWN,)), ScriptedTurns("second", ('{"needs_retrieval": false}',))
     decision = await reflector(first, second, ledger=ledger).decide(DecideRequest("x"))
     assert (decision.needs_retrieval, decision.fallback, decision.usage) == (False, False, USAGE)
     assert [row.new.provider for row in ledger.rows] == ["first", "first", "second"]
@@ -231,7 +231,7 @@ async def test_each_judgement_has_its_purpose() -> None:
 
 
 async def test_rules_take_over_where_the_extractive_provider_does() -> None:
-    asked = reflector(TakingTurns("first", (DOWN,)), Extractive())
+    asked = reflector(ScriptedTurns("first", (DOWN,)), Extractive())
     decision = await asked.decide(DecideRequest("Hello!"))
     assert (decision.needs_retrieval, decision.heuristic, decision.fallback) == (False, True, False)
     assert decision.usage == Usage()

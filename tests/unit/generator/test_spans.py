@@ -18,7 +18,7 @@ from citewire_generator.service import Generator
 from citewire_kit import genai
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.tracing import capture_content
-from scripted_chat import TakingTurns
+from scripted_chat import ScriptedTurns
 
 REQUEST = GenerateRequest(
     "What is the secret question?", (Passage(1, 1, "A secret passage.", title="P", token_count=5),)
@@ -36,7 +36,7 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 async def answer(exporter: InMemorySpanExporter, *turn: str | CitewireError) -> ReadableSpan:
-    generator = Generator(Registry([TakingTurns("one", turn)]), engine=Engine())
+    generator = Generator(Registry([ScriptedTurns("one", turn)]), engine=Engine())
     try:
         async with aclosing(generator.generate(REQUEST)) as events:
             async for _ in events:

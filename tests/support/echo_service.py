@@ -18,8 +18,8 @@ from citewire_kit.channel import open_channel
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import Auth, ProcessSettings
 
-SERVICE = "citewire.test.v1.ShapesService"
-SHAPES = {
+SERVICE = "citewire.test.v1.EchoService"
+METHODS = {
     "Unary": "unary",
     "ServerStream": "server_stream",
     "ClientStream": "client_stream",
@@ -56,7 +56,7 @@ async def echo_bidi(requests: AsyncIterator[StringValue]) -> AsyncGenerator[Stri
 
 
 @dataclass(frozen=True)
-class Shapes:
+class EchoServicer:
     """The servicer; a test gives the behaviour that it needs."""
 
     unary: Callable[[StringValue], Awaitable[StringValue]] = echo
@@ -65,7 +65,7 @@ class Shapes:
     bidi: Callable[[AsyncIterator[StringValue]], AsyncGenerator[StringValue]] = echo_bidi
 
 
-class ShapesStub:
+class EchoStub:
     """The client side."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
@@ -86,7 +86,7 @@ class ShapesStub:
         self.bidi: grpc.aio.StreamStreamMultiCallable[StringValue, StringValue] = make(channel.stream_stream, "Bidi")
 
 
-def register(servicer: Shapes, server: grpc.aio.Server) -> None:
+def register(servicer: EchoServicer, server: grpc.aio.Server) -> None:
     """Adds the service to a server, with handlers as generated code would have them."""
 
     async def unary(request: StringValue, _context: Context) -> StringValue:
@@ -121,11 +121,11 @@ def register(servicer: Shapes, server: grpc.aio.Server) -> None:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningEchoService:
     """A server that runs, and a client of it."""
 
     server: GrpcServer
-    stub: ShapesStub
+    stub: EchoStub
     port: int
 
 
@@ -149,9 +149,9 @@ def make_settings(
 
 
 @asynccontextmanager
-async def serve(
-    servicer: Shapes, settings: ProcessSettings | None = None, *, max_concurrent: int | None = None
-) -> AsyncGenerator[Running]:
+async def running_echo_service(
+    servicer: EchoServicer, settings: ProcessSettings | None = None, *, max_concurrent: int | None = None
+) -> AsyncGenerator[RunningEchoService]:
     """Runs the service on a free port until the block ends."""
     server = GrpcServer(settings or make_settings(), service="test", max_concurrent=max_concurrent)
     server.add(register, servicer, SERVICE)
@@ -159,7 +159,7 @@ async def serve(
     server.set_serving(True)
     channel = open_channel(f"127.0.0.1:{port}")
     try:
-        yield Running(server, ShapesStub(channel), port)
+        yield RunningEchoService(server, EchoStub(channel), port)
     finally:
         await channel.close()
         await server.drain_and_stop()
@@ -167,13 +167,13 @@ async def serve(
 
 def _describe() -> None:
     file = descriptor_pb2.FileDescriptorProto(
-        name="citewire/test/v1/shapes.proto",
+        name="citewire/test/v1/echo.proto",
         package="citewire.test.v1",
         syntax="proto3",
         dependency=[wrappers_pb2.DESCRIPTOR.name],
     )
-    service = file.service.add(name="ShapesService")
-    for name, shape in SHAPES.items():
+    service = file.service.add(name="EchoService")
+    for name, shape in METHODS.items():
         service.method.add(
             name=name,
             input_type=".google.protobuf.StringValue",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import httpx
 
 from deploy.rehearsal.load import KINDS, STREAMS, Asked, End, Kind, Load
-from paced_stack import CHAT_SECONDS, ORPHAN_SECONDS, PacedStack
+from paced_model_stack import CHAT_SECONDS, ORPHAN_SECONDS, PacedModelStack
 
 AFFECTED: Mapping[str, frozenset[Kind]] = {
     "embedder": frozenset({"native", "simple", "search"}),
@@ -34,7 +34,7 @@ _ENOUGH_AFTER = {"native": 3, "simple": 3, "search": 10, "upload": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Outage:
+class OutageReport:
     """What was seen. Times are seconds since the signal."""
 
     name: str
@@ -66,7 +66,7 @@ class Outage:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class OutageTimes:
     """Moments by `time.monotonic()`: of the first and the last signal, and when all worked again."""
 
     first: float
@@ -87,7 +87,7 @@ HEADINGS = (
 )
 
 
-async def end_under_load(paced: PacedStack, name: str, number: signal.Signals, *, times: int = 1) -> Outage:
+async def end_under_load(paced: PacedModelStack, name: str, number: signal.Signals, *, times: int = 1) -> OutageReport:
     """Sends a signal to a process under load, waits until all works again, and checks what every client saw.
 
     Args:
@@ -128,11 +128,11 @@ async def end_under_load(paced: PacedStack, name: str, number: signal.Signals, *
     assert {**stack.pids(), name: 0} == {**pids, name: 0}, "another process was started again too"
     ended = [event for event in stack.events("process_ended") if event["process"] == name][-1]
     assert ended["how"] == ("was ended by SIGKILL" if number is signal.SIGKILL else "ended with exit code 0")
-    _check(name, number, load.asked, running, Times(sent_at, last_at, works_at))
+    _check(name, number, load.asked, running, OutageTimes(sent_at, last_at, works_at))
     await _check_exchanges(paced, load.asked, running)
     await _check_documents(stack.base_url, load.asked)
     refusals = [asked for asked in load.asked if asked.began > sent_at and asked.end in _GONE | {"unavailable"}]
-    return Outage(
+    return OutageReport(
         name=name,
         sent=number,
         times=times,
@@ -157,7 +157,7 @@ def _check_probes(name: str, probes: Collection[Asked]) -> None:
 
 
 def _check(
-    name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], times: Times
+    name: str, number: signal.Signals, all_asked: Collection[Asked], running: Collection[Asked], times: OutageTimes
 ) -> None:
     """Every request ended in a way that is right for it."""
     wrong = [
@@ -168,7 +168,9 @@ def _check(
     assert not wrong, wrong
 
 
-def _right_ends(name: str, number: signal.Signals, asked: Asked, *, was_running: bool, times: Times) -> frozenset[End]:
+def _right_ends(
+    name: str, number: signal.Signals, asked: Asked, *, was_running: bool, times: OutageTimes
+) -> frozenset[End]:
     """How a request may end that came before, between or after the signals to process `name`."""
     ended = asked.ended or 0.0
     if asked.kind not in AFFECTED[name] or ended < times.first or asked.began > times.works_again:
@@ -198,7 +200,7 @@ def _met_while_running(name: str, number: signal.Signals, asked: Asked, *, was_r
             return _COMPLETE if was_running else _UNAVAILABLE
 
 
-async def _check_exchanges(paced: PacedStack, all_asked: Collection[Asked], running: Collection[Asked]) -> None:
+async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked], running: Collection[Asked]) -> None:
     """Every chat's exchange is closed, as what the client saw; a dead gateway's by the sweeper."""
     chats = {asked.request_id: asked for asked in all_asked if asked.kind in STREAMS}
 

@@ -11,7 +11,7 @@ PrintTable = Callable[[str, Sequence[str], Sequence[Sequence[object]]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Proof:
+class ProofScale:
     """How far a long proof goes, and from which seed, so that a failure can be run again."""
 
     full: bool

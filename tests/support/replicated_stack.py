@@ -15,7 +15,7 @@ import httpx
 import psutil
 
 from deploy.rehearsal.balancer import Balancer
-from paced_stack import PacedStack
+from paced_model_stack import PacedModelStack
 
 SERVICES = ("embedder", "retriever", "generator")
 GATEWAYS = ("first", "second")
@@ -62,10 +62,10 @@ class Replica:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubled:
+class ReplicatedStack:
     """Two replicas of everything: the stack's own services and these, and two gateways before them."""
 
-    paced: PacedStack
+    paced: PacedModelStack
     services: dict[str, Replica]
     gateways: dict[str, Replica]
     balancer: Balancer
@@ -120,7 +120,7 @@ class Doubled:
 
 
 @asynccontextmanager
-async def doubled(paced: PacedStack, folder: Path) -> AsyncGenerator[Doubled]:
+async def replicated_stack(paced: PacedModelStack, folder: Path) -> AsyncGenerator[ReplicatedStack]:
     """Starts the further replicas and the gateways; yields once all of them have been used or are ready."""
     stack = paced.stack
     own = stack.environment
@@ -139,7 +139,7 @@ async def doubled(paced: PacedStack, folder: Path) -> AsyncGenerator[Doubled]:
             replica.start()
         async with balancer.watching():
             await balancer.until_ready(*urls)
-            yield Doubled(paced, services, gateways, balancer)
+            yield ReplicatedStack(paced, services, gateways, balancer)
     finally:
         for replica in replicas:
             replica.kill()

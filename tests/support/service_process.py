@@ -23,7 +23,7 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
 @dataclass(frozen=True)
-class Child:
+class ServiceProcess:
     """A process that listens."""
 
     process: asyncio.subprocess.Process
@@ -32,7 +32,7 @@ class Child:
     metrics_port: int
 
 
-class Collector(pb_grpc.TraceServiceServicer):
+class SpanCollector(pb_grpc.TraceServiceServicer):
     """Takes the spans that processes export, as they travel."""
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class Collector(pb_grpc.TraceServiceServicer):
 
 
 @asynccontextmanager
-async def collector() -> AsyncGenerator[tuple[Collector, str]]:
+async def span_collector() -> AsyncGenerator[tuple[SpanCollector, str]]:
     """Runs a trace collector; yields it and its endpoint."""
-    taking = Collector()
+    taking = SpanCollector()
     server = grpc.aio.server()
     add: Any = pb_grpc.add_TraceServiceServicer_to_server  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] # no types there
     add(taking, server)
@@ -63,7 +63,7 @@ async def collector() -> AsyncGenerator[tuple[Collector, str]]:
 
 
 @asynccontextmanager
-async def child(name: str, *arguments: str, log: Path, **environment: str) -> AsyncGenerator[Child]:
+async def service_process(name: str, *arguments: str, log: Path, **environment: str) -> AsyncGenerator[ServiceProcess]:
     """Runs `python -m citewire_NAME` on free ports until the block ends; at its end it is told to stop, and does."""
     prefix = f"CITEWIRE_{name.upper()}"
     metrics_port = _free_port()
@@ -91,7 +91,7 @@ async def child(name: str, *arguments: str, log: Path, **environment: str) -> As
 
     try:
         await until(lambda: port() != 0, 60)
-        yield Child(process, log, port(), metrics_port)
+        yield ServiceProcess(process, log, port(), metrics_port)
         if process.returncode is None:  # else the test has killed it
             process.terminate()
         async with asyncio.timeout(20):

@@ -1,4 +1,4 @@
-"""A client that leaves in the middle of an answer, and what is seen of it all the way down to the provider."""
+"""Clients that disconnect in the middle of an answer, and what is seen of it all the way down to the provider."""
 
 import asyncio
 import json
@@ -13,9 +13,9 @@ from typing import Any, Literal
 import httpx
 import psycopg
 
-from paced_stack import PacedStack
+from paced_model_stack import PacedModelStack
 
-How = Literal["killed", "hangs up"]
+Disconnect = Literal["killed", "hangs up"]
 """`killed`: SIGKILL. `hangs up`: curl closes its connection by itself, since nobody reads what it prints."""
 
 LIMIT_SECONDS = 1.0
@@ -26,8 +26,8 @@ _EXCHANGE = "SELECT state, reason, ended_at IS NOT NULL FROM chat.exchanges WHER
 
 
 @dataclass(frozen=True, slots=True)
-class Signs:
-    """Seconds from the client's leaving until each sign of it was there."""
+class CancellationTimes:
+    """Seconds from the client's disconnecting until each sign of it was there."""
 
     socket: float
     """The provider saw its socket closed."""
@@ -40,7 +40,7 @@ class Signs:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Counters:
     """Counters of generator and gateway, and the provider's sockets that were closed early."""
 
     rpcs_cancelled: float
@@ -52,48 +52,48 @@ class _Seen:
     last_closed: float
 
 
-class Leaving:
-    """Leaves answers of one stack, one after the other, with nothing else going on."""
+class DisconnectProbe:
+    """Disconnects clients of one stack, one after the other, with nothing else going on."""
 
-    def __init__(self, paced: PacedStack, http: httpx.AsyncClient, database: psycopg.AsyncConnection) -> None:
+    def __init__(self, paced: PacedModelStack, http: httpx.AsyncClient, database: psycopg.AsyncConnection) -> None:
         self._paced = paced
         self._http = http
         self._database = database
 
-    async def leave_stream(self, path: str, how: How, *, tokens: int = 2) -> Signs:
+    async def disconnect_from_stream(self, path: str, how: Disconnect, *, tokens: int = 2) -> CancellationTimes:
         """Streams an answer with curl, leaves once so many tokens are printed, and waits for all signs of it.
 
         Raises:
             AssertionError: A sign isn't there within a second, or says something else.
         """
-        async with self._asking(path, {"question": QUESTION}) as (curl, before):
+        async with self._request(path, {"question": QUESTION}) as (curl, before):
             await curl.read_until(TOKEN[path], tokens)
-            return await self._signs(before, curl, await curl.leave(how))
+            return await self._wait_for_signs(before, curl, await curl.disconnect(how))
 
-    async def leave_silence(self, path: str, body: dict[str, object], *, tokens: int) -> Signs:
+    async def disconnect_before_output(self, path: str, body: dict[str, object], *, tokens: int) -> CancellationTimes:
         """Asks with curl for an answer of which nothing has been printed yet, and kills curl.
 
         It does so once the provider has written so many tokens; 0: once it was asked. See `leave_stream`.
         """
         sent = (await self._stats())["tokens_sent"] + tokens
-        async with self._asking(path, {"question": QUESTION, **body}) as (curl, before):
+        async with self._request(path, {"question": QUESTION, **body}) as (curl, before):
             async with asyncio.timeout(10):
                 while (stats := await self._stats())["open_streams"] == 0 or stats["tokens_sent"] < sent:  # noqa: ASYNC110 # nobody tells us
                     await asyncio.sleep(0.005)
-            return await self._signs(before, curl, await curl.leave("killed"))
+            return await self._wait_for_signs(before, curl, await curl.disconnect("killed"))
 
     @asynccontextmanager
-    async def _asking(self, path: str, body: dict[str, object]) -> AsyncGenerator[tuple["Curl", _Seen]]:
-        before = await self._look()
+    async def _request(self, path: str, body: dict[str, object]) -> AsyncGenerator[tuple["Curl", _Counters]]:
+        before = await self._read_counters()
         assert (before.generator_in_flight, before.gateway_in_flight) == (0, 0)
         async with running_curl(f"{self._paced.stack.base_url}{path}", body) as curl:
             yield curl, before
 
-    async def _signs(self, before: _Seen, curl: "Curl", left_at: float) -> Signs:
+    async def _wait_for_signs(self, before: _Counters, curl: "Curl", left_at: float) -> CancellationTimes:
         """Looks again and again until every sign is there."""
         times: dict[str, float] = {}
         while True:
-            now = await self._look()
+            now = await self._read_counters()
             row = await (await self._database.execute(_EXCHANGE, (curl.request_id,))).fetchone()
             at = time.monotonic() - left_at
             there = {
@@ -108,7 +108,7 @@ class Leaving:
             if len(times) == 1 + len(there):
                 break
             assert at < LIMIT_SECONDS, f"after {at:.2f} s there is only {sorted(times)}: {now}, {row}"
-        assert now == _Seen(
+        assert now == _Counters(
             rpcs_cancelled=before.rpcs_cancelled + 1,
             rpcs_ended=before.rpcs_ended + 1,
             generator_in_flight=0,
@@ -118,15 +118,15 @@ class Leaving:
             last_closed=now.last_closed,
         )
         assert row == ("cancelled", "client", True)
-        signs = Signs(**times)
+        signs = CancellationTimes(**times)
         assert max(asdict(signs).values()) < LIMIT_SECONDS, signs
         return signs
 
-    async def _look(self) -> _Seen:
+    async def _read_counters(self) -> _Counters:
         generator, gateway, stats = await asyncio.gather(
             self._metrics("generator"), self._metrics("gateway"), self._stats()
         )
-        return _Seen(
+        return _Counters(
             rpcs_cancelled=_total(generator, "grpc_server_handled_total", "Generate", 'grpc_code="CANCELLED"'),
             rpcs_ended=_total(generator, "grpc_server_handled_total", "Generate"),
             generator_in_flight=_total(generator, "citewire_streams_in_flight"),
@@ -145,13 +145,13 @@ class Leaving:
 
 
 @asynccontextmanager
-async def leaving(paced: PacedStack) -> AsyncGenerator[Leaving]:
+async def disconnect_probe(paced: PacedModelStack) -> AsyncGenerator[DisconnectProbe]:
     """Opens what is needed to watch the signs."""
     async with (
         httpx.AsyncClient(trust_env=False, timeout=10) as http,
         await psycopg.AsyncConnection.connect(paced.stack.dsn(), autocommit=True) as database,
     ):
-        yield Leaving(paced, http, database)
+        yield DisconnectProbe(paced, http, database)
 
 
 class Curl:
@@ -174,7 +174,7 @@ class Curl:
                 assert piece, f"curl ended: {printed!r}"
                 printed += piece
 
-    async def leave(self, how: How) -> float:
+    async def disconnect(self, how: Disconnect) -> float:
         """Ends curl; returns when that began."""
         assert self._process.returncode is None, "curl has ended already"
         left_at = time.monotonic()

@@ -51,7 +51,7 @@ def answer(name: str) -> list[str]:
     return [f"{name} ", "says so."]
 
 
-class World:
+class EngineHarness:
     """A generator over some providers; the first is the default, the others take over."""
 
     def __init__(

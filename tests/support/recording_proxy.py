@@ -1,4 +1,4 @@
-"""A tap between a client and a server on loopback: passes bytes on as they are, and notes what was asked."""
+"""A proxy between a client and a server on loopback: passes bytes on as they are, and records the requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RecordedRequest:
     """One request."""
 
     path: str
@@ -24,7 +24,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Tap:
+class RecordingProxy:
     """Where a client connects instead of to the server itself."""
 
     port: int = 0
@@ -36,7 +36,7 @@ class Tap:
         return f"http://127.0.0.1:{self.port}"
 
     @property
-    def asked(self) -> list[Asked]:
+    def requests(self) -> list[RecordedRequest]:
         """The requests so far, connection by connection."""
         return [request for sent in self._sent for request in _requests(bytes(sent))]
 
@@ -53,18 +53,18 @@ class Tap:
 
 
 @asynccontextmanager
-async def tapped(server: int) -> AsyncGenerator[Tap]:
-    """Opens a tap before the server at that port, until the block ends."""
-    tap = Tap()
+async def recording_proxy(server: int) -> AsyncGenerator[RecordingProxy]:
+    """Runs a proxy before the server at that port, until the block ends."""
+    recorder = RecordingProxy()
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        tasks.add(asyncio.create_task(tap.join(reader, writer, server)))
+        tasks.add(asyncio.create_task(recorder.join(reader, writer, server)))
 
     listener = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
-        tap.port = int(listener.sockets[0].getsockname()[1])
-        yield tap
+        recorder.port = int(listener.sockets[0].getsockname()[1])
+        yield recorder
     finally:
         listener.close()
         for task in tasks:
@@ -81,14 +81,14 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copy
         writer.write_eof()
 
 
-def _requests(sent: bytes) -> list[Asked]:
-    found: list[Asked] = []
+def _requests(sent: bytes) -> list[RecordedRequest]:
+    found: list[RecordedRequest] = []
     while sent:
         head, _, rest = sent.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         pairs = [line.partition(":") for line in lines]
         headers = {name.lower(): value.strip() for name, _, value in pairs}
         length = int(headers.get("content-length", "0"))
-        found.append(Asked(first.split()[1], headers, json.loads(rest[:length] or b"{}")))
+        found.append(RecordedRequest(first.split()[1], headers, json.loads(rest[:length] or b"{}")))
         sent = rest[length:]
     return found

@@ -11,20 +11,20 @@ from prometheus_client import REGISTRY
 
 from citewire_kit.streams import track_stream
 from citewire_kit.tenant import current_tenant
-from shapes import text
+from echo_service import text
 
 
-def streams(name: str, **labels: str) -> float:
+def stream_metric(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(f"citewire_streams_{name}", labels) or 0.0
 
 
-async def drain(answers: AsyncGenerator[StringValue]) -> None:
+async def read_all(answers: AsyncGenerator[StringValue]) -> None:
     async with asyncio.timeout(5), aclosing(answers):
         async for _ in answers:
             pass
 
 
-class Ticker:
+class EndlessHandler:
     """Answers with a message every few milliseconds until it is stopped, and notes how it ended."""
 
     def __init__(self, *, pause: float = 0.01) -> None:

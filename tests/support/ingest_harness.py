@@ -65,7 +65,7 @@ class BytesSource:
             yield self.data[start : start + size]
 
 
-class World:
+class IngestHarness:
     """The database as uploads fill it, and as an owner whom no policy binds sees it."""
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
@@ -76,7 +76,7 @@ class World:
     @classmethod
     @asynccontextmanager
     async def open(cls, database: HasDsn) -> AsyncGenerator[Self]:
-        """Opens a database's world."""
+        """Opens pools and connections to a database."""
         async with AsyncExitStack() as stack:
             corpus = await open_pool(database.dsn("citewire_corpus"), name="uploads")
             stack.push_async_callback(corpus.close)

@@ -40,7 +40,7 @@ _ENVIRONMENT = {
 }
 
 
-class PacedUpstream:
+class PacedModelServer:
     """The upstream as a process of its own: the event loops of tests come and go, it stays."""
 
     def __init__(self, url: str) -> None:
@@ -62,11 +62,11 @@ class PacedUpstream:
 
 
 @dataclass(frozen=True, slots=True)
-class PacedStack:
+class PacedModelStack:
     """The stack, its upstream and its database."""
 
     stack: LocalStack
-    upstream: PacedUpstream
+    upstream: PacedModelServer
     environment: Mapping[str, str]
     """What its processes were told beyond addresses."""
 
@@ -81,12 +81,12 @@ class PacedStack:
 
 
 @contextmanager
-def paced_upstream() -> Generator[PacedUpstream]:
+def paced_model_server() -> Generator[PacedModelServer]:
     """Runs the upstream until the block ends."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.upstream"], cwd=ROOT, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
-        upstream = PacedUpstream(f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}")
+        upstream = PacedModelServer(f"http://127.0.0.1:{json.loads(process.stdout.readline())['port']}")
         try:
             yield upstream
         finally:
@@ -99,22 +99,22 @@ def paced_upstream() -> Generator[PacedUpstream]:
 
 
 @contextmanager
-def paced_stack(
-    folder: Path, settings: Callable[[PacedUpstream], Mapping[str, str]] | None = None
-) -> Generator[PacedStack]:
+def paced_model_stack(
+    folder: Path, settings: Callable[[PacedModelServer], Mapping[str, str]] | None = None
+) -> Generator[PacedModelStack]:
     """Starts stack and upstream, with a small library; ends them afterwards.
 
     Args:
         folder: The stack's.
         settings: The stack's variables, instead of those that make the upstream its provider.
     """
-    with paced_upstream() as upstream:
+    with paced_model_server() as upstream:
         environment = {**_ENVIRONMENT, "CITEWIRE_GENERATOR_API_BASE": upstream.url}
         if settings is not None:
             environment = dict(settings(upstream))
         with local_stack(folder, environ=environment) as stack:
             _fill(stack)
-            yield PacedStack(stack, upstream, environment)
+            yield PacedModelStack(stack, upstream, environment)
 
 
 def _fill(stack: LocalStack) -> None:
