@@ -40,7 +40,7 @@ from citewire_kit.migrate import migrate
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import sparse_literal, weigh_chunk
-from citewire_retriever.model import Scope, SearchQuery, Space
+from citewire_retriever.model import Scope, SearchMode, SearchQuery, Space
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
@@ -132,23 +132,23 @@ async def _ways(
     service = RetrievalService(PostgresSearch(pool, SearchTuning()))
     owner = await psycopg.AsyncConnection.connect(server.dsn(database=DATABASE), autocommit=True)
     stack.push_async_callback(owner.close)
-    everything = SearchQuery(Scope(), mode="lexical", top_k=10)
+    everything = SearchQuery(Scope(), mode=SearchMode.LEXICAL, top_k=10)
 
     def through_service(query: SearchQuery) -> Ranking:
         async def rank(question: str, vector: bytes) -> Sequence[int]:
             asked = replace(query, text=question, vector=vector if query.space else b"")
             found = await service.search(Tenant(org, "user", "pro"), asked)
-            return [hit.chunk.chunk_id - number * SPAN for hit in found.hits]
+            return [result.chunk.chunk_id - number * SPAN for result in found.results]
 
         return rank
 
     async def reranked(question: str, vector: bytes) -> Sequence[int]:
         assert reranker is not None
-        asked = replace(everything, mode="hybrid", space=SPACE, text=question, vector=vector, top_k=CANDIDATES)
-        hits = (await service.search(Tenant(org, "user", "pro"), asked)).hits
-        first = [hit.fused_score or 0.0 for hit in hits]
-        ranking = await reranker.rerank(question, [hit.chunk.text for hit in hits], 10, first)
-        return [hits[one.index].chunk.chunk_id - number * SPAN for one in ranking.ranked]
+        asked = replace(everything, mode=SearchMode.HYBRID, space=SPACE, text=question, vector=vector, top_k=CANDIDATES)
+        results = (await service.search(Tenant(org, "user", "pro"), asked)).results
+        first = [result.rank_score for result in results]
+        ranking = await reranker.rerank(question, [result.chunk.text for result in results], 10, first)
+        return [results[one.index].chunk.chunk_id - number * SPAN for one in ranking.ranked]
 
     async def plain(question: str, _vector: bytes) -> Sequence[int]:
         cursor = await owner.execute(
@@ -161,8 +161,8 @@ async def _ways(
 
     ways: dict[str, Ranking] = {"ts_rank_cd": plain, "lexical": through_service(everything)}
     if dense:
-        ways["dense"] = through_service(replace(everything, mode="dense", space=SPACE))
-        hybrid = replace(everything, mode="hybrid", space=SPACE)
+        ways["dense"] = through_service(replace(everything, mode=SearchMode.DENSE, space=SPACE))
+        hybrid = replace(everything, mode=SearchMode.HYBRID, space=SPACE)
         ways["hybrid by rank"] = through_service(replace(hybrid, fuse_by_rank=True))
         ways["hybrid"] = through_service(hybrid)
     if reranker is not None:

@@ -314,7 +314,7 @@ class _Store:
 
     async def _ids(self, org: str, scope: Scope, vector: Vectors, *, exact: bool) -> set[int]:
         found = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
-        return {hit.chunk.chunk_id for hit in found.ranked}
+        return {hit.chunk_id for hit in found.ranked}
 
 
 async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:

@@ -23,7 +23,7 @@ import psycopg
 from benchmarks.scale_texts import MixedDocument, Source, load_source, mix
 from benchmarks.search_data import DIMENSIONS, SPACE
 from citewire_kit.migrate import migrate
-from citewire_retriever.filters import comparison
+from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.lexical import sparse_literal, weigh_chunk
 from citewire_retriever.model import Scope
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
@@ -68,11 +68,12 @@ def filters() -> dict[str, dict[str, Scope]]:
     return {
         "collection (one subject)": {name: Scope(collection=f"share{share}") for name, share in SHARES.items()},
         "tag": {
-            name: Scope(filter=comparison("filter", "tags", "contains", f"share{share}"))
+            name: Scope(filter=comparison("filter", "tags", Operator.CONTAINS, f"share{share}"))
             for name, share in SHARES.items()
         },
         "metadata": {
-            name: Scope(filter=comparison("filter", "metadata.place", "lt", share)) for name, share in SHARES.items()
+            name: Scope(filter=comparison("filter", "metadata.place", Operator.LT, share))
+            for name, share in SHARES.items()
         },
     }
 

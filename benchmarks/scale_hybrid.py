@@ -21,7 +21,7 @@ from benchmarks.search_data import SPACE, literal
 from benchmarks.search_ways import tenant
 from benchmarks.tables import format_table
 from citewire_kit.postgres import open_pool
-from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.model import Scope, SearchMode, SearchQuery
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
@@ -94,12 +94,12 @@ async def _ways(stack: AsyncExitStack, data: ScaleData, org: str) -> dict[str, R
 
         async def rank(text: str, vector: Vectors) -> Sequence[int]:
             asked = replace(query, text=text, vector=vector.astype("<f4").tobytes() if query.space else b"")
-            return [hit.chunk.chunk_id for hit in (await service.search(tenant(org), asked)).hits]
+            return [result.chunk.chunk_id for result in (await service.search(tenant(org), asked)).results]
 
         return rank
 
-    hybrid = SearchQuery(Scope(), mode="hybrid", space=SPACE)
-    lexical = SearchQuery(Scope(), mode="lexical")
+    hybrid = SearchQuery(Scope(), mode=SearchMode.HYBRID, space=SPACE)
+    lexical = SearchQuery(Scope(), mode=SearchMode.LEXICAL)
     scanning = SearchTuning(lexical_scan_chunks=10**9)
     return {
         "naive": by_rank,

@@ -26,15 +26,15 @@ from benchmarks.search_data import DIMENSIONS, Data, loaded, sample
 from benchmarks.search_ways import CLIENTS, Rate, caught, dense, retriever, run_pgbench, run_way, tenant, write_scripts
 from benchmarks.tables import describe_machine, format_table
 from citewire_kit.postgres import open_pool
-from citewire_retriever.filters import comparison
+from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchQuery
-from citewire_retriever.store.base import Found
 from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.snapshots import SearchSnapshot
 from citewire_retriever.tuning import SearchTuning
 
 BASELINE = "psycopg"
 CLASSES = ((20_000, "> 20,000 chunks"), (5000, "5,000–20,000"), (1000, "1,000–5,000"), (0, "< 1,000"))
-ONE_TAG = Scope(filter=comparison("filter", "tags", "contains", "tag3"))
+ONE_TAG = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "tag3"))
 
 
 @dataclass(slots=True)
@@ -138,12 +138,12 @@ async def _compare(store: PostgresSearch, seen: Measured, org: str, size: int, s
         seen.own.append(taken)
         seen.exact.append(taken_exact)
         seen.index += not found.exact
-        wanted = {hit.chunk.chunk_id for hit in all_found.ranked}
-        seen.recall.append(len(wanted & {hit.chunk.chunk_id for hit in found.ranked}) / max(1, len(wanted)))
+        wanted = {hit.chunk_id for hit in all_found.ranked}
+        seen.recall.append(len(wanted & {hit.chunk_id for hit in found.ranked}) / max(1, len(wanted)))
     seen.chunks.append(size)
 
 
-async def _timed(store: PostgresSearch, org: str, query: SearchQuery) -> tuple[Found, float]:
+async def _timed(store: PostgresSearch, org: str, query: SearchQuery) -> tuple[SearchSnapshot, float]:
     begun = time.perf_counter()
     found = await store.search(tenant(org), query)
     return found, (time.perf_counter() - begun) * 1000

@@ -89,6 +89,7 @@ async def test_a_result_has_all_that_a_citation_needs(me: Caller, corpus: Corpus
     assert (chunk.title, chunk.file_name, chunk.url, chunk.type) == ("T", "f.pdf", "https://x.test", "file")
     assert chunk.created_at.ToDatetime(UTC) == saved
     assert chunk.live
+    assert (chunk.heading, chunk.label) == ("T\nA > B", "f.pdf § A > B")
     assert dict(chunk.metadata) == {"stargazers_count": 1500, "owner_login": "o"}
 
 
@@ -98,6 +99,14 @@ async def test_scores_are_clamped_cosine_similarity_and_bounded(me: Caller, corp
     assert len((await search(me, min_score=0.4)).results) == 2
     assert len((await search(me, min_score=0.0)).results) == 4
     assert len((await search(me, top_k=1)).results) == 1
+    assert all(result.first_score == result.rank_score for result in (await search(me)).results)
+
+
+async def test_what_points_away_from_the_question_is_off_topic(me: Caller, corpus: CorpusRows) -> None:
+    corpus.add(NewDocument("acme", near(100, 120)))
+    assert (await search(me)).off_topic
+    corpus.add(NewDocument("acme", near(80)))
+    assert not (await search(me)).off_topic
 
 
 async def test_scopes(me: Caller, corpus: CorpusRows) -> None:
@@ -318,6 +327,25 @@ async def test_a_plan_counts_and_names_the_space(me: Caller, corpus: CorpusRows)
     with pytest.raises(CitewireError) as refused:
         await me.unary(me.running.retriever.Plan, pb.PlanRequest(strategy=cast("Any", 9), max_tokens=0))
     assert {violation.field for violation in refused.value.violations} == {"strategy", "max_tokens"}
+
+
+async def test_a_plan_narrows_the_scope_by_what_the_question_says(me: Caller, corpus: CorpusRows) -> None:
+    corpus.add(NewDocument("acme", near(0), title="rust", tags=["rust"]))
+    other, _ = corpus.add(NewDocument("acme", near(0), title="other"))
+
+    async def plan(scope: pb.Scope | None = None, *, derive_filter: bool = True) -> pb.PlanResponse:
+        request = pb.PlanRequest(scope=scope, query="What is new in #rust?", derive_filter=derive_filter)
+        return await me.unary(me.running.retriever.Plan, request)
+
+    narrowed = await plan()
+    assert (narrowed.counts.items, list(narrowed.query_filter.phrases)) == (1, ["tags rust"])
+    scope = pb.Scope(filter=narrowed.query_filter.filter)
+    assert titles(await search(me, scope)) == ["rust"]
+    for whole in (await plan(derive_filter=False), await plan(selection(other))):
+        assert not whole.HasField("query_filter")
+    with pytest.raises(CitewireError) as refused:
+        await me.unary(me.running.retriever.Plan, pb.PlanRequest(derive_filter=True))
+    assert [violation.field for violation in refused.value.violations] == ["query"]
 
 
 async def test_a_library_is_read_while_it_fits_the_budget(me: Caller, corpus: CorpusRows) -> None:

@@ -82,6 +82,8 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
     assert [result.chunk.text for result in found] == [text for text, _ in wanted]
     assert [result.rank_score for result in found] == pytest.approx([score for _, score in wanted], rel=1e-4)
     assert all(result.lexical_score == result.rank_score and not result.HasField("score") for result in found)
+    best = max(result.rank_score for result in found)
+    assert [result.first_score for result in found] == pytest.approx([0.25 * r.rank_score / best for r in found])
 
 
 async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, corpus: CorpusRows) -> None:

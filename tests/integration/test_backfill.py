@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from citewire.retriever.v1.retriever_pb2 import (
+    CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
+    CONTEXT_PATH_SEMANTIC,
+    PlanResponse,
+)
 
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
-from citewire_retriever.ingest.chunks import embedding_input, header_of
+from citewire_retriever.headings import heading
+from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.lexical import weigh_chunk
-from citewire_retriever.model import Plan, Scope
+from citewire_retriever.model import Scope, Strategy
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.spaces import PostgresSpaces
@@ -68,17 +74,17 @@ class Reading:
         self._retrieval = retrieval
         self._spaces = spaces
 
-    async def plan(self, tenant: Tenant = ACME) -> Plan:
+    async def plan(self, tenant: Tenant = ACME) -> PlanResponse:
         """Plans a library."""
-        return await self._retrieval.plan(tenant, EVERYTHING, "library", None)
+        return await self._retrieval.plan(tenant, EVERYTHING, Strategy.LIBRARY, None)
 
     async def missing(self, tenant: Tenant = ACME) -> list[int]:
         """How many documents lack vectors, by space."""
-        return [fill.missing for fill in await self._spaces.fills(tenant)]
+        return [info.documents - info.documents_filled for info in await self._spaces.spaces(tenant)]
 
     async def given_up(self, tenant: Tenant = ACME) -> int:
         """How many documents were given up."""
-        return (await self._spaces.fills(tenant))[0].documents_failed
+        return (await self._spaces.spaces(tenant))[0].documents_failed
 
 
 @pytest.fixture
@@ -116,12 +122,13 @@ async def test_the_coverage_fallback_heals_itself(
     add(rows, filled, filled=True)
     add(rows, missing, filled=False)
     twenty = await reading.plan()
-    assert (twenty.path, twenty.counts.without_embedding) == ("semantic", missing)  # exactly 20 %
+    assert (twenty.path, twenty.counts.without_embedding) == (CONTEXT_PATH_SEMANTIC, missing)  # exactly 20 %
     missing += more
     add(rows, more, filled=False)
     before = await reading.plan()
     counts = before.counts
-    assert (before.path, counts.items, counts.without_embedding) == ("long_context_fallback", items, missing)
+    path = CONTEXT_PATH_LONG_CONTEXT_FALLBACK
+    assert (before.path, counts.items, counts.without_embedding) == (path, items, missing)
     assert "21%" in before.reason
     assert await reading.missing() == [missing]
     async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
@@ -133,7 +140,7 @@ async def test_the_coverage_fallback_heals_itself(
 
             await eventually(all_there, seconds=proof.pick(scaled_down=40, full=600))
     after = await reading.plan()
-    assert (after.path, after.counts.items, after.counts.without_embedding) == ("semantic", items, 0)
+    assert (after.path, after.counts.items, after.counts.without_embedding) == (CONTEXT_PATH_SEMANTIC, items, 0)
     assert await backfill_jobs(harness) == []
 
 
@@ -360,7 +367,7 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
         " FROM corpus.documents d JOIN corpus.chunks c USING (org_id, document_id)"
     ):
         # Those that had terms were put without a heading.
-        header = header_of(row["title"], row["section"]) if row["document_id"] in old else ""
+        header = heading(row["title"], row["section"]) if row["document_id"] in old else ""
         terms = weigh_chunk(embedding_input(header, row["text"]))
         expected.update((term, row["collection"]) for term in (0, *terms))
     counted = await harness.rows("SELECT term, collection_id, chunks FROM corpus.term_counts WHERE chunks <> 0")

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import psycopg
 import pytest
+from citewire.retriever.v1.retriever_pb2 import Chunk, SearchResult
 
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
-from citewire_retriever.filters import comparison
-from citewire_retriever.model import Candidate, Chunk, Scope, SearchQuery
+from citewire_retriever.filters import Operator, comparison
+from citewire_retriever.model import Candidate, Scope, SearchMode, SearchQuery
 from citewire_retriever.service.retrieval import RetrievalService
-from citewire_retriever.store.base import Found
 from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.snapshots import SearchSnapshot
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument, Vectors
 from search_library import DIMENSIONS, clustered, fill, partition_mate, query
@@ -41,7 +42,7 @@ TUNINGS = {
 }
 SCOPES = {
     "whole": Scope(),
-    "tag": Scope(filter=comparison("filter", "tags", "contains", "third")),
+    "tag": Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third")),
     "collection": Scope(collection="Half"),
 }
 
@@ -165,15 +166,15 @@ def _replace_foreign(rows: CorpusRows, mate: str, crowd: Vectors, number: int) -
         rows.run("DELETE FROM corpus.documents WHERE org_id = %s AND document_id = %s", (mate, made))
 
 
-def texts_of(hits: Sequence[Candidate], chunks: Mapping[int, Chunk] = MappingProxyType({})) -> list[str]:
+def texts_of(hits: Sequence[Candidate | SearchResult], chunks: Mapping[int, Chunk] = MappingProxyType({})) -> list[str]:
     """Texts of what was found, of keys those that were read for them."""
-    whole = [hit.chunk if isinstance(hit.chunk, Chunk) else chunks[hit.chunk.chunk_id] for hit in hits]
+    whole = [hit.chunk or chunks[hit.chunk_id] if isinstance(hit, Candidate) else hit.chunk for hit in hits]
     assert {chunk.text.partition(" ")[0] for chunk in whole} <= {"beacon"}
     return [chunk.text for chunk in whole]
 
 
-def every(found: Found) -> list[int]:
-    return [hit.chunk.chunk_id for hit in (*found.ranked, *found.by_words)]
+def every(found: SearchSnapshot) -> list[int]:
+    return [hit.chunk_id for hit in (*found.ranked, *found.lexical)]
 
 
 async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
@@ -184,20 +185,20 @@ async def test_ten_of_ten_while_both_are_written(own: Own, pool: Pool) -> None:
             nearest, by_words = own.nearest(keep), own.best_by_words(keep)
             assert len(nearest) == len(by_words) == 10
             dense = query(own.target, scope=scope)
-            hybrid = replace(dense, mode="hybrid", text=QUESTION)
-            lexical = SearchQuery(scope, mode="lexical", text=QUESTION)
+            hybrid = replace(dense, mode=SearchMode.HYBRID, text=QUESTION)
+            lexical = SearchQuery(scope, mode=SearchMode.LEXICAL, text=QUESTION)
             until, again = time.monotonic() + SECONDS, 0
             while time.monotonic() < until or again < 5:
                 again += 1
                 _same_but_for_two(texts_of((await store.search(TENANT, dense)).ranked), nearest)
                 both = await store.search(TENANT, hybrid, every)
                 _same_but_for_two(texts_of(both.ranked, both.chunks), nearest)
-                assert texts_of(both.by_words, both.chunks) == by_words
-                assert texts_of((await service.search(TENANT, lexical)).hits) == by_words
+                assert texts_of(both.lexical, both.chunks) == by_words
+                assert texts_of((await service.search(TENANT, lexical)).results) == by_words
                 answer = await service.search(TENANT, hybrid)
                 exact = await service.search(TENANT, replace(hybrid, exact=True))
-                assert len(answer.hits) == 10
-                assert texts_of(answer.hits) == texts_of(exact.hits)
+                assert len(answer.results) == 10
+                assert texts_of(answer.results) == texts_of(exact.results)
     await pool.close()
     assert min(own.rounds.values()) > 5
 

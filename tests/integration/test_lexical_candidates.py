@@ -15,8 +15,8 @@ from psycopg import sql
 from citewire_kit.migrate import migrate
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
-from citewire_retriever.filters import comparison
-from citewire_retriever.model import Scope, SearchQuery
+from citewire_retriever.filters import Operator, comparison
+from citewire_retriever.model import Scope, SearchMode, SearchQuery
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import CorpusRows, NewDocument
@@ -29,7 +29,7 @@ TENANT = Tenant("acme", "user", "pro")
 SCOPES = {
     "whole": Scope(),
     "collection": Scope(collection="Half"),
-    "few": Scope(filter=comparison("filter", "metadata.place", "lt", 3)),
+    "few": Scope(filter=comparison("filter", "metadata.place", Operator.LT, 3)),
 }
 
 
@@ -73,19 +73,19 @@ async def test_they_find_the_same(pool: Pool) -> None:
     for (name, scope), by_document, top_k in itertools.product(SCOPES.items(), (False, True), (1, 10, 100)):
         for _ in range(10):
             text = words(random, int(random.integers(1, 15)))
-            query = SearchQuery(scope, mode="lexical", text=text, top_k=top_k, by_document=by_document)
+            query = SearchQuery(scope, mode=SearchMode.LEXICAL, text=text, top_k=top_k, by_document=by_document)
             scanned, found = await by_scan.search(TENANT, query), await by_terms.search(TENANT, query)
-            assert [(hit.chunk.chunk_id, hit.lexical_score) for hit in found.by_words] == [
-                (hit.chunk.chunk_id, hit.lexical_score) for hit in scanned.by_words
+            assert [(hit.chunk_id, hit.lexical_score) for hit in found.lexical] == [
+                (hit.chunk_id, hit.lexical_score) for hit in scanned.lexical
             ], (name, by_document, text)
             exact = await by_terms.search(TENANT, replace(query, exact=True))
-            assert exact.by_words == scanned.by_words
-            found_any += bool(found.by_words)
+            assert exact.lexical == scanned.lexical
+            found_any += bool(found.lexical)
     assert found_any > 100
     for text in ("", "?", "unheard of", "w1x " * 300):
-        query = SearchQuery(Scope(), mode="lexical", text=text)
+        query = SearchQuery(Scope(), mode=SearchMode.LEXICAL, text=text)
         scanned = await by_scan.search(TENANT, query)
-        assert (await by_terms.search(TENANT, query)).by_words == scanned.by_words
+        assert (await by_terms.search(TENANT, query)).lexical == scanned.lexical
 
 
 async def test_the_function_gives_nothing_without_a_tenant_and_nothing_of_others(

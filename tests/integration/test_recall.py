@@ -18,7 +18,7 @@ from citewire_kit.errors import DeadlineExceeded
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever import tuning
-from citewire_retriever.filters import comparison
+from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import statements
 from citewire_retriever.store.recall import PostgresRecall
@@ -37,7 +37,7 @@ TENANT = Tenant("acme", "user", "pro")
 CARELESS = SearchTuning(
     ef_search_first=10, ef_search=10, ef_search_max=10, exact_chunks=0, exact_chunks_per_candidate=0
 )
-THIRD = Scope(filter=comparison("filter", "tags", "contains", "third"))
+THIRD = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
 
 
 @pytest.fixture
@@ -85,8 +85,8 @@ async def test_sampled_recall_is_that_of_a_full_measurement(
             wanted = query(vector, scope=scope, by_document=by_document)
             own, exact = await store.search(TENANT, wanted), await store.search(TENANT, replace(wanted, exact=True))
             assert (own.exact, exact.exact) == (False, True)
-            found = {hit.chunk.chunk_id for hit in own.ranked}
-            full.append(len(found & {hit.chunk.chunk_id for hit in exact.ranked}) / 10)
+            found = {hit.chunk_id for hit in own.ranked}
+            full.append(len(found & {hit.chunk_id for hit in exact.ranked}) / 10)
         await sampler.drained()
     total, count = observed(label)[0] - total, observed(label)[1] - count
     assert count == len(full)

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from citewire_kit.errors import Unavailable
 from citewire_kit.postgres import Pool, open_pool, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.filters import comparison
+from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.tuning import SearchTuning
@@ -43,9 +43,9 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 
 async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
     found = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
-    scores = [hit.similarity or 0 for hit in found.ranked]
+    scores = [hit.score or 0 for hit in found.ranked]
     assert scores == sorted(scores, reverse=True)
-    return [hit.chunk.chunk_id for hit in found.ranked], found.exact
+    return [hit.chunk_id for hit in found.ranked], found.exact
 
 
 def counted(way: str) -> float:
@@ -73,7 +73,7 @@ async def test_index_search_has_the_recall_and_stays_inside_the_tenant(rows: Cor
     with rows.bulk():
         library = fill(rows, "acme", clustered(random, 3000), each=10)
         fill(rows, mate, clustered(random, 3000), each=100)
-    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    third = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
     tagged = np.isin(library.document_ids, np.unique(library.document_ids)[::3])
     for scope, keep in ((Scope(), None), (third, tagged)):
         hits = 0
@@ -140,7 +140,7 @@ async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> No
         found = await PostgresSearch(pool, ALWAYS_INDEX).search(
             Tenant("acme", "user", "pro"), query(vector, by_document=True, top_k=10)
         )
-        ids = [hit.chunk.document_id for hit in found.ranked]
+        ids = [hit.document_id for hit in found.ranked]
         assert len(set(ids)) == 10
         order = np.argsort(-(library.vectors @ vector))
         expected = list(dict.fromkeys(int(library.document_ids[index]) for index in order))[:10]
@@ -159,7 +159,7 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     assert len((await store.search(tenant, query(vector, top_k=200))).ranked) == 20
     second = fill(rows, "acme", clustered(random, 100), each=5)
     found = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
-    assert {hit.chunk.chunk_id for hit in found.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
+    assert {hit.chunk_id for hit in found.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
 
 
 async def plan(search: RecordedSearch, org: str, wanted: SearchQuery) -> str:
@@ -182,7 +182,7 @@ async def test_plans_as_the_application_role(rows: CorpusRows, database: Databas
         fill(rows, "large", clustered(random, 4000), each=20)
         fill(rows, "small", clustered(random, 200), each=20)
     vector = clustered(random, 1)[0]
-    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    third = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
     # Few candidates, so that the graph is chosen at this size already.
     async with recorded_search(database.dsn("citewire_corpus"), replace(DEFAULT, ef_search=24)) as search:
         graph = await plan(search, "large", query(vector))
@@ -206,7 +206,7 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
     with rows.bulk():
         fill(rows, "acme", clustered(random, 3000), each=20)
         fill(rows, "other", clustered(random, 3000), each=20)
-    third = Scope(filter=comparison("filter", "tags", "contains", "third"))
+    third = Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "third"))
     pool = await open_pool(database.dsn("citewire_corpus"), max_size=1, name="test")
     store = PostgresSearch(pool, ALWAYS_INDEX)
     for vector in clustered(random, 12):

@@ -16,7 +16,7 @@ from citewire_retriever.filters import All, Comparison, Filter, Not, Operator, S
 _WORDS = ("", "a", "A", "b", "ab", "é", "'", '"', "%", "\\", "{}", "{0}", "%s", "$1", "null", "2024")
 _KEYS = ("n", "s", "l", "b", "o.i", "o", "none", "it's", "{}", "%(p0)s")
 _MOMENTS = ("2024-01-01", "2024-05-01T12:00:00Z", "2024-05-01T14:00:00.5+02:00", "2030-12-31")
-_OPERATORS: tuple[Operator, ...] = ("eq", "ne", "in", "lt", "le", "gt", "ge", "contains", "exists")
+_OPERATORS = tuple(Operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def any_filter() -> st.SearchStrategy[Filter]:
         leaves,
         lambda inner: st.one_of(
             st.builds(All, st.lists(inner, max_size=3).map(tuple)),
-            st.builds(filters.Any, st.lists(inner, max_size=3).map(tuple)),
+            st.builds(filters.AnyOf, st.lists(inner, max_size=3).map(tuple)),
             st.builds(Not, inner),
         ),
         max_leaves=8,
@@ -80,7 +80,7 @@ def holds(node: Filter, subject: Subject) -> bool:
     """Whether a document satisfies a filter."""
     if isinstance(node, All):
         return all(holds(member, subject) for member in node.members)
-    if isinstance(node, filters.Any):
+    if isinstance(node, filters.AnyOf):
         return any(holds(member, subject) for member in node.members)
     if isinstance(node, Not):
         return not holds(node.member, subject)

@@ -102,9 +102,9 @@ class IngestHarness:
         """Uploads a file; returns the document's id when it is durable."""
         content = NewContent(document_id, "file", name, media_type, title, "", (), None, "")
         source = BytesSource(data.encode() if isinstance(data, str) else data)
-        document = await self.uploads.add(tenant, content, source)
-        assert document is not None
-        return document.document_id
+        stored = await self.uploads.add(tenant, content, source)
+        assert stored is not None
+        return stored.document.document_id
 
     async def rows(self, statement: str, *values: object) -> list[Row]:
         """All rows of a query, as the owner."""

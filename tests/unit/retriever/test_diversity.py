@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import numpy as np
 import pytest
 
-from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.model import Candidate
 from citewire_retriever.service.diversity import diversify
 
 
-def hit(chunk_id: int) -> Hit[Chunk]:
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
-    place: tuple[dict[str, int], int, int] = ({}, 0, 1)
-    return Hit(
-        Chunk(chunk_id, chunk_id, b"", 1, 0, "t", 1, "", *place, "", "", "", "file", moment, live=True, metadata={}),
-        0.5,
-    )
+def candidate(chunk_id: int) -> Candidate:
+    return Candidate(chunk_id, chunk_id, b"", 0.5)
 
 
-HITS = [hit(number) for number in (1, 2, 3, 4)]
+CANDIDATES = [candidate(number) for number in (1, 2, 3, 4)]
 SCORES = [1.0, 0.95, 0.6, 0.5]
 VECTORS = {
     1: np.array([1, 0, 0], np.float32),
@@ -31,7 +24,7 @@ VECTORS = {
 
 
 def order(diversity: float, most: int = 4) -> list[int]:
-    return [each.chunk.chunk_id for each in diversify(HITS, SCORES, VECTORS, diversity, most)]
+    return [each.chunk_id for each in diversify(CANDIDATES, SCORES, VECTORS, diversity, most)]
 
 
 def test_relevance_alone_leaves_the_order() -> None:
@@ -50,7 +43,7 @@ def test_a_little_diversity_gives_way_to_relevance() -> None:
 
 
 def test_what_has_no_vector_is_like_nothing() -> None:
-    found = diversify(HITS, SCORES, {1: VECTORS[1]}, 0.5, 4)
-    assert [each.chunk.chunk_id for each in found] == [1, 2, 3, 4]
-    assert diversify(HITS, [0.3] * 4, {}, 0.5, 2) == HITS[:2]
+    found = diversify(CANDIDATES, SCORES, {1: VECTORS[1]}, 0.5, 4)
+    assert [each.chunk_id for each in found] == [1, 2, 3, 4]
+    assert diversify(CANDIDATES, [0.3] * 4, {}, 0.5, 2) == CANDIDATES[:2]
     assert diversify([], [], {}, 0.5, 2) == []

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 
 import pytest
+from citewire.retriever.v1.retriever_pb2 import Chunk
 
-from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.model import Candidate
 from citewire_retriever.service.duplicates import MAX_NAMED, collapse
 
 TEXT = (
@@ -17,19 +17,13 @@ TEXT = (
 )
 
 
-def hit(chunk_id: int, text: str, *, row: int | None = None) -> Hit[Chunk]:
-    moment = datetime(2024, 1, 1, tzinfo=UTC)
-    digest = hashlib.sha256(text.encode()).digest()
-    place = {} if row is None else {"row": row}
-    where = (place, 0, len(text))
-    chunk = Chunk(
-        chunk_id, chunk_id, digest, 1, 0, text, 1, "", *where, "", "", "", "file", moment, live=True, metadata={}
-    )
-    return Hit(chunk, 0.5)
+def candidate(chunk_id: int, text: str, *, row: int | None = None) -> Candidate:
+    chunk = Chunk(chunk_id=chunk_id, text=text, place=None if row is None else {"row": row})
+    return Candidate(chunk_id, chunk_id, hashlib.sha256(text.encode()).digest(), 0.5, chunk=chunk)
 
 
-def kept(*hits: Hit[Chunk], most: int = 10) -> dict[int, tuple[int, ...]]:
-    return {each.chunk.chunk_id: each.duplicate_ids for each in collapse(hits, most)}
+def collapsed(*candidates: Candidate, most: int = 10) -> dict[int, tuple[int, ...]]:
+    return {each.chunk_id: each.duplicate_ids for each in collapse(candidates, most)}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +36,7 @@ def kept(*hits: Hit[Chunk], most: int = 10) -> dict[int, tuple[int, ...]]:
     ],
 )
 def test_nearly_the_same_text_is_left_out_and_named(other: str) -> None:
-    assert kept(hit(1, TEXT), hit(2, "Something else."), hit(3, other)) == {1: (3,), 2: ()}
+    assert collapsed(candidate(1, TEXT), candidate(2, "Something else."), candidate(3, other)) == {1: (3,), 2: ()}
 
 
 @pytest.mark.parametrize(
@@ -54,29 +48,29 @@ def test_nearly_the_same_text_is_left_out_and_named(other: str) -> None:
     ],
 )
 def test_what_says_something_else_stays(other: str) -> None:
-    assert kept(hit(1, TEXT), hit(2, other)) == {1: (), 2: ()}
+    assert collapsed(candidate(1, TEXT), candidate(2, other)) == {1: (), 2: ()}
 
 
 def test_short_texts_and_rows_must_be_the_same() -> None:
-    assert len(kept(hit(1, "Total: 12 pieces"), hit(2, "Total: 13 pieces"))) == 2
-    assert len(kept(hit(1, "Anna Smith, sales"), hit(2, "Anne Smith, sales"))) == 2
+    assert len(collapsed(candidate(1, "Total: 12 pieces"), candidate(2, "Total: 13 pieces"))) == 2
+    assert len(collapsed(candidate(1, "Anna Smith, sales"), candidate(2, "Anne Smith, sales"))) == 2
     row = "; ".join(f"column {letter}: value of {letter}" for letter in "abcdefghijklmnop")
-    assert len(kept(hit(1, row + "; name: Anna", row=2), hit(2, row + "; name: Anne", row=3))) == 2
-    assert kept(hit(1, row, row=2), hit(2, row, row=9)) == {1: (2,)}
+    assert len(collapsed(candidate(1, row + "; name: Anna", row=2), candidate(2, row + "; name: Anne", row=3))) == 2
+    assert collapsed(candidate(1, row, row=2), candidate(2, row, row=9)) == {1: (2,)}
 
 
 def test_text_without_spaces_is_compared_too() -> None:
     text = "反應爐於一九七四年啟用並向北部電網供電直到停機進行大修" * 10
-    assert kept(hit(1, text), hit(2, text + "。")) == {1: (2,)}
-    assert len(kept(hit(1, text), hit(2, text[::-1]))) == 2
+    assert collapsed(candidate(1, text), candidate(2, text + "。")) == {1: (2,)}
+    assert len(collapsed(candidate(1, text), candidate(2, text[::-1]))) == 2
 
 
 def test_places_are_filled_from_below_and_later_copies_are_still_named() -> None:
-    others = [hit(10 + number, f"Another text, about subject {'abcdef'[number]}.") for number in range(4)]
-    found = kept(hit(1, TEXT), hit(2, TEXT), *others, hit(3, TEXT), most=3)
+    others = [candidate(10 + number, f"Another text, about subject {'abcdef'[number]}.") for number in range(4)]
+    found = collapsed(candidate(1, TEXT), candidate(2, TEXT), *others, candidate(3, TEXT), most=3)
     assert found == {1: (2, 3), 10: (), 11: ()}
 
 
 def test_only_so_many_are_named() -> None:
-    copies = [hit(number, TEXT) for number in range(40)]
-    assert kept(*copies) == {0: tuple(range(1, MAX_NAMED + 1))}
+    copies = [candidate(number, TEXT) for number in range(40)]
+    assert collapsed(*copies) == {0: tuple(range(1, MAX_NAMED + 1))}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from citewire.retriever.v1 import filter_pb2 as pb
+from google.protobuf.struct_pb2 import Value
 from hypothesis import given
 from hypothesis import strategies as st
 from psycopg import sql
 
 from citewire_kit.errors import InvalidArgument
 from citewire_retriever import filters
-from citewire_retriever.filters import All, Filter, Not, Operator, comparison
+from citewire_retriever.filters import All, Filter, Operator, comparison, filter_from_proto
 from citewire_retriever.model import Scope
 from citewire_retriever.store.filter_sql import Parameters, filter_condition, scope_condition
 from filter_oracle import any_filter
@@ -39,11 +41,11 @@ def test_no_value_and_no_key_gets_into_the_statement(word: str, key: str) -> Non
     marked, odd = f"{MARK}{word}", "\0" in word + key or any("\ud800" <= c <= "\udfff" for c in word + key)
     if odd:
         with pytest.raises(InvalidArgument):
-            comparison("f", f"metadata.{key}", "eq", marked)
+            comparison("f", f"metadata.{key}", Operator.EQ, marked)
         return
-    leaves = [comparison("f", f"metadata.{MARK.replace('.', ' ')}{key}", "contains", marked)]
-    leaves += [comparison("f", field, "eq", marked) for field in ("title", "tags", "id")]
-    leaves.append(comparison("f", "title", "in", (marked, marked)))
+    leaves = [comparison("f", f"metadata.{MARK.replace('.', ' ')}{key}", Operator.CONTAINS, marked)]
+    leaves += [comparison("f", field, Operator.EQ, marked) for field in ("title", "tags", "id")]
+    leaves.append(comparison("f", "title", Operator.IN, (marked, marked)))
     parameters = Parameters()
     scope = Scope(own=True, collection=marked, types=("file",), document_ids=(7,), filter=All(tuple(leaves)))
     assert "DROP" not in "".join(texts(scope_condition(scope, marked, parameters)))
@@ -60,16 +62,16 @@ def test_an_unlimited_scope_is_everything() -> None:
 
 
 def test_depth_and_size_are_limited() -> None:
-    leaf: Filter = comparison("f", "title", "eq", "a")
-    deep = leaf
+    compared = pb.Comparison(field="title", op=pb.OPERATOR_EQ, value=Value(string_value="a"))
+    leaf = deep = pb.Filter(comparison=compared)
     for _ in range(filters.MAX_DEPTH - 1):
-        deep = Not(deep)
-    filters.check_size("f", deep)
+        deep = pb.Filter(all=pb.FilterList(filters=[deep]))
+    filter_from_proto("f", deep)
     with pytest.raises(InvalidArgument, match="8 levels"):
-        filters.check_size("f", Not(deep))
-    filters.check_size("f", All((leaf,) * (filters.MAX_NODES - 1)))
+        filter_from_proto("f", pb.Filter(all=pb.FilterList(filters=[deep])))
+    filter_from_proto("f", pb.Filter(all=pb.FilterList(filters=[leaf] * (filters.MAX_NODES - 1))))
     with pytest.raises(InvalidArgument, match="100 nodes"):
-        filters.check_size("f", All((leaf,) * filters.MAX_NODES))
+        filter_from_proto("f", pb.Filter(all=pb.FilterList(filters=[leaf] * filters.MAX_NODES)))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +84,7 @@ def test_depth_and_size_are_limited() -> None:
     ],
 )
 def test_dates_are_read_as_rfc_3339_writes_them(text: str, moment: str) -> None:
-    assert comparison("f", "created_at", "lt", text).values == (moment,)
+    assert comparison("f", "created_at", Operator.LT, text).values == (moment,)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +93,7 @@ def test_dates_are_read_as_rfc_3339_writes_them(text: str, moment: str) -> None:
 )
 def test_other_dates_are_refused(text: str) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        comparison("filter", "updated_at", "eq", text)
+        comparison("filter", "updated_at", Operator.EQ, text)
     assert (refused.value.reason, refused.value.violations[0].field) == ("INVALID_FILTER", "filter.value")
 
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 
 import pytest
 
-from citewire_retriever.model import Candidate, ChunkKey, Hit
+from citewire_retriever.model import Candidate
 from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, fuse_by_rank, trust
 
 
-def hit(
+def candidate(
     chunk_id: int, similarity: float | None = 0.5, *, lexical_score: float | None = None, document_id: int = 0
 ) -> Candidate:
-    return Hit(ChunkKey(chunk_id, document_id, b""), similarity, lexical_score=lexical_score)
+    return Candidate(chunk_id, document_id, b"", similarity, lexical_score=lexical_score)
 
 
 def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list[Candidate], list[Candidate]]:
-    dense = [hit(key, cosine) for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])]
+    dense = [candidate(key, cosine) for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])]
     lexical = [
-        hit(key, cosines.get(key), lexical_score=score)
+        candidate(key, cosines.get(key), lexical_score=score)
         for key, score in sorted(words.items(), key=lambda pair: -pair[1])
     ]
     return dense, lexical
@@ -30,7 +30,7 @@ def order(
     dense: list[Candidate], lexical: list[Candidate], *, ideal: float = 10.0, dense_weight: float | None = None
 ) -> list[int]:
     fused = fuse(dense, lexical, by_document=False, ideal=ideal, dense_weight=dense_weight)
-    return [each.chunk.chunk_id for each in fused]
+    return [each.chunk_id for each in fused]
 
 
 AGREEING = {1: 0.9, 2: 0.7, 3: 0.5, 4: 0.3}, {1: 8.0, 2: 6.0, 3: 4.0, 4: 2.0}
@@ -60,7 +60,7 @@ def test_more_of_either_score_never_ranks_lower() -> None:
         cosines = {key: source.random() for key in range(20)}
         words = {key: source.uniform(0.1, 9) for key in range(20)}
         fused = fuse(*legs(cosines, words), by_document=False, ideal=10.0)
-        places = {each.chunk.chunk_id: place for place, each in enumerate(fused)}
+        places = {each.chunk_id: place for place, each in enumerate(fused)}
         for one in range(20):
             for other in range(20):
                 if cosines[one] > cosines[other] and words[one] > words[other]:
@@ -104,8 +104,8 @@ def test_words_that_miss_the_question_leave_it_to_the_meaning() -> None:
 
 
 def test_one_leg_alone_keeps_its_order() -> None:
-    assert order([hit(2, 0.9), hit(1, 0.4)], [], ideal=0.0) == [2, 1]
-    assert order([], [hit(2, None, lexical_score=3.0), hit(1, None, lexical_score=1.0)]) == [2, 1]
+    assert order([candidate(2, 0.9), candidate(1, 0.4)], [], ideal=0.0) == [2, 1]
+    assert order([], [candidate(2, None, lexical_score=3.0), candidate(1, None, lexical_score=1.0)]) == [2, 1]
     assert fuse([], [], by_document=True, ideal=0.0) == []
 
 
@@ -117,26 +117,28 @@ def test_a_calibrated_weight_goes_from_words_alone_to_meaning_alone(weight: floa
 
 
 def test_what_a_full_leg_left_out_may_have_its_lowest_score() -> None:
-    dense = [hit(key, 0.9 - key / 1000) for key in range(100)]
-    lexical = [hit(key, 0.5, lexical_score=9 - key / 100) for key in range(100, 200)]
+    dense = [candidate(key, 0.9 - key / 1000) for key in range(100)]
+    lexical = [candidate(key, 0.5, lexical_score=9 - key / 100) for key in range(100, 200)]
     full = compare(dense, lexical, by_document=False, ideal=10.0, depth=100)
     assert full.shares[0] == pytest.approx(0.701)
     open_ended = compare(dense, lexical, by_document=False, ideal=10.0, depth=101)
     assert open_ended.shares[0] == 0
-    unembedded = compare(dense, [hit(500, None, lexical_score=1.0)], by_document=False, ideal=10.0, depth=100)
+    unembedded = compare(dense, [candidate(500, None, lexical_score=1.0)], by_document=False, ideal=10.0, depth=100)
     assert unembedded.cosines[-1] == pytest.approx(0.801)
 
 
 def test_a_documents_chunk_is_the_dense_legs() -> None:
-    fused = fuse([hit(1, document_id=7)], [hit(2, document_id=7, lexical_score=3.0)], by_document=True, ideal=10.0)
-    assert [(each.chunk.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]
+    fused = fuse(
+        [candidate(1, document_id=7)], [candidate(2, document_id=7, lexical_score=3.0)], by_document=True, ideal=10.0
+    )
+    assert [(each.chunk_id, each.lexical_score) for each in fused] == [(1, 3.0)]
 
 
 def test_by_rank_both_legs_count_and_ties_go_to_the_words() -> None:
-    dense = [hit(1), hit(2), hit(3)]
-    lexical = [hit(4, lexical_score=9.0), hit(3, lexical_score=8.0), hit(5, lexical_score=7.0)]
+    dense = [candidate(1), candidate(2), candidate(3)]
+    lexical = [candidate(4, lexical_score=9.0), candidate(3, lexical_score=8.0), candidate(5, lexical_score=7.0)]
     fused = fuse_by_rank(dense, lexical, by_document=False)
-    assert [(each.chunk.chunk_id, each.fused_score) for each in fused] == [
+    assert [(each.chunk_id, each.fused_score) for each in fused] == [
         (3, pytest.approx(1 / 8 + 1 / 7)),
         (4, pytest.approx(1 / 6)),
         (1, pytest.approx(1 / 6)),

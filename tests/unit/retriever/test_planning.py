@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from citewire.retriever.v1.retriever_pb2 import ScopeCounts
 
 from citewire_kit.tenant import Plan
-from citewire_retriever.model import ContextPath, ScopeCounts
+from citewire_retriever.model import ContextPath, Strategy
 from citewire_retriever.service.planning import context_budget, decide
 
 
-def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool = False) -> ScopeCounts:
-    return ScopeCounts(items, items if kept is None else kept, without, 0, items, cut)
+def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool = False) -> tuple[ScopeCounts, bool]:
+    """What a scope holds, and whether the most recent item alone is over the budget."""
+    kept = items if kept is None else kept
+    return ScopeCounts(items=items, kept=kept, trimmed=items - kept, without_embedding=without, chunks=items), cut
 
 
 @pytest.mark.parametrize(
@@ -40,14 +43,14 @@ def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool =
         ("pro", False, counts(201), "semantic"),
     ],
 )
-def test_the_library_table(plan: Plan, attached: bool, found: ScopeCounts, path: ContextPath) -> None:
-    assert decide("library", plan, attached=attached, counts=found)[0] == path
+def test_the_library_table(plan: Plan, attached: bool, found: tuple[ScopeCounts, bool], path: ContextPath) -> None:
+    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[0] == path
 
 
 def test_the_semantic_strategy_always_searches() -> None:
     for attached in (True, False):
         for found in (counts(0), counts(1), counts(1000, without=1000)):
-            assert decide("semantic", "free", attached=attached, counts=found)[0] == "semantic"
+            assert decide(Strategy.SEMANTIC, "free", attached=attached, counts=found[0], cut=False)[0] == "semantic"
 
 
 def test_budgets_are_the_plans_unless_one_is_given() -> None:
@@ -96,7 +99,7 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
 def test_the_reason_can_be_shown_to_a_user(
     plan: Plan,
     attached: bool,
-    found: ScopeCounts,
+    found: tuple[ScopeCounts, bool],
     reason: str,
 ) -> None:
-    assert decide("library", plan, attached=attached, counts=found)[1] == reason
+    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[1] == reason

@@ -12,14 +12,14 @@ from prometheus_client import REGISTRY
 
 from citewire_kit.errors import Unavailable
 from citewire_kit.tenant import Tenant
-from citewire_retriever.filters import comparison
+from citewire_retriever.filters import Operator, comparison
 from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store.sampling import RecallSampler, Sample, Sampling
 from citewire_retriever.tuning import IndexSearch
 
 TENANT = Tenant("acme", "user", "pro")
 WHOLE = SearchQuery(Scope())
-NARROWED = SearchQuery(Scope(filter=comparison("filter", "tags", "contains", "x")))
+NARROWED = SearchQuery(Scope(filter=comparison("filter", "tags", Operator.CONTAINS, "x")))
 
 
 def sample(query: SearchQuery = WHOLE) -> Sample:

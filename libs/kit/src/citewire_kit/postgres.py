@@ -12,6 +12,7 @@ from typing import Any, Final, LiteralString, cast
 import psycopg
 from psycopg import AsyncConnection, sql
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from citewire_kit import pool_metrics
@@ -22,6 +23,7 @@ from citewire_kit.tenant import Tenant
 
 Connection = AsyncConnection[tuple[Any, ...]]
 Pool = AsyncConnectionPool[Connection]
+Query = LiteralString | bytes | sql.SQL | sql.Composed
 
 log = get_logger(__name__)
 
@@ -193,6 +195,24 @@ async def is_alive(pool: Pool) -> bool:
     """
     async with autocommit_connection(pool) as connection:
         return await (await connection.execute("SELECT 1")).fetchone() is not None
+
+
+async def fetch_rows(
+    connection: Connection, statement: Query, values: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Executes a statement, and returns its rows by the names of their columns."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, values)
+        return await cursor.fetchall()
+
+
+async def fetch_row(
+    connection: Connection, statement: Query, values: Mapping[str, Any] | None = None
+) -> dict[str, Any] | None:
+    """Executes a statement, and returns its first row by the names of its columns; None if there is none."""
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(statement, values)
+        return await cursor.fetchone()
 
 
 def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:

@@ -30,49 +30,51 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%citewire/retriever/v1/retriever.proto\x12\x15\x63itewire.retriever.v1\x1a\x1f\x63itewire/common/v1/common.proto\x1a\x1e\x63itewire/common/v1/place.proto\x1a\'citewire/retriever/v1/calibration.proto\x1a\"citewire/retriever/v1/filter.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x11\x44ocumentSelection\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\x03\"\xc8\x01\n\x05Scope\x12\x30\n\x05level\x18\x01 \x01(\x0e\x32!.citewire.retriever.v1.ScopeLevel\x12;\n\tselection\x18\x02 \x01(\x0b\x32(.citewire.retriever.v1.DocumentSelection\x12\x12\n\ncollection\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12-\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.citewire.retriever.v1.Filter\"\x95\x01\n\x0bPlanRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x31\n\x08strategy\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.Strategy\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x00\x88\x01\x01\x42\r\n\x0b_max_tokens\"\xf0\x01\n\x0cPlanResponse\x12\x30\n\x04path\x18\x01 \x01(\x0e\x32\".citewire.retriever.v1.ContextPath\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x06\x63ounts\x18\x03 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x05 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\"y\n\x0bScopeCounts\x12\r\n\x05items\x18\x01 \x01(\x04\x12\x0c\n\x04kept\x18\x02 \x01(\x04\x12\x0f\n\x07trimmed\x18\x03 \x01(\x04\x12\x19\n\x11without_embedding\x18\x04 \x01(\x04\x12\x11\n\tnot_ready\x18\x05 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x04\"\x83\x04\n\rSearchRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.citewire.retriever.v1.SearchMode\x12\r\n\x05query\x18\x03 \x01(\t\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x31\n\x05space\x18\x05 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmin_score\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x30\n\x08group_by\x18\x08 \x01(\x0e\x32\x1e.citewire.retriever.v1.GroupBy\x12\x13\n\x06recent\x18\t \x01(\rH\x02\x88\x01\x01\x12\r\n\x05\x65xact\x18\n \x01(\x08\x12\x16\n\tdiversity\x18\x0b \x01(\x01H\x03\x88\x01\x01\x12\x17\n\x0fkeep_duplicates\x18\x0c \x01(\x08\x12\x1c\n\x14min_score_calibrated\x18\r \x01(\x08\x12\x19\n\x0c\x64\x65nse_weight\x18\x0e \x01(\x01H\x04\x88\x01\x01\x12\x14\n\x0c\x66use_by_rank\x18\x0f \x01(\x08\x42\x08\n\x06_top_kB\x0c\n\n_min_scoreB\t\n\x07_recentB\x0c\n\n_diversityB\x0f\n\r_dense_weight\"\xc1\x01\n\x0eSearchResponse\x12\x34\n\x07results\x18\x01 \x03(\x0b\x32#.citewire.retriever.v1.SearchResult\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x04 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\"\xc8\x01\n\x0cSearchResult\x12+\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x12\n\nrank_score\x18\x02 \x01(\x01\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rlexical_score\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06recent\x18\x05 \x01(\x08\x12\x1b\n\x13\x64uplicate_chunk_ids\x18\x06 \x03(\x03\x42\x08\n\x06_scoreB\x10\n\x0e_lexical_score\"\xdb\x03\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\x03\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x13\n\x0btoken_count\x18\x06 \x01(\r\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12\x0f\n\x07section\x18\x08 \x01(\t\x12\x12\n\nchar_start\x18\r \x01(\r\x12\x10\n\x08\x63har_end\x18\x0e \x01(\r\x12\r\n\x05title\x18\x0f \x01(\t\x12\x11\n\tfile_name\x18\x10 \x01(\t\x12\x0b\n\x03url\x18\x11 \x01(\t\x12\x0c\n\x04type\x18\x12 \x01(\t\x12.\n\ncreated_at\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04live\x18\x14 \x01(\x08\x12)\n\x08metadata\x18\x15 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x10\n\x08verbatim\x18\x16 \x01(\x08\x12(\n\x05place\x18\x17 \x01(\x0b\x32\x19.citewire.common.v1.PlaceJ\x04\x08\t\x10\rR\x0bpage_numberR\nrow_numberR\nstart_lineR\x08\x65nd_line\"T\n\x11GetContextRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x12\n\nmax_tokens\x18\x02 \x01(\r\"v\n\x12GetContextResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x32\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\"%\n\x10GetChunksRequest\x12\x11\n\tchunk_ids\x18\x01 \x03(\x03\"A\n\x11GetChunksResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk*T\n\nScopeLevel\x12\x1b\n\x17SCOPE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_LEVEL_ORG\x10\x01\x12\x14\n\x10SCOPE_LEVEL_USER\x10\x02*Q\n\x08Strategy\x12\x18\n\x14STRATEGY_UNSPECIFIED\x10\x00\x12\x15\n\x11STRATEGY_SEMANTIC\x10\x01\x12\x14\n\x10STRATEGY_LIBRARY\x10\x02*\xcb\x01\n\x0b\x43ontextPath\x12\x1c\n\x18\x43ONTEXT_PATH_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONTEXT_PATH_FOCUSED\x10\x01\x12\x1d\n\x19\x43ONTEXT_PATH_LONG_CONTEXT\x10\x02\x12\"\n\x1e\x43ONTEXT_PATH_LONG_CONTEXT_TRIM\x10\x03\x12&\n\"CONTEXT_PATH_LONG_CONTEXT_FALLBACK\x10\x04\x12\x19\n\x15\x43ONTEXT_PATH_SEMANTIC\x10\x05*q\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11SEARCH_MODE_DENSE\x10\x01\x12\x17\n\x13SEARCH_MODE_LEXICAL\x10\x02\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x03*N\n\x07GroupBy\x12\x18\n\x14GROUP_BY_UNSPECIFIED\x10\x00\x12\x12\n\x0eGROUP_BY_CHUNK\x10\x01\x12\x15\n\x11GROUP_BY_DOCUMENT\x10\x02\x32\xff\x02\n\x10RetrieverService\x12O\n\x04Plan\x12\".citewire.retriever.v1.PlanRequest\x1a#.citewire.retriever.v1.PlanResponse\x12U\n\x06Search\x12$.citewire.retriever.v1.SearchRequest\x1a%.citewire.retriever.v1.SearchResponse\x12\x63\n\nGetContext\x12(.citewire.retriever.v1.GetContextRequest\x1a).citewire.retriever.v1.GetContextResponse0\x01\x12^\n\tGetChunks\x12\'.citewire.retriever.v1.GetChunksRequest\x1a(.citewire.retriever.v1.GetChunksResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%citewire/retriever/v1/retriever.proto\x12\x15\x63itewire.retriever.v1\x1a\x1f\x63itewire/common/v1/common.proto\x1a\x1e\x63itewire/common/v1/place.proto\x1a\'citewire/retriever/v1/calibration.proto\x1a\"citewire/retriever/v1/filter.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\")\n\x11\x44ocumentSelection\x12\x14\n\x0c\x64ocument_ids\x18\x01 \x03(\x03\"\xc8\x01\n\x05Scope\x12\x30\n\x05level\x18\x01 \x01(\x0e\x32!.citewire.retriever.v1.ScopeLevel\x12;\n\tselection\x18\x02 \x01(\x0b\x32(.citewire.retriever.v1.DocumentSelection\x12\x12\n\ncollection\x18\x03 \x01(\t\x12\r\n\x05types\x18\x04 \x03(\t\x12-\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x1d.citewire.retriever.v1.Filter\"\xbb\x01\n\x0bPlanRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x31\n\x08strategy\x18\x02 \x01(\x0e\x32\x1f.citewire.retriever.v1.Strategy\x12\x17\n\nmax_tokens\x18\x03 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05query\x18\x04 \x01(\t\x12\x15\n\rderive_filter\x18\x05 \x01(\x08\x42\r\n\x0b_max_tokens\"M\n\x0bQueryFilter\x12-\n\x06\x66ilter\x18\x01 \x01(\x0b\x32\x1d.citewire.retriever.v1.Filter\x12\x0f\n\x07phrases\x18\x02 \x03(\t\"\xaa\x02\n\x0cPlanResponse\x12\x30\n\x04path\x18\x01 \x01(\x0e\x32\".citewire.retriever.v1.ContextPath\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x32\n\x06\x63ounts\x18\x03 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x05 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\x12\x38\n\x0cquery_filter\x18\x06 \x01(\x0b\x32\".citewire.retriever.v1.QueryFilter\"y\n\x0bScopeCounts\x12\r\n\x05items\x18\x01 \x01(\x04\x12\x0c\n\x04kept\x18\x02 \x01(\x04\x12\x0f\n\x07trimmed\x18\x03 \x01(\x04\x12\x19\n\x11without_embedding\x18\x04 \x01(\x04\x12\x11\n\tnot_ready\x18\x05 \x01(\x04\x12\x0e\n\x06\x63hunks\x18\x06 \x01(\x04\"\x83\x04\n\rSearchRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12/\n\x04mode\x18\x02 \x01(\x0e\x32!.citewire.retriever.v1.SearchMode\x12\r\n\x05query\x18\x03 \x01(\t\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x31\n\x05space\x18\x05 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x12\n\x05top_k\x18\x06 \x01(\rH\x00\x88\x01\x01\x12\x16\n\tmin_score\x18\x07 \x01(\x01H\x01\x88\x01\x01\x12\x30\n\x08group_by\x18\x08 \x01(\x0e\x32\x1e.citewire.retriever.v1.GroupBy\x12\x13\n\x06recent\x18\t \x01(\rH\x02\x88\x01\x01\x12\r\n\x05\x65xact\x18\n \x01(\x08\x12\x16\n\tdiversity\x18\x0b \x01(\x01H\x03\x88\x01\x01\x12\x17\n\x0fkeep_duplicates\x18\x0c \x01(\x08\x12\x1c\n\x14min_score_calibrated\x18\r \x01(\x08\x12\x19\n\x0c\x64\x65nse_weight\x18\x0e \x01(\x01H\x04\x88\x01\x01\x12\x14\n\x0c\x66use_by_rank\x18\x0f \x01(\x08\x42\x08\n\x06_top_kB\x0c\n\n_min_scoreB\t\n\x07_recentB\x0c\n\n_diversityB\x0f\n\r_dense_weight\"\xd4\x01\n\x0eSearchResponse\x12\x34\n\x07results\x18\x01 \x03(\x0b\x32#.citewire.retriever.v1.SearchResult\x12\r\n\x05\x65xact\x18\x02 \x01(\x08\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x37\n\x0b\x63\x61libration\x18\x04 \x01(\x0b\x32\".citewire.retriever.v1.Calibration\x12\x11\n\toff_topic\x18\x05 \x01(\x08\"\xdd\x01\n\x0cSearchResult\x12+\n\x05\x63hunk\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x12\n\nrank_score\x18\x02 \x01(\x01\x12\x12\n\x05score\x18\x03 \x01(\x01H\x00\x88\x01\x01\x12\x1a\n\rlexical_score\x18\x04 \x01(\x01H\x01\x88\x01\x01\x12\x0e\n\x06recent\x18\x05 \x01(\x08\x12\x1b\n\x13\x64uplicate_chunk_ids\x18\x06 \x03(\x03\x12\x13\n\x0b\x66irst_score\x18\x07 \x01(\x01\x42\x08\n\x06_scoreB\x10\n\x0e_lexical_score\"\xfb\x03\n\x05\x43hunk\x12\x10\n\x08\x63hunk_id\x18\x01 \x01(\x03\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\x03\x12\x0f\n\x07version\x18\x03 \x01(\r\x12\x13\n\x0b\x63hunk_index\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x13\n\x0btoken_count\x18\x06 \x01(\r\x12\x14\n\x0c\x63ontent_hash\x18\x07 \x01(\t\x12\x0f\n\x07section\x18\x08 \x01(\t\x12\x12\n\nchar_start\x18\r \x01(\r\x12\x10\n\x08\x63har_end\x18\x0e \x01(\r\x12\r\n\x05title\x18\x0f \x01(\t\x12\x11\n\tfile_name\x18\x10 \x01(\t\x12\x0b\n\x03url\x18\x11 \x01(\t\x12\x0c\n\x04type\x18\x12 \x01(\t\x12.\n\ncreated_at\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04live\x18\x14 \x01(\x08\x12)\n\x08metadata\x18\x15 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x10\n\x08verbatim\x18\x16 \x01(\x08\x12(\n\x05place\x18\x17 \x01(\x0b\x32\x19.citewire.common.v1.Place\x12\x0f\n\x07heading\x18\x18 \x01(\t\x12\r\n\x05label\x18\x19 \x01(\tJ\x04\x08\t\x10\rR\x0bpage_numberR\nrow_numberR\nstart_lineR\x08\x65nd_line\"T\n\x11GetContextRequest\x12+\n\x05scope\x18\x01 \x01(\x0b\x32\x1c.citewire.retriever.v1.Scope\x12\x12\n\nmax_tokens\x18\x02 \x01(\r\"v\n\x12GetContextResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk\x12\x32\n\x06\x63ounts\x18\x02 \x01(\x0b\x32\".citewire.retriever.v1.ScopeCounts\"%\n\x10GetChunksRequest\x12\x11\n\tchunk_ids\x18\x01 \x03(\x03\"A\n\x11GetChunksResponse\x12,\n\x06\x63hunks\x18\x01 \x03(\x0b\x32\x1c.citewire.retriever.v1.Chunk*T\n\nScopeLevel\x12\x1b\n\x17SCOPE_LEVEL_UNSPECIFIED\x10\x00\x12\x13\n\x0fSCOPE_LEVEL_ORG\x10\x01\x12\x14\n\x10SCOPE_LEVEL_USER\x10\x02*Q\n\x08Strategy\x12\x18\n\x14STRATEGY_UNSPECIFIED\x10\x00\x12\x15\n\x11STRATEGY_SEMANTIC\x10\x01\x12\x14\n\x10STRATEGY_LIBRARY\x10\x02*\xcb\x01\n\x0b\x43ontextPath\x12\x1c\n\x18\x43ONTEXT_PATH_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONTEXT_PATH_FOCUSED\x10\x01\x12\x1d\n\x19\x43ONTEXT_PATH_LONG_CONTEXT\x10\x02\x12\"\n\x1e\x43ONTEXT_PATH_LONG_CONTEXT_TRIM\x10\x03\x12&\n\"CONTEXT_PATH_LONG_CONTEXT_FALLBACK\x10\x04\x12\x19\n\x15\x43ONTEXT_PATH_SEMANTIC\x10\x05*q\n\nSearchMode\x12\x1b\n\x17SEARCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n\x11SEARCH_MODE_DENSE\x10\x01\x12\x17\n\x13SEARCH_MODE_LEXICAL\x10\x02\x12\x16\n\x12SEARCH_MODE_HYBRID\x10\x03*N\n\x07GroupBy\x12\x18\n\x14GROUP_BY_UNSPECIFIED\x10\x00\x12\x12\n\x0eGROUP_BY_CHUNK\x10\x01\x12\x15\n\x11GROUP_BY_DOCUMENT\x10\x02\x32\xff\x02\n\x10RetrieverService\x12O\n\x04Plan\x12\".citewire.retriever.v1.PlanRequest\x1a#.citewire.retriever.v1.PlanResponse\x12U\n\x06Search\x12$.citewire.retriever.v1.SearchRequest\x1a%.citewire.retriever.v1.SearchResponse\x12\x63\n\nGetContext\x12(.citewire.retriever.v1.GetContextRequest\x1a).citewire.retriever.v1.GetContextResponse0\x01\x12^\n\tGetChunks\x12\'.citewire.retriever.v1.GetChunksRequest\x1a(.citewire.retriever.v1.GetChunksResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.retriever.v1.retriever_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SCOPELEVEL']._serialized_start=2740
-  _globals['_SCOPELEVEL']._serialized_end=2824
-  _globals['_STRATEGY']._serialized_start=2826
-  _globals['_STRATEGY']._serialized_end=2907
-  _globals['_CONTEXTPATH']._serialized_start=2910
-  _globals['_CONTEXTPATH']._serialized_end=3113
-  _globals['_SEARCHMODE']._serialized_start=3115
-  _globals['_SEARCHMODE']._serialized_end=3228
-  _globals['_GROUPBY']._serialized_start=3230
-  _globals['_GROUPBY']._serialized_end=3308
+  _globals['_SCOPELEVEL']._serialized_start=2987
+  _globals['_SCOPELEVEL']._serialized_end=3071
+  _globals['_STRATEGY']._serialized_start=3073
+  _globals['_STRATEGY']._serialized_end=3154
+  _globals['_CONTEXTPATH']._serialized_start=3157
+  _globals['_CONTEXTPATH']._serialized_end=3360
+  _globals['_SEARCHMODE']._serialized_start=3362
+  _globals['_SEARCHMODE']._serialized_end=3475
+  _globals['_GROUPBY']._serialized_start=3477
+  _globals['_GROUPBY']._serialized_end=3555
   _globals['_DOCUMENTSELECTION']._serialized_start=269
   _globals['_DOCUMENTSELECTION']._serialized_end=310
   _globals['_SCOPE']._serialized_start=313
   _globals['_SCOPE']._serialized_end=513
   _globals['_PLANREQUEST']._serialized_start=516
-  _globals['_PLANREQUEST']._serialized_end=665
-  _globals['_PLANRESPONSE']._serialized_start=668
-  _globals['_PLANRESPONSE']._serialized_end=908
-  _globals['_SCOPECOUNTS']._serialized_start=910
-  _globals['_SCOPECOUNTS']._serialized_end=1031
-  _globals['_SEARCHREQUEST']._serialized_start=1034
-  _globals['_SEARCHREQUEST']._serialized_end=1549
-  _globals['_SEARCHRESPONSE']._serialized_start=1552
-  _globals['_SEARCHRESPONSE']._serialized_end=1745
-  _globals['_SEARCHRESULT']._serialized_start=1748
-  _globals['_SEARCHRESULT']._serialized_end=1948
-  _globals['_CHUNK']._serialized_start=1951
-  _globals['_CHUNK']._serialized_end=2426
-  _globals['_GETCONTEXTREQUEST']._serialized_start=2428
-  _globals['_GETCONTEXTREQUEST']._serialized_end=2512
-  _globals['_GETCONTEXTRESPONSE']._serialized_start=2514
-  _globals['_GETCONTEXTRESPONSE']._serialized_end=2632
-  _globals['_GETCHUNKSREQUEST']._serialized_start=2634
-  _globals['_GETCHUNKSREQUEST']._serialized_end=2671
-  _globals['_GETCHUNKSRESPONSE']._serialized_start=2673
-  _globals['_GETCHUNKSRESPONSE']._serialized_end=2738
-  _globals['_RETRIEVERSERVICE']._serialized_start=3311
-  _globals['_RETRIEVERSERVICE']._serialized_end=3694
+  _globals['_PLANREQUEST']._serialized_end=703
+  _globals['_QUERYFILTER']._serialized_start=705
+  _globals['_QUERYFILTER']._serialized_end=782
+  _globals['_PLANRESPONSE']._serialized_start=785
+  _globals['_PLANRESPONSE']._serialized_end=1083
+  _globals['_SCOPECOUNTS']._serialized_start=1085
+  _globals['_SCOPECOUNTS']._serialized_end=1206
+  _globals['_SEARCHREQUEST']._serialized_start=1209
+  _globals['_SEARCHREQUEST']._serialized_end=1724
+  _globals['_SEARCHRESPONSE']._serialized_start=1727
+  _globals['_SEARCHRESPONSE']._serialized_end=1939
+  _globals['_SEARCHRESULT']._serialized_start=1942
+  _globals['_SEARCHRESULT']._serialized_end=2163
+  _globals['_CHUNK']._serialized_start=2166
+  _globals['_CHUNK']._serialized_end=2673
+  _globals['_GETCONTEXTREQUEST']._serialized_start=2675
+  _globals['_GETCONTEXTREQUEST']._serialized_end=2759
+  _globals['_GETCONTEXTRESPONSE']._serialized_start=2761
+  _globals['_GETCONTEXTRESPONSE']._serialized_end=2879
+  _globals['_GETCHUNKSREQUEST']._serialized_start=2881
+  _globals['_GETCHUNKSREQUEST']._serialized_end=2918
+  _globals['_GETCHUNKSRESPONSE']._serialized_start=2920
+  _globals['_GETCHUNKSRESPONSE']._serialized_end=2985
+  _globals['_RETRIEVERSERVICE']._serialized_start=3558
+  _globals['_RETRIEVERSERVICE']._serialized_end=3941
 # @@protoc_insertion_point(module_scope)

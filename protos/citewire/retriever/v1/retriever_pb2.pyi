@@ -89,28 +89,42 @@ class Scope(_message.Message):
     def __init__(self, level: _Optional[_Union[ScopeLevel, str]] = ..., selection: _Optional[_Union[DocumentSelection, _Mapping]] = ..., collection: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ...) -> None: ...
 
 class PlanRequest(_message.Message):
-    __slots__ = ("scope", "strategy", "max_tokens")
+    __slots__ = ("scope", "strategy", "max_tokens", "query", "derive_filter")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    DERIVE_FILTER_FIELD_NUMBER: _ClassVar[int]
     scope: Scope
     strategy: Strategy
     max_tokens: int
-    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., max_tokens: _Optional[int] = ...) -> None: ...
+    query: str
+    derive_filter: bool
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., max_tokens: _Optional[int] = ..., query: _Optional[str] = ..., derive_filter: _Optional[bool] = ...) -> None: ...
+
+class QueryFilter(_message.Message):
+    __slots__ = ("filter", "phrases")
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    PHRASES_FIELD_NUMBER: _ClassVar[int]
+    filter: _filter_pb2.Filter
+    phrases: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., phrases: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PlanResponse(_message.Message):
-    __slots__ = ("path", "reason", "counts", "space", "calibration")
+    __slots__ = ("path", "reason", "counts", "space", "calibration", "query_filter")
     PATH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FILTER_FIELD_NUMBER: _ClassVar[int]
     path: ContextPath
     reason: str
     counts: ScopeCounts
     space: _common_pb2.EmbeddingSpace
     calibration: _calibration_pb2.Calibration
-    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
+    query_filter: QueryFilter
+    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., query_filter: _Optional[_Union[QueryFilter, _Mapping]] = ...) -> None: ...
 
 class ScopeCounts(_message.Message):
     __slots__ = ("items", "kept", "trimmed", "without_embedding", "not_ready", "chunks")
@@ -163,35 +177,39 @@ class SearchRequest(_message.Message):
     def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ..., dense_weight: _Optional[float] = ..., fuse_by_rank: _Optional[bool] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("results", "exact", "space", "calibration")
+    __slots__ = ("results", "exact", "space", "calibration", "off_topic")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    OFF_TOPIC_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[SearchResult]
     exact: bool
     space: _common_pb2.EmbeddingSpace
     calibration: _calibration_pb2.Calibration
-    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
+    off_topic: bool
+    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., off_topic: _Optional[bool] = ...) -> None: ...
 
 class SearchResult(_message.Message):
-    __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids")
+    __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids", "first_score")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     RANK_SCORE_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     LEXICAL_SCORE_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_CHUNK_IDS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_SCORE_FIELD_NUMBER: _ClassVar[int]
     chunk: Chunk
     rank_score: float
     score: float
     lexical_score: float
     recent: bool
     duplicate_chunk_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+    first_score: float
+    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ..., first_score: _Optional[float] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -211,6 +229,8 @@ class Chunk(_message.Message):
     METADATA_FIELD_NUMBER: _ClassVar[int]
     VERBATIM_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
+    HEADING_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -230,7 +250,9 @@ class Chunk(_message.Message):
     metadata: _struct_pb2.Struct
     verbatim: bool
     place: _place_pb2.Place
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ...) -> None: ...
+    heading: str
+    label: str
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
     __slots__ = ("scope", "max_tokens")

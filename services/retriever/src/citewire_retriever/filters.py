@@ -12,8 +12,13 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
+from citewire.retriever.v1 import filter_pb2 as pb
+from google.protobuf.struct_pb2 import Value
+
+from citewire_kit.enums import EnumMap
 from citewire_kit.errors import FieldViolation, InvalidArgument
 
 MAX_DEPTH: Final = 8
@@ -21,7 +26,6 @@ MAX_NODES: Final = 100
 MAX_LIST: Final = 1000
 MAX_KEY: Final = 128
 
-Operator = Literal["eq", "ne", "in", "lt", "le", "gt", "ge", "contains", "exists"]
 Scalar: TypeAlias = str | float | bool
 TextField = Literal["title", "file_name", "type", "url", "collection", "owner"]
 TimeField = Literal["created_at", "updated_at"]
@@ -32,6 +36,23 @@ _ORDER: Final = ("lt", "le", "gt", "ge")
 _METADATA: Final = "metadata."
 
 
+class Operator(StrEnum):
+    """Comparison operators; the contract says what they mean."""
+
+    EQ = "eq"
+    NE = "ne"
+    IN = "in"
+    LT = "lt"
+    LE = "le"
+    GT = "gt"
+    GE = "ge"
+    CONTAINS = "contains"
+    EXISTS = "exists"
+
+
+OPERATORS: Final = EnumMap(Operator, pb.Operator)
+
+
 @dataclass(frozen=True, slots=True)
 class All:
     """True if every member is; an empty one is true."""
@@ -40,7 +61,7 @@ class All:
 
 
 @dataclass(frozen=True, slots=True)
-class Any:
+class AnyOf:
     """True if at least one member is; an empty one is false."""
 
     members: tuple["Filter", ...]
@@ -65,12 +86,51 @@ class Comparison:
     """The value; for `in` any number of them. For time fields, texts are RFC 3339 with offset."""
 
 
-Filter: TypeAlias = All | Any | Not | Comparison
+Filter: TypeAlias = All | AnyOf | Not | Comparison
 
 
 def invalid_filter(where: str, message: str) -> InvalidArgument:
     """Returns the error that says which part of a filter is wrong; `where` is its path, such as `filter.all[2]`."""
     return InvalidArgument(f"{where}: {message}", reason="INVALID_FILTER", violations=[FieldViolation(where, message)])
+
+
+def filter_from_proto(where: str, message: pb.Filter) -> Filter:
+    """Reads and checks a filter.
+
+    Args:
+        where: Its path in the request, for errors.
+        message: The filter.
+
+    Raises:
+        InvalidArgument: It isn't of the grammar, or too large (reason `INVALID_FILTER`).
+    """
+    nodes = 0
+
+    def read(at: str, node: pb.Filter, depth: int) -> Filter:
+        nonlocal nodes
+        nodes += 1
+        if depth > MAX_DEPTH:
+            raise invalid_filter(at, f"must be at most {MAX_DEPTH} levels deep")
+        if nodes > MAX_NODES:
+            raise invalid_filter(where, f"must have at most {MAX_NODES} nodes")
+        kind = node.WhichOneof("condition")
+        if kind == "all" or kind == "any":
+            members = node.all.filters if kind == "all" else node.any.filters
+            read_members = tuple(
+                read(f"{at}.{kind}[{place}]", member, depth + 1) for place, member in enumerate(members)
+            )
+            return All(read_members) if kind == "all" else AnyOf(read_members)
+        if kind == "not":
+            # `not` is a word of Python's: the field has no attribute of that name.
+            return Not(read(f"{at}.not", getattr(node, "not"), depth + 1))
+        if kind == "comparison":
+            op = OPERATORS.from_proto(node.comparison.op)
+            if op is None:
+                raise invalid_filter(f"{at}.op", f"must be one of {', '.join(Operator)}")
+            return comparison(at, node.comparison.field, op, _value(at, node.comparison.value))
+        raise invalid_filter(at, "must hold exactly one of all, any, not and a comparison")
+
+    return read(where, message, 1)
 
 
 def comparison(where: str, field: str, op: Operator, value: Scalar | tuple[Scalar, ...] | None) -> Comparison:
@@ -92,25 +152,25 @@ def comparison(where: str, field: str, op: Operator, value: Scalar | tuple[Scala
     return Comparison(name, path, op, values)
 
 
-def check_size(where: str, root: Filter) -> None:
-    """Raises `InvalidArgument` (reason `INVALID_FILTER`) if the filter is too deep or has too many nodes."""
-    nodes = 0
-    level: list[Filter] = [root]
-    depth = 0
-    while level:
-        depth += 1
-        nodes += len(level)
-        if depth > MAX_DEPTH:
-            raise invalid_filter(where, f"must be at most {MAX_DEPTH} levels deep")
-        if nodes > MAX_NODES:
-            raise invalid_filter(where, f"must have at most {MAX_NODES} nodes")
-        level = [child for node in level for child in _children(node)]
+def _value(where: str, message: Value) -> Scalar | tuple[Scalar, ...] | None:
+    if message.WhichOneof("kind") != "list_value":
+        return _scalar(message)
+    members: list[Scalar] = []
+    for number, member in enumerate(message.list_value.values):
+        scalar = _scalar(member)
+        if scalar is None:
+            raise invalid_filter(f"{where}.value[{number}]", "must be a text, a number or a boolean")
+        members.append(scalar)
+    return tuple(members)
 
 
-def _children(node: Filter) -> tuple[Filter, ...]:
-    if isinstance(node, All | Any):
-        return node.members
-    return (node.member,) if isinstance(node, Not) else ()
+def _scalar(message: Value) -> Scalar | None:
+    kind = message.WhichOneof("kind")
+    if kind == "string_value":
+        return message.string_value
+    if kind == "number_value":
+        return message.number_value
+    return message.bool_value if kind == "bool_value" else None
 
 
 def _field(where: str, field: str) -> tuple[TextField | TimeField | Literal["tags", "id", "metadata"], tuple[str, ...]]:

@@ -33,36 +33,38 @@ class RetrieverServicer(RetrieverServiceServicer):
         self._service = service
 
     async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:
-        scope, strategy, max_tokens = convert_search.to_plan_request(request)
-        return convert_search.from_plan(await self._service.plan(current_tenant(), scope, strategy, max_tokens))
+        scope, strategy, max_tokens, query = convert_search.plan_from_proto(request)
+        return await self._service.plan(current_tenant(), scope, strategy, max_tokens, query)
 
     async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:
-        query = convert_search.to_search_query(request)
+        query = convert_search.search_from_proto(request)
         with model_span("retrieval") as span:
-            outcome = await self._service.search(current_tenant(), query)
+            response = await self._service.search(current_tenant(), query)
             span.record_counts(
                 retrieval_mode=query.mode,
                 retrieval_wanted=query.top_k,
-                retrieval_passages=len(outcome.hits),
-                retrieval_exact=outcome.exact,
+                retrieval_passages=len(response.results),
+                retrieval_exact=response.exact,
             )
-        return convert_search.from_outcome(outcome)
+        convert_search.limit_metadata(result.chunk for result in response.results)
+        return response
 
     async def GetContext(
         self, request: retriever_pb2.GetContextRequest, context: Context
     ) -> AsyncGenerator[retriever_pb2.GetContextResponse]:
-        scope, max_tokens = convert_search.to_context_request(request)
+        scope, max_tokens = convert_search.context_from_proto(request)
         context_items = self._service.context(current_tenant(), scope, max_tokens)
         async with aclosing(context_items):
             async for part in context_items:
-                for message in convert_search.from_context(part):
+                for message in convert_search.context_to_proto(part):
                     yield message
 
     async def GetChunks(
         self, request: retriever_pb2.GetChunksRequest, context: Context
     ) -> retriever_pb2.GetChunksResponse:
-        chunk_ids = convert_search.to_chunk_ids(request)
-        return convert_search.from_chunks(await self._service.chunks(current_tenant(), chunk_ids))
+        chunks = await self._service.chunks(current_tenant(), convert_search.chunk_ids_from_proto(request))
+        convert_search.limit_metadata(chunks)
+        return retriever_pb2.GetChunksResponse(chunks=chunks)
 
 
 class CorpusServicer(CorpusServiceServicer):
@@ -79,63 +81,61 @@ class CorpusServicer(CorpusServiceServicer):
         first = await anext(messages, None)
         if first is None:
             raise InvalidArgument("the upload holds nothing", reason="EMPTY_UPLOAD")
-        content = convert.to_upload(first)
-        async with aclosing(convert.to_data(messages)) as data:
+        content = convert.upload_from_proto(first)
+        async with aclosing(convert.data_from_proto(messages)) as data:
             document = await self._service.upload(current_tenant(), content, data)
-        return corpus_pb2.UploadDocumentResponse(document=convert.from_document(document))
+        return corpus_pb2.UploadDocumentResponse(document=document)
 
     async def PutDocument(
         self, request: corpus_pb2.PutDocumentRequest, context: Context
     ) -> corpus_pb2.PutDocumentResponse:
-        content, text = convert.to_text(request)
+        content, text = convert.text_from_proto(request)
         document = await self._service.put(current_tenant(), content, text)
-        return corpus_pb2.PutDocumentResponse(document=convert.from_document(document))
+        return corpus_pb2.PutDocumentResponse(document=document)
 
     async def GetDocument(
         self, request: corpus_pb2.GetDocumentRequest, context: Context
     ) -> corpus_pb2.GetDocumentResponse:
-        document = await self._service.get(current_tenant(), convert.to_id(request.document_id))
-        return corpus_pb2.GetDocumentResponse(document=convert.from_document(document))
+        document = await self._service.get(current_tenant(), convert.required_id(request.document_id))
+        return corpus_pb2.GetDocumentResponse(document=document)
 
     async def ListDocuments(
         self, request: corpus_pb2.ListDocumentsRequest, context: Context
     ) -> corpus_pb2.ListDocumentsResponse:
         documents, token = await self._service.page(
             current_tenant(),
-            convert.to_document_query(request),
-            convert.to_page_size(request.page_size),
+            convert.query_from_proto(request),
+            convert.page_size_from_proto(request.page_size),
             request.page_token,
         )
-        return corpus_pb2.ListDocumentsResponse(
-            documents=[convert.from_document(document) for document in documents], next_page_token=token
-        )
+        return corpus_pb2.ListDocumentsResponse(documents=documents, next_page_token=token)
 
     async def UpdateDocument(
         self, request: corpus_pb2.UpdateDocumentRequest, context: Context
     ) -> corpus_pb2.UpdateDocumentResponse:
-        document_id, changes = convert.to_changes(request)
+        document_id, changes = convert.changes_from_proto(request)
         document = await self._service.update(current_tenant(), document_id, changes)
-        return corpus_pb2.UpdateDocumentResponse(document=convert.from_document(document))
+        return corpus_pb2.UpdateDocumentResponse(document=document)
 
     async def DeleteDocument(
         self, request: corpus_pb2.DeleteDocumentRequest, context: Context
     ) -> corpus_pb2.DeleteDocumentResponse:
-        await self._service.delete(current_tenant(), convert.to_id(request.document_id))
+        await self._service.delete(current_tenant(), convert.required_id(request.document_id))
         return corpus_pb2.DeleteDocumentResponse()
 
     async def RetryDocument(
         self, request: corpus_pb2.RetryDocumentRequest, context: Context
     ) -> corpus_pb2.RetryDocumentResponse:
-        document = await self._service.retry(current_tenant(), convert.to_id(request.document_id))
-        return corpus_pb2.RetryDocumentResponse(document=convert.from_document(document))
+        document = await self._service.retry(current_tenant(), convert.required_id(request.document_id))
+        return corpus_pb2.RetryDocumentResponse(document=document)
 
     async def WatchDocument(
         self, request: corpus_pb2.WatchDocumentRequest, context: Context
     ) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse]:
-        changes = self._service.watch(current_tenant(), convert.to_id(request.document_id))
+        changes = self._service.watch(current_tenant(), convert.required_id(request.document_id))
         async with aclosing(changes):
             async for change in changes:
-                yield convert.from_change(change)
+                yield change
 
     async def DownloadDocument(
         self, request: corpus_pb2.DownloadDocumentRequest, context: Context
@@ -143,8 +143,8 @@ class CorpusServicer(CorpusServiceServicer):
         tenant = current_tenant()
         version = request.version if request.HasField("version") else None
         find = self._service.find_text if request.text else self._service.find_original
-        original = await find(tenant, convert.to_id(request.document_id), version)
-        yield corpus_pb2.DownloadDocumentResponse(header=convert.from_original(original))
+        original = await find(tenant, convert.required_id(request.document_id), version)
+        yield corpus_pb2.DownloadDocumentResponse(header=convert.original_to_proto(original))
         parts = cast("AsyncGenerator[bytes, None]", self._service.read(tenant, original))
         async with aclosing(parts):
             async for part in parts:
@@ -154,56 +154,54 @@ class CorpusServicer(CorpusServiceServicer):
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:
         collections, token = await self._service.collections(
-            current_tenant(), convert.to_page_size(request.page_size), request.page_token
+            current_tenant(), convert.page_size_from_proto(request.page_size), request.page_token
         )
-        return corpus_pb2.ListCollectionsResponse(
-            collections=[convert.from_collection(collection) for collection in collections], next_page_token=token
-        )
+        return corpus_pb2.ListCollectionsResponse(collections=collections, next_page_token=token)
 
     async def CreateCollection(
         self, request: corpus_pb2.CreateCollectionRequest, context: Context
     ) -> corpus_pb2.CreateCollectionResponse:
-        collection = await self._service.create_collection(current_tenant(), convert.to_name(request.name))
-        return corpus_pb2.CreateCollectionResponse(collection=convert.from_collection(collection))
+        collection = await self._service.create_collection(current_tenant(), convert.required_name(request.name))
+        return corpus_pb2.CreateCollectionResponse(collection=collection)
 
     async def UpdateCollection(
         self, request: corpus_pb2.UpdateCollectionRequest, context: Context
     ) -> corpus_pb2.UpdateCollectionResponse:
         collection = await self._service.rename_collection(
-            current_tenant(), convert.to_name(request.name), convert.to_name(request.new_name, "new_name")
+            current_tenant(), convert.required_name(request.name), convert.required_name(request.new_name, "new_name")
         )
-        return corpus_pb2.UpdateCollectionResponse(collection=convert.from_collection(collection))
+        return corpus_pb2.UpdateCollectionResponse(collection=collection)
 
     async def DeleteCollection(
         self, request: corpus_pb2.DeleteCollectionRequest, context: Context
     ) -> corpus_pb2.DeleteCollectionResponse:
         deleted = await self._service.delete_collection(
-            current_tenant(), convert.to_name(request.name), force=request.force
+            current_tenant(), convert.required_name(request.name), force=request.force
         )
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=deleted)
 
     async def ListSpaces(
         self, request: corpus_pb2.ListSpacesRequest, context: Context
     ) -> corpus_pb2.ListSpacesResponse:
-        fills = await self._spaces.fills(current_tenant())
-        return corpus_pb2.ListSpacesResponse(spaces=[convert_spaces.from_fill(fill) for fill in fills])
+        spaces = await self._spaces.spaces(current_tenant())
+        return corpus_pb2.ListSpacesResponse(spaces=spaces)
 
     async def PrepareSpace(
         self, request: corpus_pb2.PrepareSpaceRequest, context: Context
     ) -> corpus_pb2.PrepareSpaceResponse:
-        fill = await self._spaces.prepare(current_tenant(), convert_spaces.to_space(request.space))
-        return corpus_pb2.PrepareSpaceResponse(space=convert_spaces.from_fill(fill))
+        info = await self._spaces.prepare(current_tenant(), convert_spaces.required_space(request.space))
+        return corpus_pb2.PrepareSpaceResponse(space=info)
 
     async def SwitchSpace(
         self, request: corpus_pb2.SwitchSpaceRequest, context: Context
     ) -> corpus_pb2.SwitchSpaceResponse:
-        space = convert_spaces.to_space(request.space)
-        fill = await self._spaces.switch(current_tenant(), space, force=request.force)
-        return corpus_pb2.SwitchSpaceResponse(space=convert_spaces.from_fill(fill))
+        space = convert_spaces.required_space(request.space)
+        info = await self._spaces.switch(current_tenant(), space, force=request.force)
+        return corpus_pb2.SwitchSpaceResponse(space=info)
 
     async def SetCalibration(
         self, request: corpus_pb2.SetCalibrationRequest, context: Context
     ) -> corpus_pb2.SetCalibrationResponse:
-        space, calibration = convert_spaces.to_calibration(request)
-        fill = await self._spaces.calibrate(current_tenant(), space, calibration)
-        return corpus_pb2.SetCalibrationResponse(space=convert_spaces.from_fill(fill))
+        space, calibration = convert_spaces.calibration_from_proto(request)
+        info = await self._spaces.calibrate(current_tenant(), space, calibration)
+        return corpus_pb2.SetCalibrationResponse(space=info)

@@ -3,11 +3,9 @@
 import json
 import math
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Final
 
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from citewire_kit.errors import InvalidArgument, Violations, invalid_field
 from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
@@ -21,7 +19,6 @@ MAX_TAGS: Final = 50
 MAX_TAG: Final = 64
 MAX_METADATA_BYTES: Final = 64 * 1024
 MAX_DIMENSIONS: Final = 4096
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ODD: Final = "must hold neither NUL characters nor lone surrogates"
 
 
@@ -114,19 +111,6 @@ def check_space(violations: Violations, field: str, space: Space) -> Space:
         1 <= space.dimensions <= MAX_DIMENSIONS, f"{field}.dimensions", f"must be between 1 and {MAX_DIMENSIONS}"
     )
     return space
-
-
-def to_struct(metadata: JsonObject) -> Struct:
-    """Writes metadata as a Struct."""
-    struct = Struct()
-    struct.update(cast("Any", metadata))  # the stubs want dict and list; any mapping and sequence will do
-    return struct
-
-
-def to_timestamp(moment: datetime) -> Timestamp:
-    """Writes a moment, exactly."""
-    since = moment - _EPOCH
-    return Timestamp(seconds=since.days * 86_400 + since.seconds, nanos=since.microseconds * 1000)
 
 
 def _from_struct(where: str, struct: Struct) -> dict[str, JsonValue]:

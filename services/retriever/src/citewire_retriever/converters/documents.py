@@ -1,10 +1,11 @@
-"""Messages of CorpusService: proto ↔ domain."""
+"""Messages of CorpusService: requests are checked and read; most answers are messages already."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from citewire.retriever.v1 import corpus_pb2 as pb
 
+from citewire_kit.enums import enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
 from citewire_retriever.converters.checks import (
     check_collection,
@@ -18,41 +19,16 @@ from citewire_retriever.converters.checks import (
     check_type,
     check_url,
     is_storable,
-    to_struct,
-    to_timestamp,
 )
-from citewire_retriever.converters.filters import to_filter
-from citewire_retriever.model import (
-    Changes,
-    Collection,
-    Document,
-    DocumentQuery,
-    NewContent,
-    Original,
-    Stage,
-    Status,
-)
-from citewire_retriever.service.corpus import Change
+from citewire_retriever.filters import filter_from_proto
+from citewire_retriever.model import Changes, DocumentQuery, NewContent, Original
 
-_STATUSES: Final[dict[Status, pb.DocumentStatus]] = {
-    "pending": pb.DOCUMENT_STATUS_PENDING,
-    "processing": pb.DOCUMENT_STATUS_PROCESSING,
-    "ready": pb.DOCUMENT_STATUS_READY,
-    "failed": pb.DOCUMENT_STATUS_FAILED,
-}
-_STATUS_NAMES: Final[dict[int, Status]] = {int(number): name for name, number in _STATUSES.items()}
-_STAGES: Final[dict[Stage, pb.IngestStage]] = {
-    "parse": pb.INGEST_STAGE_PARSE,
-    "chunk": pb.INGEST_STAGE_CHUNK,
-    "embed": pb.INGEST_STAGE_EMBED,
-    "publish": pb.INGEST_STAGE_PUBLISH,
-}
 _MAX_MEDIA_TYPE: Final = 255
 _MAX_REQUEST_ID: Final = 128
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
 
 
-def to_upload(message: pb.UploadDocumentRequest) -> NewContent:
+def upload_from_proto(message: pb.UploadDocumentRequest) -> NewContent:
     """Reads an upload's first message.
 
     Raises:
@@ -78,7 +54,7 @@ def to_upload(message: pb.UploadDocumentRequest) -> NewContent:
     return content
 
 
-async def to_data(messages: AsyncIterator[pb.UploadDocumentRequest]) -> AsyncGenerator[bytes, None]:
+async def data_from_proto(messages: AsyncIterator[pb.UploadDocumentRequest]) -> AsyncGenerator[bytes, None]:
     """Reads an upload's other messages. Raises `InvalidArgument` for a second header."""
     async for message in messages:
         if message.WhichOneof("part") != "data":
@@ -86,7 +62,7 @@ async def to_data(messages: AsyncIterator[pb.UploadDocumentRequest]) -> AsyncGen
         yield message.data
 
 
-def to_text(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
+def text_from_proto(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
     """Reads typed text, and what is known of it."""
     violations = Violations()
     violations.require(is_storable(message.content), "content", "must hold no NUL characters")
@@ -106,7 +82,7 @@ def to_text(message: pb.PutDocumentRequest) -> tuple[NewContent, str]:
     return content, message.content
 
 
-def to_id(document_id: int, field: str = "document_id") -> int:
+def required_id(document_id: int, field: str = "document_id") -> int:
     """Reads a required document id."""
     violations = Violations()
     check_id(violations, field, document_id)
@@ -114,7 +90,7 @@ def to_id(document_id: int, field: str = "document_id") -> int:
     return document_id
 
 
-def to_name(name: str, field: str = "name") -> str:
+def required_name(name: str, field: str = "name") -> str:
     """Reads a required collection name."""
     violations = Violations()
     check_collection(violations, field, name, needed=True)
@@ -122,7 +98,7 @@ def to_name(name: str, field: str = "name") -> str:
     return name
 
 
-def to_page_size(page_size: int) -> int:
+def page_size_from_proto(page_size: int) -> int:
     """Reads a page size, or the default."""
     violations = Violations()
     size = check_page_size(violations, page_size)
@@ -130,11 +106,10 @@ def to_page_size(page_size: int) -> int:
     return size
 
 
-def to_document_query(message: pb.ListDocumentsRequest) -> DocumentQuery:
+def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
     """Reads which documents a list shows."""
     violations = Violations()
-    unspecified = message.status == pb.DOCUMENT_STATUS_UNSPECIFIED
-    violations.require(unspecified or message.status in _STATUS_NAMES, "status", "isn't a known status")
+    violations.require(message.status in pb.DocumentStatus.values(), "status", "isn't a known status")
     check_collection(violations, "collection", message.collection)
     check_type(violations, "type", message.type)
     check_text(violations, "tag", message.tag, longest=64)
@@ -142,13 +117,13 @@ def to_document_query(message: pb.ListDocumentsRequest) -> DocumentQuery:
     return DocumentQuery(
         collection=message.collection,
         type=message.type,
-        status=None if unspecified else _STATUS_NAMES[message.status],
+        status=enum_text(pb.DocumentStatus, message.status) if message.status else "",
         tag=message.tag,
-        filter=to_filter("filter", message.filter) if message.HasField("filter") else None,
+        filter=filter_from_proto("filter", message.filter) if message.HasField("filter") else None,
     )
 
 
-def to_changes(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:
+def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:
     """Reads which document changes, and how."""
     violations = Violations()
     document, paths = message.document, set(message.update_mask.paths)
@@ -169,49 +144,7 @@ def to_changes(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:
     return document.document_id, changes
 
 
-def from_document(document: Document) -> pb.Document:
-    """Writes a document."""
-    error = document.error
-    return pb.Document(
-        document_id=document.document_id,
-        title=document.title,
-        file_name=document.file_name,
-        media_type=document.media_type,
-        type=document.type,
-        url=document.url,
-        collection=document.collection,
-        tags=document.tags,
-        metadata=to_struct(document.metadata),
-        owner=document.owner,
-        status=_STATUSES[document.status],
-        error=None if error is None else pb.IngestError(code=error.code, message=error.message),
-        version=document.version,
-        live_version=document.live_version,
-        chunks=document.chunks,
-        pages=document.pages,
-        size_bytes=document.size_bytes,
-        tokens=document.tokens,
-        created_at=to_timestamp(document.created_at),
-        updated_at=to_timestamp(document.updated_at),
-        sha256=document.sha256.hex(),
-    )
-
-
-def from_change(change: Change) -> pb.WatchDocumentResponse:
-    """Writes what a watcher is told."""
-    progress = change.document.progress
-    stage = pb.INGEST_STAGE_UNSPECIFIED if progress.stage is None else _STAGES[progress.stage]
-    return pb.WatchDocumentResponse(
-        document=from_document(change.document),
-        stage=stage,
-        done=progress.done,
-        total=progress.total,
-        attempt=progress.attempt,
-        deleted=change.deleted,
-    )
-
-
-def from_original(original: Original) -> pb.DownloadHeader:
+def original_to_proto(original: Original) -> pb.DownloadHeader:
     """Writes a download's header."""
     return pb.DownloadHeader(
         file_name=original.file_name,
@@ -219,13 +152,6 @@ def from_original(original: Original) -> pb.DownloadHeader:
         size_bytes=original.size_bytes,
         sha256=original.sha256.hex(),
         version=original.version,
-    )
-
-
-def from_collection(collection: Collection) -> pb.Collection:
-    """Writes a collection."""
-    return pb.Collection(
-        name=collection.name, documents=collection.documents, created_at=to_timestamp(collection.created_at)
     )
 
 

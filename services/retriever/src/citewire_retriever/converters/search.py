@@ -1,36 +1,22 @@
-"""Messages of RetrieverService: proto ↔ domain."""
+"""Messages of RetrieverService: requests are checked and read; answers are messages already."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from citewire.common.v1 import common_pb2, place_pb2
-from citewire.retriever.v1 import calibration_pb2
 from citewire.retriever.v1 import retriever_pb2 as pb
-from google.protobuf.struct_pb2 import Struct
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
-from citewire_retriever.converters.checks import (
-    check_collection,
-    check_id,
-    check_space,
-    check_type,
-    to_struct,
-    to_timestamp,
-)
-from citewire_retriever.converters.filters import to_filter
+from citewire_retriever.converters.checks import check_collection, check_id, check_space, check_type
+from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import (
-    Calibration,
-    Chunk,
-    ContextPath,
-    Plan,
+    SEARCH_MODES,
+    STRATEGIES,
     Scope,
-    ScopeCounts,
     SearchMode,
-    SearchOutcome,
     SearchQuery,
-    Space,
     Strategy,
+    space_from_proto,
 )
 
 MAX_SELECTION: Final = 10_000
@@ -44,27 +30,8 @@ _METADATA_BYTES: Final = 4 * 1024 * 1024
 _CHUNKS_A_MESSAGE: Final = 500
 """Of one item in long context."""
 
-_STRATEGIES: Final[dict[int, Strategy]] = {
-    pb.STRATEGY_UNSPECIFIED: "semantic",
-    pb.STRATEGY_SEMANTIC: "semantic",
-    pb.STRATEGY_LIBRARY: "library",
-}
-_MODES: Final[dict[int, SearchMode]] = {
-    pb.SEARCH_MODE_UNSPECIFIED: "dense",
-    pb.SEARCH_MODE_DENSE: "dense",
-    pb.SEARCH_MODE_LEXICAL: "lexical",
-    pb.SEARCH_MODE_HYBRID: "hybrid",
-}
-_PATHS: Final[dict[ContextPath, pb.ContextPath]] = {
-    "focused": pb.CONTEXT_PATH_FOCUSED,
-    "long_context": pb.CONTEXT_PATH_LONG_CONTEXT,
-    "long_context_trim": pb.CONTEXT_PATH_LONG_CONTEXT_TRIM,
-    "long_context_fallback": pb.CONTEXT_PATH_LONG_CONTEXT_FALLBACK,
-    "semantic": pb.CONTEXT_PATH_SEMANTIC,
-}
 
-
-def to_scope(message: pb.Scope) -> Scope:
+def scope_from_proto(message: pb.Scope) -> Scope:
     """Reads a scope. Raises `InvalidArgument` that names each wrong field."""
     violations = Violations()
     violations.require(
@@ -89,37 +56,42 @@ def to_scope(message: pb.Scope) -> Scope:
         document_ids=document_ids,
         collection=message.collection,
         types=tuple(dict.fromkeys(message.types)),
-        filter=to_filter("scope.filter", message.filter) if message.HasField("filter") else None,
+        filter=filter_from_proto("scope.filter", message.filter) if message.HasField("filter") else None,
     )
 
 
-def to_plan_request(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None]:
-    """Reads scope, strategy and budget."""
+def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None, str]:
+    """Reads scope, strategy, budget, and the question if the scope is to be narrowed by it."""
     violations = Violations()
-    violations.require(message.strategy in _STRATEGIES, "strategy", "must be SEMANTIC or LIBRARY")
+    strategy = STRATEGIES.from_proto(message.strategy)
+    violations.require(strategy is not None, "strategy", "must be SEMANTIC or LIBRARY")
     max_tokens = message.max_tokens if message.HasField("max_tokens") else None
     violations.require(max_tokens != 0, "max_tokens", "must be at least 1")
+    if message.derive_filter:
+        _check_query(violations, message.query, "with derive_filter")
     violations.raise_if_any()
-    return to_scope(message.scope), _STRATEGIES[message.strategy], max_tokens
+    query = message.query if message.derive_filter else ""
+    return scope_from_proto(message.scope), strategy or Strategy.SEMANTIC, max_tokens, query
 
 
-def to_context_request(message: pb.GetContextRequest) -> tuple[Scope, int]:
+def context_from_proto(message: pb.GetContextRequest) -> tuple[Scope, int]:
     """Reads scope and budget."""
     violations = Violations()
     violations.require(message.max_tokens > 0, "max_tokens", "is required: at least 1")
     violations.raise_if_any()
-    return to_scope(message.scope), message.max_tokens
+    return scope_from_proto(message.scope), message.max_tokens
 
 
-def to_search_query(message: pb.SearchRequest) -> SearchQuery:
+def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
     """Reads a search.
 
     Raises:
         InvalidArgument: Fields are out of range, or the vector isn't one of its space (reason `INVALID_VECTOR`).
     """
     violations = Violations()
-    violations.require(message.mode in _MODES, "mode", "must be DENSE, LEXICAL or HYBRID")
-    mode = _MODES.get(message.mode, "dense")
+    mode = SEARCH_MODES.from_proto(message.mode)
+    violations.require(mode is not None, "mode", "must be DENSE, LEXICAL or HYBRID")
+    mode = mode or SearchMode.DENSE
     violations.require(
         message.group_by in (pb.GROUP_BY_UNSPECIFIED, pb.GROUP_BY_CHUNK, pb.GROUP_BY_DOCUMENT),
         "group_by",
@@ -135,7 +107,7 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
     violations.require(0 <= diversity <= 1, "diversity", "must be between 0 and 1")
     dense_weight = message.dense_weight if message.HasField("dense_weight") else None
     violations.require(dense_weight is None or 0 <= dense_weight <= 1, "dense_weight", "must be between 0 and 1")
-    space = None if mode == "lexical" else Space(message.space.model, message.space.revision, message.space.dimensions)
+    space = None if mode == "lexical" else space_from_proto(message.space)
     if space is None:
         violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
         violations.require(diversity == 0, "diversity", "must be 0 for LEXICAL, which has no vectors")
@@ -145,14 +117,12 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
         if message.HasField("space"):
             check_space(violations, "space", space)
     if mode != "dense":
-        violations.require(bool(message.query.strip()), "query", "is required for LEXICAL and HYBRID")
-        longest = f"must be at most {MAX_QUERY_BYTES} bytes"
-        violations.require(len(message.query.encode()) <= MAX_QUERY_BYTES, "query", longest)
+        _check_query(violations, message.query, "for LEXICAL and HYBRID")
     violations.raise_if_any()
     if space is not None:
         _check_vector(message.vector, space.dimensions)
     return SearchQuery(
-        scope=to_scope(message.scope),
+        scope=scope_from_proto(message.scope),
         vector=b"" if space is None else message.vector,
         space=space,
         text=message.query,
@@ -170,7 +140,7 @@ def to_search_query(message: pb.SearchRequest) -> SearchQuery:
     )
 
 
-def to_chunk_ids(message: pb.GetChunksRequest) -> list[int]:
+def chunk_ids_from_proto(message: pb.GetChunksRequest) -> list[int]:
     """Reads the ids, each once, in their order."""
     violations = Violations()
     violations.require(1 <= len(message.chunk_ids) <= MAX_CHUNK_IDS, "chunk_ids", f"must be 1–{MAX_CHUNK_IDS} ids")
@@ -180,117 +150,30 @@ def to_chunk_ids(message: pb.GetChunksRequest) -> list[int]:
     return list(dict.fromkeys(message.chunk_ids))
 
 
-def from_plan(plan: Plan) -> pb.PlanResponse:
-    """Writes a plan."""
-    return pb.PlanResponse(
-        path=_PATHS[plan.path],
-        reason=plan.reason,
-        counts=_counts(plan.counts),
-        space=None if plan.space is None else from_space(plan.space),
-        calibration=None if plan.calibration is None else from_calibration(plan.calibration),
-    )
-
-
-def from_context(part: Sequence[Chunk] | ScopeCounts) -> Iterator[pb.GetContextResponse]:
-    """Writes an item, a very large one in several messages, or the counts that end the stream."""
-    if isinstance(part, ScopeCounts):
-        yield pb.GetContextResponse(counts=_counts(part))
+def context_to_proto(part: Sequence[pb.Chunk] | pb.ScopeCounts) -> Iterator[pb.GetContextResponse]:
+    """Writes a document, a very large one in several messages, or the counts that end the stream."""
+    if isinstance(part, pb.ScopeCounts):
+        yield pb.GetContextResponse(counts=part)
         return
     for start in range(0, len(part), _CHUNKS_A_MESSAGE):
-        yield pb.GetContextResponse(chunks=from_chunks(part[start : start + _CHUNKS_A_MESSAGE]).chunks)
+        chunks = part[start : start + _CHUNKS_A_MESSAGE]
+        limit_metadata(chunks)
+        yield pb.GetContextResponse(chunks=chunks)
 
 
-def from_outcome(outcome: SearchOutcome) -> pb.SearchResponse:
-    """Writes what a search found."""
-    response = pb.SearchResponse(
-        exact=outcome.exact,
-        space=None if outcome.space is None else from_space(outcome.space),
-        calibration=None if outcome.calibration is None else from_calibration(outcome.calibration),
-    )
-    for hit, chunk in zip(outcome.hits, _written([hit.chunk for hit in outcome.hits]), strict=True):
-        # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
-        response.results.add(
-            chunk=chunk,
-            rank_score=hit.score,
-            score=hit.similarity,
-            lexical_score=hit.lexical_score,
-            recent=hit.recent,
-            duplicate_chunk_ids=hit.duplicate_ids,
-        )
-    return response
-
-
-def from_chunks(chunks: Sequence[Chunk]) -> pb.GetChunksResponse:
-    """Writes chunks."""
-    return pb.GetChunksResponse(chunks=_written(chunks))
-
-
-def _written(chunks: Sequence[Chunk]) -> list[pb.Chunk]:
-    """Writes chunks; metadata goes along as long as all of it together leaves room in the message."""
-    written: list[pb.Chunk] = []
-    structs: dict[int, Struct] = {}
+def limit_metadata(chunks: Iterable[pb.Chunk]) -> None:
+    """Removes metadata where that of all chunks together leaves no room in the message."""
     room = _METADATA_BYTES
     for chunk in chunks:
-        message = _chunk(chunk)
-        if chunk.metadata:
-            struct = structs.get(chunk.document_id)
-            if struct is None:
-                struct = structs[chunk.document_id] = to_struct(chunk.metadata)
-            room -= struct.ByteSize()
-            if room >= 0:
-                message.metadata.CopyFrom(struct)
-        written.append(message)
-    return written
+        if chunk.HasField("metadata"):
+            room -= chunk.metadata.ByteSize()
+            if room < 0:
+                chunk.ClearField("metadata")
 
 
-def _counts(counts: ScopeCounts) -> pb.ScopeCounts:
-    return pb.ScopeCounts(
-        items=counts.items,
-        kept=counts.kept,
-        trimmed=counts.trimmed,
-        without_embedding=counts.without_embedding,
-        not_ready=counts.not_ready,
-        chunks=counts.chunks,
-    )
-
-
-def _chunk(chunk: Chunk) -> pb.Chunk:
-    return pb.Chunk(
-        chunk_id=chunk.chunk_id,
-        document_id=chunk.document_id,
-        version=chunk.version,
-        chunk_index=chunk.chunk_index,
-        text=chunk.text,
-        token_count=chunk.token_count,
-        content_hash=chunk.content_hash.hex(),
-        section=chunk.section,
-        place=place_pb2.Place(**chunk.place),
-        char_start=chunk.char_start,
-        char_end=chunk.char_end,
-        title=chunk.title,
-        file_name=chunk.file_name,
-        url=chunk.url,
-        type=chunk.type,
-        created_at=to_timestamp(chunk.created_at),
-        live=chunk.live,
-        verbatim=chunk.verbatim,
-    )
-
-
-def from_space(space: Space) -> common_pb2.EmbeddingSpace:
-    """Writes an embedding space."""
-    return common_pb2.EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)
-
-
-def from_calibration(calibration: Calibration, *, report: bool = False) -> calibration_pb2.Calibration:
-    """Writes what scores mean, with the report if it is wanted."""
-    return calibration_pb2.Calibration(
-        relevance_threshold=calibration.relevance_threshold,
-        answerable_threshold=calibration.answerable_threshold,
-        dense_weight=calibration.dense_weight,
-        measured_at=None if calibration.measured_at is None else to_timestamp(calibration.measured_at),
-        report=to_struct(calibration.report) if report else None,
-    )
+def _check_query(violations: Violations, query: str, when: str) -> None:
+    violations.require(bool(query.strip()), "query", f"is required {when}")
+    violations.require(len(query.encode()) <= MAX_QUERY_BYTES, "query", f"must be at most {MAX_QUERY_BYTES} bytes")
 
 
 def _check_vector(raw: bytes, dimensions: int) -> None:

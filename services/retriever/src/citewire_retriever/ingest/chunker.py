@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.chunks import Chunk, ChunkRules, TokenCounter, header_of
+from citewire_retriever.headings import heading
+from citewire_retriever.ingest.chunks import Chunk, ChunkRules, TokenCounter
 from citewire_retriever.ingest.cutting import Piece, divide
 from citewire_retriever.ingest.document import LineIndex, ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
@@ -148,7 +149,7 @@ class _Chunker:
             each.room = max(_LEAST_ROOM, self.rules.max_tokens - each.header_tokens - join)
 
     def _header(self, section: str) -> str:
-        return header_of(self.title, section)
+        return heading(self.title, section)
 
     async def _pack(self, groups: list[Group]) -> list[_Cut]:
         """Puts pieces together, and checks the whole: joined texts can have more tokens than their parts."""

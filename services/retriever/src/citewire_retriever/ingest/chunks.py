@@ -5,9 +5,6 @@ from dataclasses import dataclass
 
 from citewire.common.v1.place_pb2 import Place
 
-SEPARATOR = " > "
-"""Joins the headings of a section's path."""
-
 TokenCounter = Callable[[Sequence[str]], Awaitable[list[int]]]
 """Counts the tokens of each text as the embedding model sees it, special tokens excluded; an empty text has 0."""
 
@@ -66,13 +63,6 @@ class Chunk:
     char_end: int
     verbatim: bool
     header: str
-
-
-def header_of(title: str, section: str) -> str:
-    """What stands above a chunk's text: its document's title and its section."""
-    # A document's first heading usually is its title: once is enough.
-    names = [part for part in section.split(SEPARATOR) if part and part != title]
-    return "\n".join(part for part in (title, SEPARATOR.join(names)) if part)
 
 
 def embedding_input(header: str, text: str) -> str:

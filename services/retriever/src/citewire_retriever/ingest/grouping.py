@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest.chunks import SEPARATOR
+from citewire_retriever.headings import SEPARATOR
 from citewire_retriever.ingest.cutting import Piece
 from citewire_retriever.ingest.document import Block, BlockKind, ParsedDocument
 from citewire_retriever.ingest.parsers.pairs import LABEL_LIMIT

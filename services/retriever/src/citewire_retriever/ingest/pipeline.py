@@ -10,9 +10,10 @@ from typing import Final
 from citewire_kit.errors import FailedPrecondition
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tracing import get_tracer
+from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import chunk
-from citewire_retriever.ingest.chunks import Chunk, embedding_input, header_of
+from citewire_retriever.ingest.chunks import Chunk, embedding_input
 from citewire_retriever.ingest.document import ParsedDocument
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.ports import (
@@ -121,7 +122,7 @@ class Pipeline:
 
     async def _embed_stored(self, job: Job, title: str, window: ModelWindow, table: VectorTable) -> None:
         while chunks := await self._store.unembedded(job, table, self._settings.batch_chunks):
-            texts = [embedding_input(header_of(title, each.section), each.text) for each in chunks]
+            texts = [embedding_input(heading(title, each.section), each.text) for each in chunks]
             done = 0
             async with aclosing(self._embedder.embed(window, grouped(texts), truncate=True)) as answers:
                 async for vectors in answers:

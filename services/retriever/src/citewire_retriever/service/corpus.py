@@ -5,23 +5,26 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from citewire.retriever.v1.corpus_pb2 import (
+    DOCUMENT_STATUS_FAILED,
+    DOCUMENT_STATUS_READY,
+    Collection,
+    Document,
+    WatchDocumentResponse,
+)
+
 from citewire_kit.errors import InvalidArgument, NotFound
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
-from citewire_retriever.model import (
-    Changes,
-    Collection,
-    Document,
-    DocumentCursor,
-    DocumentQuery,
-    NewContent,
-    Original,
-)
+from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
+from citewire_retriever.service.metadata import check_metadata
 from citewire_retriever.service.spool import Memory, Spool, too_large
-from citewire_retriever.service.typed import check_typed
-from citewire_retriever.store.base import CollectionStore, ContentStore, DocumentStore, ProgressFeed
+from citewire_retriever.store.collections import PostgresCollections
+from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
 
@@ -36,23 +39,15 @@ class Limits:
     watch_poll_seconds: float = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a watcher is told."""
-
-    document: Document
-    deleted: bool = False
-
-
 class CorpusService:
     """See the module."""
 
     def __init__(
         self,
-        documents: DocumentStore,
-        content: ContentStore,
-        collections: CollectionStore,
-        feed: ProgressFeed,
+        documents: PostgresDocuments,
+        content: PostgresContent,
+        collections: PostgresCollections,
+        feed: PostgresProgressFeed,
         limits: Limits,
     ) -> None:
         """Takes the stores that it works on."""
@@ -75,7 +70,7 @@ class CorpusService:
             # Said before the bytes, not after 256 MiB of them; asked again when they are stored.
             found = await self.get(tenant, content.document_id)
             document_type = content.type or found.type
-        check_typed(document_type, content.metadata)
+        check_metadata(document_type, content.metadata)
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
             async for part in data:
                 await spool.write(part)
@@ -85,7 +80,7 @@ class CorpusService:
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:
         """Stores typed text. Raises as `upload`; a text of white space alone is empty."""
-        check_typed(content.type, content.metadata)
+        check_metadata(content.type, content.metadata)
         if not text.strip():
             raise InvalidArgument("the content is empty", reason="EMPTY_UPLOAD")
         data = text.encode()
@@ -95,7 +90,7 @@ class CorpusService:
 
     async def get(self, tenant: Tenant, document_id: int) -> Document:
         """Returns a document. Raises `NotFound`."""
-        return _found(await self._documents.get(tenant, document_id), document_id)
+        return _existing(await self._documents.get(tenant, document_id), document_id).document
 
     async def page(
         self, tenant: Tenant, query: DocumentQuery, page_size: int, page_token: str
@@ -115,13 +110,13 @@ class CorpusService:
         if len(found) <= page_size:
             return documents, ""
         last = documents[-1]
-        return documents, paging.encode(bound, [last.created_at.isoformat(), last.document_id])
+        return documents, paging.encode(bound, [last.created_at.ToJsonString(), last.document_id])
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document:
         """Changes a document. Raises `NotFound`, or `InvalidArgument` if the metadata isn't what its type asks."""
         if changes.metadata is not None:
-            check_typed((await self.get(tenant, document_id)).type, changes.metadata)
-        return _found(await self._documents.update(tenant, document_id, changes), document_id)
+            check_metadata((await self.get(tenant, document_id)).type, changes.metadata)
+        return _existing(await self._documents.update(tenant, document_id, changes), document_id).document
 
     async def delete(self, tenant: Tenant, document_id: int) -> None:
         """Deletes a document with all its versions. Raises `NotFound`."""
@@ -131,30 +126,30 @@ class CorpusService:
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
         """Queues a failed version again. Raises `NotFound`, or `FailedPrecondition` if it hasn't failed."""
-        return _found(await self._documents.retry(tenant, document_id), document_id)
+        return _existing(await self._documents.retry(tenant, document_id), document_id).document
 
-    async def watch(self, tenant: Tenant, document_id: int) -> AsyncGenerator[Change, None]:
+    async def watch(self, tenant: Tenant, document_id: int) -> AsyncGenerator[WatchDocumentResponse, None]:
         """Yields the document's state, and each later one, until its latest version is ready or failed, or it is gone.
 
         Raises:
             NotFound: There was no such document to begin with.
         """
         with self._feed.subscribe(tenant, document_id) as changed:
-            last = await self.get(tenant, document_id)
-            yield Change(last)
-            while last.status not in ("ready", "failed"):
+            last = _existing(await self._documents.get(tenant, document_id), document_id)
+            yield last
+            while last.document.status not in (DOCUMENT_STATUS_READY, DOCUMENT_STATUS_FAILED):
                 await changed.wait(self._limits.watch_poll_seconds)
                 now = await self._documents.get(tenant, document_id)
                 if now is None:
-                    yield Change(last, deleted=True)
+                    yield WatchDocumentResponse(document=last.document, deleted=True)
                     return
                 if now != last:
                     last = now
-                    yield Change(now)
+                    yield now
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original:
         """Returns the header of a version's bytes; None means the live version, else the latest. Raises `NotFound`."""
-        return await self._found(
+        return await self._existing_version(
             tenant, document_id, version, await self._content.find_original(tenant, document_id, version)
         )
 
@@ -165,11 +160,11 @@ class CorpusService:
             FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
             NotFound: There is no such version or document.
         """
-        return await self._found(
+        return await self._existing_version(
             tenant, document_id, version, await self._content.find_text(tenant, document_id, version)
         )
 
-    async def _found(
+    async def _existing_version(
         self, tenant: Tenant, document_id: int, version: int | None, original: Original | None
     ) -> Original:
         if original is None:
@@ -206,9 +201,8 @@ class CorpusService:
         """Deletes a collection (with `force` its documents too) and returns how many documents went."""
         return await self._collections.delete(tenant, name, force=force)
 
-    def _stored(self, tenant: Tenant, content: NewContent, document: Document | None) -> Document:
-        if document is None:
-            raise documents_not_found([content.document_id or 0])
+    def _stored(self, tenant: Tenant, content: NewContent, stored: WatchDocumentResponse | None) -> Document:
+        document = _existing(stored, content.document_id or 0).document
         log.info(
             "document_stored",
             org_id=tenant.org_id,
@@ -219,7 +213,7 @@ class CorpusService:
         return document
 
 
-def _found(document: Document | None, document_id: int) -> Document:
-    if document is None:
+def _existing(state: WatchDocumentResponse | None, document_id: int) -> WatchDocumentResponse:
+    if state is None:
         raise documents_not_found([document_id])
-    return document
+    return state

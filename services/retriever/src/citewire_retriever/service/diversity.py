@@ -5,22 +5,26 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from citewire_retriever.model import Chunk, Hit
+from citewire_retriever.model import Candidate
 
 Vector = NDArray[np.float32]
 """A chunk's vector: float32, shape (dimensions,), of any length but 0."""
 
 
 def diversify(
-    hits: Sequence[Hit[Chunk]], relevance: Sequence[float], vectors: Mapping[int, Vector], diversity: float, most: int
-) -> list[Hit[Chunk]]:
-    """Chooses one after the other the hit with the best (1 − diversity) × relevance − diversity × likeness.
+    candidates: Sequence[Candidate],
+    relevance: Sequence[float],
+    vectors: Mapping[int, Vector],
+    diversity: float,
+    most: int,
+) -> list[Candidate]:
+    """Chooses one after the other the candidate with the best (1 − diversity) × relevance − diversity × likeness.
 
     Likeness is the highest cosine to one chosen before; without a vector, 0. Relevance is stretched to 0–1 over all
-    hits, so that `diversity` means the same for every kind of score.
+    candidates, so that `diversity` means the same for every kind of score.
 
     Args:
-        hits: Best first.
+        candidates: Best first.
         relevance: Their scores, in the same order.
         vectors: By chunk id.
         diversity: 0–1; 0 leaves the order as it is.
@@ -29,30 +33,30 @@ def diversify(
     Returns:
         The chosen ones, in the order of choice.
     """
-    if not diversity or not hits:
-        return list(hits[:most])
+    if not diversity or not candidates:
+        return list(candidates[:most])
     scores = np.asarray(relevance, np.float64)
     spread = float(np.ptp(scores))
     scores = (scores - scores.min()) / spread if spread else np.ones_like(scores)
-    units = _units(hits, vectors)
-    likeness = np.zeros(len(hits))
-    left = np.ones(len(hits), bool)
-    chosen: list[Hit[Chunk]] = []
-    for _ in range(min(most, len(hits))):
+    units = _units(candidates, vectors)
+    likeness = np.zeros(len(candidates))
+    left = np.ones(len(candidates), bool)
+    chosen: list[Candidate] = []
+    for _ in range(min(most, len(candidates))):
         value = np.where(left, (1 - diversity) * scores - diversity * likeness, -np.inf)
         place = int(value.argmax())  # the first of the best: at a tie, the better one
-        chosen.append(hits[place])
+        chosen.append(candidates[place])
         left[place] = False
         likeness = np.maximum(likeness, units @ units[place])
     return chosen
 
 
-def _units(hits: Sequence[Hit[Chunk]], vectors: Mapping[int, Vector]) -> NDArray[np.float64]:
+def _units(candidates: Sequence[Candidate], vectors: Mapping[int, Vector]) -> NDArray[np.float64]:
     """Vectors of length 1 as rows; zeros where there is none."""
     width = max((len(vector) for vector in vectors.values()), default=1)
-    rows = np.zeros((len(hits), width))
-    for place, hit in enumerate(hits):
-        vector = vectors.get(hit.chunk.chunk_id)
+    rows = np.zeros((len(candidates), width))
+    for place, candidate in enumerate(candidates):
+        vector = vectors.get(candidate.chunk_id)
         if vector is not None:
             rows[place] = vector
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)

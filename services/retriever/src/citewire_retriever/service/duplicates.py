@@ -11,7 +11,9 @@ from functools import cached_property
 from itertools import chain
 from typing import Final
 
-from citewire_retriever.model import Candidate, Chunk, Hit
+from citewire.retriever.v1.retriever_pb2 import Chunk
+
+from citewire_retriever.model import Candidate
 
 MAX_NAMED: Final = 20
 """Ids of left-out chunks that a result names at most."""
@@ -23,38 +25,39 @@ _SHORT: Final = 200
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def collapse(hits: Iterable[Hit[Chunk]], most: int, rest: Iterable[Candidate] = ()) -> list[Hit[Chunk]]:
-    """Leaves out hits whose text is nearly that of one before, which then names them.
+def collapse(candidates: Iterable[Candidate], most: int, rest: Iterable[Candidate] = ()) -> list[Candidate]:
+    """Leaves out near-duplicates of better candidates, which then name them.
 
     Args:
-        hits: Best first.
+        candidates: Best first, read whole.
         most: How many are kept at most; what comes after the last of them is still named if its text is that of one to
             the letter.
-        rest: What comes after all of the hits.
+        rest: What comes after all of them.
 
     Returns:
         The kept ones, in their order.
     """
-    kept: list[Hit[Chunk]] = []
+    kept: list[Candidate] = []
     texts: list[_Text] = []
     named: list[list[int]] = []
-    left = iter(hits)
-    while len(kept) < most and (hit := next(left, None)) is not None:
-        text = _Text(hit.chunk)
+    left = iter(candidates)
+    while len(kept) < most and (candidate := next(left, None)) is not None:
+        text = _Text(candidate.whole)
         better = next((place for place, each in enumerate(texts) if each.alike(text)), None)
         if better is not None:
-            named[better].append(hit.chunk.chunk_id)
+            named[better].append(candidate.chunk_id)
             continue
-        kept.append(hit)
+        kept.append(candidate)
         texts.append(text)
         named.append([])
-    places = {hit.chunk.content_hash: place for place, hit in enumerate(kept)}
-    for hit in chain(left, rest):
-        place = places.get(hit.chunk.content_hash)
+    places = {candidate.content_hash: place for place, candidate in enumerate(kept)}
+    for candidate in chain(left, rest):
+        place = places.get(candidate.content_hash)
         if place is not None:
-            named[place].append(hit.chunk.chunk_id)
+            named[place].append(candidate.chunk_id)
     return [
-        hit._replace(duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else hit for hit, ids in zip(kept, named, strict=True)
+        candidate._replace(duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else candidate
+        for candidate, ids in zip(kept, named, strict=True)
     ]
 
 
@@ -105,4 +108,4 @@ class _Text:
 
     @property
     def _is_row(self) -> bool:
-        return "row" in self._chunk.place
+        return self._chunk.place.HasField("row")

@@ -45,14 +45,14 @@ class Legs:
     """What both legs say about what either found, on scales of 0–1: one number a result, in the same order.
 
     Attributes:
-        hits: What was found; in a search for documents the dense leg's chunk, if that found the document.
+        candidates: What was found; in a search for documents the dense leg's chunk, if that found the document.
         cosines: Similarity of meaning.
         shares: Share of the question's words, by rarity, that the text has.
         in_dense: Whether the dense leg found it.
         in_words: Whether the words did.
     """
 
-    hits: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     cosines: tuple[float, ...]
     shares: tuple[float, ...]
     in_dense: tuple[bool, ...]
@@ -79,8 +79,8 @@ def fuse(
         dense_weight: Weight of the dense leg, 0–1; None for the default.
 
     Returns:
-        Hits with `fused_score`, 0–1, best first, and the other leg's score where it found the same. At a tie the better
-        by words comes first, then the better by meaning.
+        Candidates with `fused_score`, 0–1, best first, and the other leg's score where it found the same. At a tie the
+        better by words comes first, then the better by meaning.
     """
     legs = compare(dense, lexical, by_document=by_document, ideal=ideal, depth=depth)
     weight = DENSE_WEIGHT if dense_weight is None else dense_weight
@@ -88,9 +88,10 @@ def fuse(
     scores = [meaning * cosine + (1 - weight) * share for cosine, share in zip(legs.cosines, legs.shares, strict=True)]
     order = sorted(
         range(len(scores)),
-        key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.hits[place].chunk.chunk_id),
+        key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.candidates[place].chunk_id),
     )
-    return [legs.hits[place].fused(scores[place]) for place in order]
+    fused = ((legs.candidates[place], scores[place]) for place in order)
+    return [candidate.with_scores(candidate.lexical_score, score) for candidate, score in fused]
 
 
 def fuse_by_rank(dense: Sequence[Candidate], lexical: Sequence[Candidate], *, by_document: bool) -> list[Candidate]:
@@ -104,22 +105,23 @@ def fuse_by_rank(dense: Sequence[Candidate], lexical: Sequence[Candidate], *, by
         by_document: As in `fuse`.
 
     Returns:
-        Hits with `fused_score`, best first, and the other leg's score where it found the same.
+        Candidates with `fused_score`, best first, and the other leg's score where it found the same.
     """
-    hits: dict[int, Candidate] = {}
+    candidates: dict[int, Candidate] = {}
     scores: dict[int, float] = {}
     by_words: dict[int, int] = {}
     for leg in (dense, lexical):
-        for rank, hit in enumerate(leg, start=1):
-            key = _key(hit, by_document=by_document)
-            before = hits.setdefault(key, hit)
-            if before.lexical_score is None and hit.lexical_score is not None:
-                hits[key] = before.found_by_words(hit.lexical_score)
+        for rank, candidate in enumerate(leg, start=1):
+            key = _key(candidate, by_document=by_document)
+            before = candidates.setdefault(key, candidate)
+            if before.lexical_score is None and candidate.lexical_score is not None:
+                candidates[key] = before.with_scores(candidate.lexical_score)
             scores[key] = scores.get(key, 0.0) + 1 / (_RANKS + rank)
             if leg is lexical:
                 by_words[key] = rank
-    order = sorted(hits, key=lambda key: (-scores[key], by_words.get(key, len(lexical) + 1)))
-    return [hits[key].fused(scores[key]) for key in order]
+    order = sorted(candidates, key=lambda key: (-scores[key], by_words.get(key, len(lexical) + 1)))
+    fused = ((candidates[key], scores[key]) for key in order)
+    return [candidate.with_scores(candidate.lexical_score, score) for candidate, score in fused]
 
 
 def compare(
@@ -138,20 +140,20 @@ def compare(
     found: dict[int, Candidate] = {}
     words: dict[int, float] = {}
     in_dense: set[int] = set()
-    for hit in dense:
-        key = _key(hit, by_document=by_document)
-        found[key] = hit
+    for candidate in dense:
+        key = _key(candidate, by_document=by_document)
+        found[key] = candidate
         in_dense.add(key)
-    for hit in lexical:
-        key = _key(hit, by_document=by_document)
-        words[key] = hit.lexical_score or 0.0
-        found[key] = found[key].found_by_words(hit.lexical_score) if key in found else hit
-    lowest_cosine = min((_cosine(hit) for hit in dense), default=0.0) if len(dense) >= depth else 0.0
+    for candidate in lexical:
+        key = _key(candidate, by_document=by_document)
+        words[key] = candidate.lexical_score or 0.0
+        found[key] = found[key].with_scores(candidate.lexical_score) if key in found else candidate
+    lowest_cosine = min((_cosine(candidate) for candidate in dense), default=0.0) if len(dense) >= depth else 0.0
     lowest_words = min(words.values(), default=0.0) if len(lexical) >= depth else 0.0
     scale = max(ideal, *words.values()) if words else 1.0
     return Legs(
-        hits=tuple(found.values()),
-        cosines=tuple(lowest_cosine if hit.similarity is None else hit.similarity for hit in found.values()),
+        candidates=tuple(found.values()),
+        cosines=tuple(lowest_cosine if candidate.score is None else candidate.score for candidate in found.values()),
         shares=tuple(words.get(key, lowest_words) / scale for key in found),
         in_dense=tuple(key in in_dense for key in found),
         in_words=tuple(key in words for key in found),
@@ -193,9 +195,9 @@ def _correlation(scores: NDArray[np.float64]) -> float:
     return float(together / (spread_x * spread_y) ** 0.5)
 
 
-def _cosine(hit: Candidate) -> float:
-    return hit.similarity or 0.0
+def _cosine(candidate: Candidate) -> float:
+    return candidate.score or 0.0
 
 
-def _key(hit: Candidate, *, by_document: bool) -> int:
-    return hit.chunk.document_id if by_document else hit.chunk.chunk_id
+def _key(candidate: Candidate, *, by_document: bool) -> int:
+    return candidate.document_id if by_document else candidate.chunk_id

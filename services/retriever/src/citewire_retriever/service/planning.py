@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from citewire.retriever.v1.retriever_pb2 import ScopeCounts
+
 from citewire_kit.tenant import Plan as TenantPlan
-from citewire_retriever.model import ContextPath, ScopeCounts, Strategy
+from citewire_retriever.model import ContextPath, Strategy
 
 RESERVED_TOKENS: Final = 1500
 """Of each input budget, for system prompt and history."""
@@ -20,7 +22,9 @@ def context_budget(plan: TenantPlan, max_tokens: int | None) -> int:
     return _BUDGETS[plan] - RESERVED_TOKENS if max_tokens is None else max_tokens
 
 
-def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: ScopeCounts) -> tuple[ContextPath, str]:
+def decide(
+    strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: ScopeCounts, cut: bool
+) -> tuple[ContextPath, str]:
     """Decides on the path.
 
     Args:
@@ -28,6 +32,7 @@ def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: Scop
         plan: The tenant's; free and basic have no semantic search in a library.
         attached: Whether documents were selected, at least one.
         counts: What the scope holds.
+        cut: Whether the most recent item alone is over the budget: only its beginning is read.
 
     Returns:
         The path and the reason, one sentence for a user.
@@ -35,19 +40,19 @@ def decide(strategy: Strategy, plan: TenantPlan, *, attached: bool, counts: Scop
     if strategy == "semantic":
         return "semantic", _items(counts, "are searched")
     if attached:
-        if _over(counts):
-            return "focused", _trimmed(counts, "the budget holds no more", what="attached items")
+        if _over(counts, cut):
+            return "focused", _trimmed(counts, cut, "the budget holds no more", what="attached items")
         return "focused", _items(counts, "are attached: exactly these are read, without a search")
     if counts.items <= _MANY_ITEMS:
-        if not _over(counts):
+        if not _over(counts, cut):
             return "long_context", _items(counts, "fit the budget: all are read")
-        return "long_context_trim", _trimmed(counts, "the budget holds no more")
+        return "long_context_trim", _trimmed(counts, cut, "the budget holds no more")
     if plan != "pro":
-        return "long_context_trim", _trimmed(counts, f"the {plan} plan has no semantic search")
+        return "long_context_trim", _trimmed(counts, cut, f"the {plan} plan has no semantic search")
     share = counts.without_embedding / counts.items
     if share > _TOLERATED_SHARE:
         return "long_context_fallback", _trimmed(
-            counts, f"{counts.without_embedding} of them ({share:.0%}) can't be searched yet"
+            counts, cut, f"{counts.without_embedding} of them ({share:.0%}) can't be searched yet"
         )
     return "semantic", _items(counts, "are too many to read: they are searched")
 
@@ -58,12 +63,12 @@ def _items(counts: ScopeCounts, what: str) -> str:
     return f"{counts.items} {noun} {verb}."
 
 
-def _over(counts: ScopeCounts) -> bool:
-    return counts.cut or counts.trimmed > 0
+def _over(counts: ScopeCounts, cut: bool) -> bool:
+    return cut or counts.trimmed > 0
 
 
-def _trimmed(counts: ScopeCounts, why: str, *, what: str = "items") -> str:
+def _trimmed(counts: ScopeCounts, cut: bool, why: str, *, what: str = "items") -> str:
     left_out = "1 is" if counts.trimmed == 1 else f"{counts.trimmed} are"
-    if counts.cut:
+    if cut:
         return f"Of {counts.items} {what} only the beginning of the most recent is read, {left_out} left out: {why}."
     return f"The {counts.kept} most recent of {counts.items} {what} are read, {left_out} left out: {why}."

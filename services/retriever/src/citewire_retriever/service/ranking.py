@@ -7,11 +7,13 @@ come first, `choose` which of those that were read are the results.
 from collections.abc import Sequence
 from typing import Final
 
+from citewire.retriever.v1.calibration_pb2 import Calibration
+
 from citewire_retriever.calibrations import effective
-from citewire_retriever.model import Calibration, Candidate, Chunk, Hit, SearchQuery
+from citewire_retriever.model import Candidate, SearchQuery
 from citewire_retriever.service.duplicates import collapse
 from citewire_retriever.service.fusion import FUSION_DEPTH, fuse, fuse_by_rank
-from citewire_retriever.store.base import Found
+from citewire_retriever.store.snapshots import SearchSnapshot
 
 DEEPEST: Final = 800
 """Results of each leg that are looked at, at most, to fill up for near-duplicates."""
@@ -39,24 +41,24 @@ class Order:
         self.candidates: list[Candidate] = []
         """What was found and reaches the lowest similarity, best first."""
 
-    def __call__(self, found: Found) -> Sequence[int]:
+    def __call__(self, found: SearchSnapshot) -> Sequence[int]:
         """Orders what was found, and returns which chunks shall be read whole."""
         calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
         lowest = None if self._query.mode == "lexical" else _lowest(self._query, calibration)
-        self.candidates = [hit for hit in self._fuse(found, calibration) if _reaches(hit, lowest)]
-        return [hit.chunk.chunk_id for hit in self.candidates[: to_read(wanted(self._query))]]
+        self.candidates = [candidate for candidate in self._fuse(found, calibration) if _reaches(candidate, lowest)]
+        return [candidate.chunk_id for candidate in self.candidates[: to_read(wanted(self._query))]]
 
-    def _fuse(self, found: Found, calibration: Calibration | None) -> Sequence[Candidate]:
+    def _fuse(self, found: SearchSnapshot, calibration: Calibration | None) -> Sequence[Candidate]:
         query = self._query
         if query.mode == "lexical":
-            return found.by_words
+            return found.lexical
         if query.mode == "dense":
             return found.ranked
         if query.fuse_by_rank:
-            return fuse_by_rank(found.ranked, found.by_words, by_document=query.by_document)
+            return fuse_by_rank(found.ranked, found.lexical, by_document=query.by_document)
         return fuse(
             found.ranked,
-            found.by_words,
+            found.lexical,
             by_document=query.by_document,
             ideal=found.ideal,
             depth=self._depth,
@@ -64,7 +66,7 @@ class Order:
         )
 
 
-def choose(read: Sequence[Hit[Chunk]], rest: Sequence[Candidate], query: SearchQuery) -> list[Hit[Chunk]]:
+def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQuery) -> list[Candidate]:
     """Chooses the results: at most as many as `wanted`, without near-duplicates unless they are to be kept.
 
     Args:
@@ -78,10 +80,10 @@ def choose(read: Sequence[Hit[Chunk]], rest: Sequence[Candidate], query: SearchQ
     return collapse(read, wanted(query), rest)
 
 
-def has_more(found: Found, candidates: int, hits: int, query: SearchQuery, depth: int) -> bool:
+def has_more(found: SearchSnapshot, candidates: int, chosen: int, query: SearchQuery, depth: int) -> bool:
     """Whether near-duplicates took the place of results that a deeper search would find."""
-    left_out = hits < min(wanted(query), candidates)
-    return left_out and max(len(found.ranked), len(found.by_words)) >= depth
+    left_out = chosen < min(wanted(query), candidates)
+    return left_out and max(len(found.ranked), len(found.lexical)) >= depth
 
 
 def wanted(query: SearchQuery) -> int:
@@ -98,15 +100,15 @@ def _weight(query: SearchQuery, calibration: Calibration | None) -> float | None
     """The query's weight of the dense leg, or else the space's."""
     if query.dense_weight is not None:
         return query.dense_weight
-    return None if calibration is None else calibration.dense_weight
+    return calibration.dense_weight if calibration is not None and calibration.HasField("dense_weight") else None
 
 
 def _lowest(query: SearchQuery, calibration: Calibration | None) -> float | None:
     """The lowest similarity of a result: the query's, or the space's where the query asks for that and it is known."""
-    if query.min_score_calibrated and calibration is not None and calibration.relevance_threshold is not None:
+    if query.min_score_calibrated and calibration is not None and calibration.HasField("relevance_threshold"):
         return calibration.relevance_threshold
     return query.min_score
 
 
-def _reaches(hit: Candidate, min_score: float | None) -> bool:
-    return min_score is None or (hit.similarity is not None and hit.similarity >= min_score)
+def _reaches(candidate: Candidate, min_score: float | None) -> bool:
+    return min_score is None or (candidate.score is not None and candidate.score >= min_score)

@@ -2,31 +2,31 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Final
 
+from citewire.retriever.v1 import retriever_pb2 as pb
+
+from citewire_kit.enums import enum_number
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-from citewire_retriever.calibrations import effective
+from citewire_retriever.calibrations import effective, off_topic_threshold
 from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
-from citewire_retriever.model import (
-    Candidate,
-    Chunk,
-    Hit,
-    Plan,
-    Scope,
-    ScopeCounts,
-    SearchOutcome,
-    SearchQuery,
-    Strategy,
-)
+from citewire_retriever.filters import filter_from_proto
+from citewire_retriever.model import Candidate, Scope, SearchQuery, Strategy, space_to_proto
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
+from citewire_retriever.service.query_filters import derive_filter
 from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, to_read, wanted
-from citewire_retriever.store.base import SearchStore
+from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.snapshots import SearchSnapshot
 
 log = get_logger(__name__)
 
+_LEXICAL_SCALE: Final = 0.25
+"""The best rank score of a lexical search on the scale of a hybrid one: the best text usually has about half of the
+question, which counts half there."""
 _ITEMS_AT_ONCE: Final = 100
 """Items of long context that one transaction reads."""
 
@@ -34,33 +34,54 @@ _ITEMS_AT_ONCE: Final = 100
 class RetrievalService:
     """See the module."""
 
-    def __init__(self, store: SearchStore) -> None:
+    def __init__(self, store: PostgresSearch) -> None:
         """Takes the store that it searches."""
         self._store = store
 
-    async def plan(self, tenant: Tenant, scope: Scope, strategy: Strategy, max_tokens: int | None) -> Plan:
+    async def plan(
+        self, tenant: Tenant, scope: Scope, strategy: Strategy, max_tokens: int | None = None, query: str = ""
+    ) -> pb.PlanResponse:
         """Decides which context path a question over the scope takes.
+
+        Args:
+            tenant: Who asks.
+            scope: What may be read or searched.
+            strategy: The decision table.
+            max_tokens: Budget of long context; None is the tenant plan's.
+            query: The question, where the scope is to be narrowed by what it says of documents.
 
         Raises:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
         """
+        derived = None
+        if query and scope.filter is None and scope.document_ids is None:
+            derived = derive_filter(query, datetime.now(UTC))
+        if derived is not None:
+            scope = replace(scope, filter=filter_from_proto("query_filter", derived.filter))
         counted = await self._store.count(tenant, scope, context_budget(tenant.plan, max_tokens))
         if counted.unknown_ids:
             raise documents_not_found(counted.unknown_ids)
-        path, reason = decide(strategy, tenant.plan, attached=bool(scope.document_ids), counts=counted.counts)
+        path, reason = decide(
+            strategy, tenant.plan, attached=bool(scope.document_ids), counts=counted.counts, cut=counted.cut
+        )
         if path == "long_context_fallback":
             log.warning("plan_fell_back", org_id=tenant.org_id, reason=reason)
         counts = counted.counts
-        if path == "semantic":
-            counts = counts.untrimmed()
-        if not counted.served:
-            return Plan(path, reason, counts, None)
-        space = counted.served[0]
-        return Plan(path, reason, counts, space, effective(space, counted.calibration))
+        if path == "semantic":  # no budget applies
+            counts.kept, counts.trimmed = counts.items, 0
+        response = pb.PlanResponse(path=enum_number(pb.ContextPath, path), reason=reason, counts=counts)
+        if derived is not None:
+            response.query_filter.CopyFrom(derived)
+        if counted.served:
+            space = counted.served[0]
+            response.space.CopyFrom(space_to_proto(space))
+            if (calibration := effective(space, counted.calibration)) is not None:
+                response.calibration.CopyFrom(calibration)
+        return response
 
     async def context(
         self, tenant: Tenant, scope: Scope, max_tokens: int
-    ) -> AsyncGenerator[list[Chunk] | ScopeCounts, None]:
+    ) -> AsyncGenerator[list[pb.Chunk] | pb.ScopeCounts, None]:
         """Yields the scope's items, each as its chunks in order, most recent first, and last what was kept.
 
         As many items as fit are taken whole; the first that would pass the budget ends the taking. If it is the very
@@ -85,13 +106,17 @@ class RetrievalService:
             for item in part:
                 chunks = read.get(item.document_id)
                 if chunks is None:  # deleted since the counting
-                    counts = replace(counts, items=counts.items - 1, kept=counts.kept - 1)
+                    counts.items -= 1
+                    counts.kept -= 1
                     continue
-                yield _beginning(chunks, max_tokens) if counts.cut else chunks
+                yield _beginning(chunks, max_tokens) if counted.cut else chunks
         yield counts
 
-    async def search(self, tenant: Tenant, query: SearchQuery) -> SearchOutcome:
+    async def search(self, tenant: Tenant, query: SearchQuery) -> pb.SearchResponse:
         """Searches. An organisation for which nothing was ingested yet gets nothing, whatever the space.
+
+        Returns:
+            Results best first; those that are there for their recency come last.
 
         Raises:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
@@ -105,19 +130,19 @@ class RetrievalService:
                 raise documents_not_found(found.unknown_ids)
             if query.mode != "lexical" and found.served and query.space not in found.served:
                 raise space_mismatch(found.served[0])
-            hits = await self._choose(tenant, query, order.candidates, found.chunks)
-            if depth >= DEEPEST or not has_more(found, len(order.candidates), len(hits), query, depth):
+            results = await self._choose(tenant, query, order.candidates, found.chunks)
+            if depth >= DEEPEST or not has_more(found, len(order.candidates), len(results), query, depth):
                 break
             depth = min(depth * 4, DEEPEST)
-        if query.diversity and query.space is not None and hits:
-            vectors = await self._store.vectors(tenant, query.space, [hit.chunk.chunk_id for hit in hits])
-            hits = diversify(hits, [hit.score for hit in hits], vectors, query.diversity, query.top_k)
-        known = {hit.chunk.document_id for hit in hits}
-        recent = [hit for hit in found.recent if hit.chunk.document_id not in known]
-        calibration = None if query.space is None else effective(query.space, found.calibration)
-        return SearchOutcome(hits=(*hits, *recent), exact=found.exact, space=query.space, calibration=calibration)
+        if query.diversity and query.space is not None and results:
+            vectors = await self._store.vectors(tenant, query.space, [result.chunk_id for result in results])
+            scores = [result.rank_score for result in results]
+            results = diversify(results, scores, vectors, query.diversity, query.top_k)
+        listed = {result.document_id for result in results}
+        results += [result for result in found.recent if result.document_id not in listed]
+        return _response(query, results, found)
 
-    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[Chunk]:
+    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[pb.Chunk]:
         """Returns chunks in the order asked, those of superseded versions too.
 
         Raises:
@@ -130,28 +155,29 @@ class RetrievalService:
         return [found[chunk_id] for chunk_id in chunk_ids]
 
     async def _choose(
-        self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, Chunk]
-    ) -> list[Hit[Chunk]]:
+        self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, pb.Chunk]
+    ) -> list[Candidate]:
         """Chooses the results; where near-duplicates took the place of some, more are read.
 
         What is deleted before that is none any more.
         """
-        read: list[Hit[Chunk]] = []
+        read: list[Candidate] = []
         rest = candidates
         take = to_read(wanted(query))
         while True:
             part, rest = rest[:take], rest[take:]
-            keys = [hit.chunk.chunk_id for hit in part if not isinstance(hit.chunk, Chunk)]
+            keys = [candidate.chunk_id for candidate in part if candidate.chunk is None]
             if any(key not in chunks for key in keys):
                 chunks = await self._store.chunks(tenant, keys)
-            for hit in part:
-                chunk = hit.chunk if isinstance(hit.chunk, Chunk) else chunks.get(hit.chunk.chunk_id)
-                if chunk is not None:
-                    read.append(hit.of(chunk))
-            hits = choose(read, rest, query)
-            lacking = wanted(query) - len(hits)
+            for candidate in part:
+                if candidate.chunk is not None:
+                    read.append(candidate)
+                elif candidate.chunk_id in chunks:
+                    read.append(candidate._replace(chunk=chunks[candidate.chunk_id]))
+            results = choose(read, rest, query)
+            lacking = wanted(query) - len(results)
             if lacking <= 0 or not rest:
-                return hits
+                return results
             take = to_read(lacking)
 
     async def ping(self) -> None:
@@ -159,7 +185,34 @@ class RetrievalService:
         await self._store.ping()
 
 
-def _beginning(chunks: Sequence[Chunk], max_tokens: int) -> list[Chunk]:
+def _response(query: SearchQuery, results: Sequence[Candidate], found: SearchSnapshot) -> pb.SearchResponse:
+    response = pb.SearchResponse(exact=found.exact)
+    if query.space is not None:
+        response.space.CopyFrom(space_to_proto(query.space))
+        if (calibration := effective(query.space, found.calibration)) is not None:
+            response.calibration.CopyFrom(calibration)
+        lowest = off_topic_threshold(query.space)
+        response.off_topic = bool(results) and all(
+            result.score is not None and result.score <= lowest for result in results
+        )
+    ranked = [result.rank_score for result in results if not result.recent]
+    highest, lowest_rank = max(ranked, default=0.0), min(ranked, default=0.0)
+    scale = _LEXICAL_SCALE / highest if highest and query.mode == "lexical" else 1.0
+    for result in results:
+        # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
+        response.results.add(
+            chunk=result.whole,
+            rank_score=result.rank_score,
+            score=result.score,
+            lexical_score=result.lexical_score,
+            recent=result.recent,
+            duplicate_chunk_ids=result.duplicate_ids,
+            first_score=scale * (lowest_rank if result.recent else result.rank_score),
+        )
+    return response
+
+
+def _beginning(chunks: Sequence[pb.Chunk], max_tokens: int) -> list[pb.Chunk]:
     """Returns the first chunks, as many as fit."""
     total = list(accumulate(chunk.token_count for chunk in chunks))
     return [chunk for chunk, running in zip(chunks, total, strict=True) if running <= max_tokens]

@@ -1,14 +1,16 @@
 """Embedding spaces: which ones an organisation has, preparing the next one, switching to it and back."""
 
-from dataclasses import replace
 from typing import Final
+
+from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.corpus_pb2 import SpaceInfo
 
 from citewire_kit.errors import FailedPrecondition, Internal, NotFound, PermissionDenied
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.calibrations import effective
-from citewire_retriever.model import Calibration, Space, SpaceFill
-from citewire_retriever.store.base import SpaceStore
+from citewire_retriever.model import Space, space_from_proto
+from citewire_retriever.store.spaces import PostgresSpaces
 
 log = get_logger(__name__)
 
@@ -16,32 +18,36 @@ _MANAGERS: Final = frozenset({"owner", "admin"})
 
 
 class SpaceService:
-    """See the module."""
+    """See the module. Spaces are returned with the calibration that applies."""
 
-    def __init__(self, store: SpaceStore) -> None:
+    def __init__(self, store: PostgresSpaces) -> None:
         """Takes the store that it works on."""
         self._store = store
 
-    async def fills(self, tenant: Tenant) -> list[SpaceFill]:
+    async def spaces(self, tenant: Tenant) -> list[SpaceInfo]:
         """Returns the organisation's spaces, the live one first, and how far each is filled."""
-        return [_calibrated(fill) for fill in await self._store.fills(tenant)]
+        return [_calibrated(info) for info in await self._store.spaces(tenant)]
 
-    async def prepare(self, tenant: Tenant, space: Space) -> SpaceFill:
+    async def prepare(self, tenant: Tenant, space: Space) -> SpaceInfo:
         """Has a space filled beside the live one. The live space itself ends any preparation.
 
         Raises:
             PermissionDenied: The caller is no owner or admin of the organisation: it costs, and changes all searches.
         """
         _check_role(tenant)
-        fill = await self._store.prepare(tenant, space)
-        if fill is None:
+        info = await self._store.prepare(tenant, space)
+        if info is None:
             raise Internal("the space that was prepared isn't there", reason="INTERNAL")
         log.info(
-            "space_prepared", org_id=tenant.org_id, model=space.model, documents=fill.documents, missing=fill.missing
+            "space_prepared",
+            org_id=tenant.org_id,
+            model=space.model,
+            documents=info.documents,
+            missing=info.documents - info.documents_filled,
         )
-        return _calibrated(fill)
+        return _calibrated(info)
 
-    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> SpaceFill:
+    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> SpaceInfo:
         """Makes a space the live one; the one that was goes on serving as the previous one.
 
         Raises:
@@ -51,21 +57,21 @@ class SpaceService:
                 worker has registered it yet: then force doesn't help.
         """
         _check_role(tenant)
-        switched = await self._store.switch(tenant, space, force=force)
-        if switched.fill is None:
+        info, done = await self._store.switch(tenant, space, force=force)
+        if info is None:
             raise _not_found()
-        if not switched.done:
-            fill = switched.fill
+        missing = info.documents - info.documents_filled
+        if not done:
             raise FailedPrecondition(
-                f"the space isn't filled: {fill.missing} of {fill.documents} documents lack vectors in it",
+                f"the space isn't filled: {missing} of {info.documents} documents lack vectors in it",
                 reason="WRONG_STATE",
-                metadata={"items": str(fill.documents), "missing": str(fill.missing)},
+                metadata={"items": str(info.documents), "missing": str(missing)},
             )
-        log.info("space_switched", org_id=tenant.org_id, model=space.model, missing=switched.fill.missing, force=force)
-        return _calibrated(switched.fill)
+        log.info("space_switched", org_id=tenant.org_id, model=space.model, missing=missing, force=force)
+        return _calibrated(info)
 
-    async def calibrate(self, tenant: Tenant, space: Space, calibration: Calibration | None) -> SpaceFill:
-        """Stores what a space's scores mean, in place of what was stored; None: what comes with the server counts.
+    async def calibrate(self, tenant: Tenant, space: Space, calibration: Calibration | None) -> SpaceInfo:
+        """Stores what a space's scores mean, in place of what was stored; None: what comes with the server applies.
 
         Raises:
             PermissionDenied: The caller is no owner or admin of the organisation.
@@ -73,20 +79,24 @@ class SpaceService:
             FailedPrecondition: It is only prepared, and no worker has registered it yet (reason `WRONG_STATE`).
         """
         _check_role(tenant)
-        calibrated = await self._store.calibrate(tenant, space, calibration)
-        if calibrated.fill is None:
+        info, done = await self._store.calibrate(tenant, space, calibration)
+        if info is None:
             raise _not_found()
-        if not calibrated.done:
+        if not done:
             raise FailedPrecondition(
                 "no worker has registered the space yet: there is nothing to measure in it", reason="WRONG_STATE"
             )
         log.info("space_calibrated", org_id=tenant.org_id, model=space.model, removed=calibration is None)
-        return _calibrated(calibrated.fill)
+        return _calibrated(info)
 
 
-def _calibrated(fill: SpaceFill) -> SpaceFill:
-    """The space with what counts: what is stored, or else what comes with the server."""
-    return replace(fill, calibration=effective(fill.space, fill.calibration))
+def _calibrated(info: SpaceInfo) -> SpaceInfo:
+    """The space with what applies: what is stored, or else what comes with the server."""
+    stored = info.calibration if info.HasField("calibration") else None
+    calibration = effective(space_from_proto(info.space), stored, report=True)
+    if calibration is not None:
+        info.calibration.CopyFrom(calibration)
+    return info
 
 
 def _not_found() -> NotFound:

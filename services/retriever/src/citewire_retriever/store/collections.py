@@ -3,41 +3,41 @@
 from typing import Any, Final
 
 import psycopg
+from citewire.retriever.v1.corpus_pb2 import Collection
 
 from citewire_kit.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
-from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Collection
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import CollectionStore
 
 _SQL: Final = rows.queries("collections")
 _DOCUMENTS: Final = rows.queries("documents")
 _DELETE_SECONDS: Final = 300.0
 
 
-class PostgresCollections(CollectionStore):
-    """See `CollectionStore`."""
+class PostgresCollections:
+    """Collections."""
 
     def __init__(self, pool: Pool) -> None:
         """Takes the pool of the application's role."""
         self._pool = pool
 
-    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:  # noqa: D102 # documented by the base class
+    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:
+        """Returns at most `limit` collections by name, after the given one."""
         async with tenant_transaction(self._pool, tenant) as connection:
-            cursor = await connection.execute(
-                _SQL["page_of_collections"], {"org_id": tenant.org_id, "after": after, "limit": limit}
-            )
-            return [_collection(row) for row in await cursor.fetchall()]
+            values = {"org_id": tenant.org_id, "after": after, "limit": limit}
+            return [Collection(**row) for row in await fetch_rows(connection, _SQL["page_of_collections"], values)]
 
-    async def create(self, tenant: Tenant, name: str) -> Collection:  # noqa: D102 # documented by the base class
+    async def create(self, tenant: Tenant, name: str) -> Collection:
+        """Makes a collection. Raises `AlreadyExists` (reason `COLLECTION_EXISTS`) if the name is taken."""
         async with tenant_transaction(self._pool, tenant) as connection:
             key = {"org_id": tenant.org_id, "name": name}
             if (await connection.execute(_SQL["insert_collection"], key)).rowcount != 1:
                 raise _taken(name)
             return await _read(connection, tenant, name)
 
-    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:  # noqa: D102 # documented by the base class
+    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:
+        """Renames a collection. Raises `NotFound`, or `AlreadyExists` if the new name is taken."""
         async with tenant_transaction(self._pool, tenant) as connection:
             key = {"org_id": tenant.org_id, "name": name, "new_name": new_name}
             try:
@@ -48,7 +48,13 @@ class PostgresCollections(CollectionStore):
                 raise _unknown(name)
             return await _read(connection, tenant, new_name)
 
-    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:  # noqa: D102 # documented by the base class
+    async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
+        """Deletes a collection, and returns how many documents went with it.
+
+        Raises:
+            NotFound: There is none of that name.
+            FailedPrecondition: It holds documents and `force` is false (reason `WRONG_STATE`).
+        """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             key: dict[str, Any] = {"org_id": tenant.org_id, "name": name}
             row = await (await connection.execute(_SQL["lock_collection"], key)).fetchone()
@@ -92,15 +98,10 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
 
 
 async def _read(connection: Connection, tenant: Tenant, name: str) -> Collection:
-    cursor = await connection.execute(_SQL["one_collection"], {"org_id": tenant.org_id, "name": name})
-    row = await cursor.fetchone()
+    row = await fetch_row(connection, _SQL["one_collection"], {"org_id": tenant.org_id, "name": name})
     if row is None:
         raise _unknown(name)
-    return _collection(row)
-
-
-def _collection(row: tuple[Any, ...]) -> Collection:
-    return Collection(name=row[0], documents=row[1], created_at=rows.utc(row[2]))
+    return Collection(**row)
 
 
 def _unknown(name: str) -> NotFound:

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import psycopg
+from citewire.retriever.v1.corpus_pb2 import WatchDocumentResponse
 
 from citewire_kit.errors import FailedPrecondition, NotFound
 from citewire_kit.postgres import Connection, Pool, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import TEXT_TYPE, Document, NewContent, Original
+from citewire_retriever.model import TEXT_TYPE, NewContent, Original, Source
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import ContentStore, Source
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.documents import json_text, read_document
 from citewire_retriever.store.jobs import queue_ingest
@@ -20,17 +20,20 @@ PART_BYTES: Final = 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
 
 
-class PostgresContent(ContentStore):
-    """See `ContentStore`."""
+class PostgresContent:
+    """The bytes of documents."""
 
     def __init__(self, pool: Pool, *, store_seconds: float) -> None:
         """Takes the pool of the application's role, and how long a statement of a storing transaction may take."""
         self._pool = pool
         self._store_seconds = store_seconds
 
-    async def add(  # noqa: D102 - see the base
-        self, tenant: Tenant, content: NewContent, source: Source
-    ) -> Document | None:
+    async def add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
+        """Stores a document or a version of one with its bytes and its ingest job: all of it durably, or nothing.
+
+        Returns:
+            The document; None if `content.document_id` names one that the tenant doesn't have.
+        """
         try:
             return await self._add(tenant, content, source)
         except psycopg.errors.UniqueViolation as exc:
@@ -39,7 +42,7 @@ class PostgresContent(ContentStore):
             # The same request at the same time, and the other one was faster.
             return await self._add(tenant, content, source)
 
-    async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> Document | None:
+    async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
             if content.request_id and (found := await _made_before(connection, tenant, content)) is not None:
                 return await read_document(connection, tenant, found)
@@ -63,9 +66,8 @@ class PostgresContent(ContentStore):
             await queue_ingest(connection, tenant, document_id, version)
             return await read_document(connection, tenant, document_id)
 
-    async def find_original(  # noqa: D102 - see the base
-        self, tenant: Tenant, document_id: int, version: int | None
-    ) -> Original | None:
+    async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
+        """Returns a version's header; None for `version` means the live one, or else the latest."""
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(
                 _SQL["find_original"],
@@ -74,16 +76,24 @@ class PostgresContent(ContentStore):
             row = await cursor.fetchone()
         return None if row is None else Original(*row)
 
-    async def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:  # noqa: D102 - see the base
+    async def read(self, tenant: Tenant, original: Original) -> AsyncIterator[bytes]:
+        """Yields a version's bytes, at most 1 MiB at a time. No connection is held while the caller is busy.
+
+        Raises:
+            NotFound: The version was deleted on the way (reason `VERSION_NOT_FOUND`).
+        """
         parts = -(-original.size_bytes // PART_BYTES)
         for first in range(0, parts, _PARTS_AT_ONCE):
             end = min(first + _PARTS_AT_ONCE, parts)
             for part in await self._read_parts(tenant, original, first, end):
                 yield part
 
-    async def find_text(  # noqa: D102 - see the base
-        self, tenant: Tenant, document_id: int, version: int | None
-    ) -> Original | None:
+    async def find_text(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:
+        """Returns the header of the text that was found in a version, chosen as above.
+
+        Raises:
+            FailedPrecondition: The version isn't ready (reason `WRONG_STATE`).
+        """
         async with tenant_transaction(self._pool, tenant) as connection:
             cursor = await connection.execute(
                 _SQL["find_text"],
@@ -101,7 +111,8 @@ class PostgresContent(ContentStore):
             )
         return Original(number, found, name, TEXT_TYPE, int(size), b"")
 
-    async def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:  # noqa: D102 - see the base
+    async def read_text(self, tenant: Tenant, text: Original) -> AsyncIterator[bytes]:
+        """Yields that text in UTF-8, some 100,000 characters at a time, otherwise as `read`."""
         read = first = 0
         while read < text.size_bytes:
             values = {"document_id": text.document_id, "version": text.version, "first": first}

@@ -4,14 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+from citewire.retriever.v1.corpus_pb2 import Document, WatchDocumentResponse
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition
-from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Changes, Document, DocumentCursor, DocumentQuery, JsonObject
+from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import DocumentStore
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition
 from citewire_retriever.store.jobs import queue_ingest
@@ -22,33 +22,34 @@ _DELETE_SECONDS: Final = 120.0
 """A document of 100,000 chunks takes seconds to delete: each chunk's vector is found and removed."""
 
 
-class PostgresDocuments(DocumentStore):
-    """See `DocumentStore`."""
+class PostgresDocuments:
+    """Documents as they are."""
 
     def __init__(self, pool: Pool, *, store_seconds: float) -> None:
         """Takes the pool of the application's role, and how long copying a version's bytes may take."""
         self._pool = pool
         self._store_seconds = store_seconds
 
-    async def get(self, tenant: Tenant, document_id: int) -> Document | None:  # noqa: D102 - see the base
+    async def get(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
+        """Returns a document and how far its latest version is; None if the tenant has no such one."""
         async with tenant_transaction(self._pool, tenant) as connection:
             return await read_document(connection, tenant, document_id)
 
-    async def find(  # noqa: D102 - see the base
+    async def find(
         self, tenant: Tenant, query: DocumentQuery, after: DocumentCursor | None, limit: int
     ) -> list[Document]:
+        """Returns at most `limit` documents, newest first, that come after the cursor."""
         parameters = Parameters()
         statement = sql.SQL(_SQL["select_document"] + "\n" + _SQL["page_of_documents"]).format(
             conditions=_conditions(query, after, parameters)
         )
         values = {"org_id": tenant.org_id, "limit": limit, **parameters.values}
         async with tenant_transaction(self._pool, tenant) as connection:
-            cursor = await connection.execute(statement, values)
-            return [rows.document(row) for row in await cursor.fetchall()]
+            found = await fetch_rows(connection, statement, values)
+        return [rows.document_progress(row).document for row in found]
 
-    async def update(  # noqa: D102 - see the base
-        self, tenant: Tenant, document_id: int, changes: Changes
-    ) -> Document | None:
+    async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
+        """Changes a document; a new title makes a new version of what has been ingested. None: no such document."""
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
             locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
@@ -73,12 +74,18 @@ class PostgresDocuments(DocumentStore):
                 await _ingest_again(connection, tenant, key, latest_version)
             return await read_document(connection, tenant, document_id)
 
-    async def delete(self, tenant: Tenant, document_id: int) -> bool:  # noqa: D102 - see the base
+    async def delete(self, tenant: Tenant, document_id: int) -> bool:
+        """Deletes a document with all that belongs to it; False if there was none."""
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             key = {"org_id": tenant.org_id, "document_id": document_id}
             return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
 
-    async def retry(self, tenant: Tenant, document_id: int) -> Document | None:  # noqa: D102 - see the base
+    async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
+        """Queues the latest version again. None: no such document.
+
+        Raises:
+            FailedPrecondition: The latest version hasn't failed (reason `WRONG_STATE`).
+        """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant) as connection:
             locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
@@ -97,14 +104,11 @@ class PostgresDocuments(DocumentStore):
             return await read_document(connection, tenant, document_id)
 
 
-async def read_document(connection: Connection, tenant: Tenant, document_id: int) -> Document | None:
-    """Returns a document, inside the tenant's transaction."""
-    cursor = await connection.execute(
-        _SQL["select_document"] + "\n" + _SQL["one_document"],
-        {"org_id": tenant.org_id, "document_id": document_id},
-    )
-    row = await cursor.fetchone()
-    return None if row is None else rows.document(row)
+async def read_document(connection: Connection, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
+    """Returns a document and how far its latest version is, inside the tenant's transaction."""
+    values = {"org_id": tenant.org_id, "document_id": document_id}
+    row = await fetch_row(connection, _SQL["select_document"] + "\n" + _SQL["one_document"], values)
+    return None if row is None else rows.document_progress(row)
 
 
 def json_text(value: JsonObject | None) -> str | None:
@@ -125,7 +129,7 @@ def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: 
         parts.append(sql.SQL("c.name = {}").format(parameters.add(query.collection)))
     if query.type:
         parts.append(sql.SQL("d.type = {}").format(parameters.add(query.type)))
-    if query.status is not None:
+    if query.status:
         parts.append(sql.SQL("v.status = {}").format(parameters.add(query.status)))
     if query.tag:
         parts.append(sql.SQL("{}::text = ANY(d.tags)").format(parameters.add(query.tag)))

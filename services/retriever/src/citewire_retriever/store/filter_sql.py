@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from psycopg import sql
 
-from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, Any, Comparison, Filter, Not, Scalar
+from citewire_retriever.filters import TEXT_FIELDS, TIME_FIELDS, All, AnyOf, Comparison, Filter, Not, Scalar
 from citewire_retriever.model import Scope
 
 _FALSE: Final = sql.SQL("false")
@@ -76,7 +76,7 @@ def filter_condition(node: Filter, parameters: Parameters) -> sql.Composable:
     """Returns the condition that a document satisfies the filter."""
     if isinstance(node, All):
         return _joined(sql.SQL(" AND "), node.members, _TRUE, parameters)
-    if isinstance(node, Any):
+    if isinstance(node, AnyOf):
         return _joined(sql.SQL(" OR "), node.members, _FALSE, parameters)
     if isinstance(node, Not):
         return _format("(NOT {})", filter_condition(node.member, parameters))

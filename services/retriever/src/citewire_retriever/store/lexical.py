@@ -8,7 +8,7 @@ from psycopg import sql
 
 from citewire_kit.tenant import Tenant
 from citewire_retriever.lexical import count_question
-from citewire_retriever.model import ChunkKey, SearchQuery
+from citewire_retriever.model import SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.vectors import HalfVector
@@ -27,7 +27,7 @@ def lexical_statement(
     table: str | None,
     vector: HalfVector | None,
     depth: int,
-    shape: rows.Shape[ChunkKey],
+    shape: rows.Shape,
     by_terms: bool = False,
 ) -> tuple[sql.Composed | bytes, dict[str, Any]]:
     """Returns the statement, and its values; rows have the shape's columns, then score and distance (or NULL).
@@ -70,7 +70,7 @@ class _Kind:
     """What statements differ in, besides their scope."""
 
     table: str | None
-    shape: rows.Shape[ChunkKey]
+    shape: rows.Shape
     by_document: bool
     by_terms: bool
 

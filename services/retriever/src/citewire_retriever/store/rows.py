@@ -1,23 +1,17 @@
-"""The queries in `sql/`, and what they return as domain data: the order of columns here is the order there."""
+"""The queries in `sql/`, and what they return as messages."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final, Generic, LiteralString
+from typing import Any, Final, LiteralString
 
+from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.corpus_pb2 import Document, DocumentStatus, IngestStage, WatchDocumentResponse
+from citewire.retriever.v1.retriever_pb2 import Chunk
+
+from citewire_kit.enums import enum_number
 from citewire_kit.postgres import load_queries
-from citewire_retriever.model import (
-    Calibration,
-    Chunk,
-    ChunkKey,
-    Document,
-    IngestError,
-    JsonObject,
-    Key_co,
-    Progress,
-    Stage,
-    Status,
-)
+from citewire_retriever.headings import heading
+from citewire_retriever.model import Candidate
 
 
 def queries(name: str) -> Mapping[str, LiteralString]:
@@ -25,40 +19,27 @@ def queries(name: str) -> Mapping[str, LiteralString]:
     return load_queries("citewire_retriever.store", f"sql/{name}.sql")
 
 
-def document(row: tuple[Any, ...]) -> Document:
+def document_progress(row: dict[str, Any]) -> WatchDocumentResponse:
     """Reads a row of `select_document`."""
-    error_code: str | None = row[11]
-    status: Status = row[10]
-    metadata: JsonObject = row[8]
-    stage: Stage | None = row[22]
-    return Document(
-        document_id=row[0],
-        title=row[1],
-        file_name=row[2],
-        media_type=row[3],
-        type=row[4],
-        url=row[5],
-        collection=row[6],
-        tags=tuple(row[7]),
-        metadata=metadata,
-        owner=row[9],
-        status=status,
-        error=None if error_code is None else IngestError(error_code, row[12] or ""),
-        version=row[13],
-        live_version=row[14],
-        chunks=row[15],
-        pages=row[16],
-        size_bytes=row[17],
-        tokens=row[18],
-        created_at=utc(row[19]),
-        updated_at=utc(row[20]),
-        sha256=row[21],
-        progress=Progress(stage=stage, done=row[23], total=row[24], attempt=row[25]),
+    error = {"code": row.pop("error_code"), "message": row.pop("error_message")}
+    stage, done, total, attempt = (row.pop(name) for name in ("stage", "done", "total", "attempt"))
+    row["status"] = enum_number(DocumentStatus, row["status"])
+    return WatchDocumentResponse(
+        document=Document(**row, error=error if error["code"] else None),
+        stage=enum_number(IngestStage, stage) if stage else IngestStage.INGEST_STAGE_UNSPECIFIED,
+        done=done,
+        total=total,
+        attempt=attempt,
     )
 
 
 def chunk(row: Sequence[Any]) -> Chunk:
-    """Reads the columns of `chunk_columns`, which come first in a row."""
+    """Reads the columns of `chunk_columns`, which come first in a row.
+
+    By position: a row factory that makes dictionaries costs another 1.5 µs for each of a search's chunks.
+    """
+    title, file_name, section = row[11], row[12], row[7]
+    name = file_name or title
     return Chunk(
         chunk_id=row[0],
         document_id=row[1],
@@ -66,19 +47,21 @@ def chunk(row: Sequence[Any]) -> Chunk:
         chunk_index=row[3],
         text=row[4],
         token_count=row[5],
-        content_hash=row[6],
-        section=row[7],
+        content_hash=row[6].hex(),
+        section=section,
         place=row[8],
         char_start=row[9],
         char_end=row[10],
-        title=row[11],
-        file_name=row[12],
+        title=title,
+        file_name=file_name,
         url=row[13],
         type=row[14],
-        created_at=utc(row[15]),
+        created_at=row[15],
         live=row[16],
-        metadata=row[17],
+        metadata=row[17] or None,
         verbatim=row[18],
+        heading=heading(title, section),
+        label=f"{name} § {section}" if section else name,
     )
 
 
@@ -86,43 +69,35 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
     """Reads when it was measured, the thresholds and the weight; None where nothing is stored."""
     if row[0] is None:
         return None
-    return Calibration(
-        relevance_threshold=row[1], answerable_threshold=row[2], dense_weight=row[3], measured_at=utc(row[0])
-    )
+    return Calibration(measured_at=row[0], relevance_threshold=row[1], answerable_threshold=row[2], dense_weight=row[3])
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Generic[Key_co]):
+class Shape:
     """What a search reads of each chunk; `columns` come first in a row.
 
     Attributes:
         columns: In SQL.
         sources: The joins that they need, to rows n with a chunk_id.
         count: How many they are; what a query adds comes after them.
-        read: What they are.
+        whole: Whether they are all of a chunk, or its key alone.
     """
 
     columns: LiteralString
     sources: LiteralString
     count: int
-    read: Callable[[Sequence[Any]], Key_co]
+    whole: bool
 
-
-def key(row: Sequence[Any]) -> ChunkKey:
-    """Reads the columns of `key_columns`, which come first in a row."""
-    return ChunkKey(row[0], row[1], row[2])
+    def read(
+        self, row: Sequence[Any], distance: float | None, lexical_score: float | None = None, *, recent: bool = False
+    ) -> Candidate:
+        """Reads a row, with the distance and the score that the query added."""
+        score = None if distance is None else min(1.0, max(0.0, 1.0 - distance))
+        if not self.whole:
+            return Candidate(row[0], row[1], row[2], score, recent, lexical_score)
+        return Candidate(row[0], row[1], row[6], score, recent, lexical_score, chunk=chunk(row))
 
 
 _SEARCH: Final = queries("search")
-WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 19, chunk)
-KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, key)
-
-
-def similarity(distance: float | None) -> float | None:
-    """Turns a cosine distance into a similarity of 0 to 1."""
-    return None if distance is None else min(1.0, max(0.0, 1.0 - distance))
-
-
-def utc(moment: datetime) -> datetime:
-    """Returns the moment in UTC, whatever the session's time zone is."""
-    return moment.astimezone(UTC)
+WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 19, whole=True)
+KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, whole=False)

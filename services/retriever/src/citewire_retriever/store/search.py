@@ -6,6 +6,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 import psycopg
+from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.retriever_pb2 import Chunk, ScopeCounts
 from numpy.typing import NDArray
 from psycopg import sql
 
@@ -14,32 +16,22 @@ from citewire_kit.postgres import Batch, Connection, Pool, tenant_batch, tenant_
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
-from citewire_retriever.model import (
-    Calibration,
-    Chunk,
-    Item,
-    Scope,
-    ScopeCounts,
-    SearchQuery,
-    Space,
-)
+from citewire_retriever.model import Candidate, Item, Scope, SearchQuery, Space
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import Choose, Counted, Found, SearchStore, nothing
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sampling import RecallSampler, Sample
 from citewire_retriever.store.sizes import SizeCache
+from citewire_retriever.store.snapshots import ScopeSnapshot, SearchSnapshot, SelectChunks, select_nothing
 from citewire_retriever.store.statements import (
     GET_CHUNKS,
     Asking,
     ask_unknown,
     fetch,
     gave_up,
-    hit_of,
     ids_of,
     scope_size,
     unknown_ids,
-    word_hit,
 )
 from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes
 from citewire_retriever.tuning import choose as choose_way
@@ -50,8 +42,8 @@ _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
 
 
-class PostgresSearch(SearchStore):
-    """See `SearchStore`."""
+class PostgresSearch:
+    """Search over published chunks."""
 
     def __init__(
         self, pool: Pool, tuning: SearchTuning, sampler: RecallSampler | None = None, *, health: Pool | None = None
@@ -72,19 +64,24 @@ class PostgresSearch(SearchStore):
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
 
-    async def search(  # noqa: D102 - see the base
-        self, tenant: Tenant, query: SearchQuery, choose: Choose = nothing
-    ) -> Found:
+    async def search(self, tenant: Tenant, query: SearchQuery, select: SelectChunks = select_nothing) -> SearchSnapshot:
+        """Searches by vector, words or both, `top_k` each; the query's vector has been checked.
+
+        Args:
+            tenant: Who searches.
+            query: The search.
+            select: Which chunks are read whole, from the same snapshot.
+        """
         if query.space is None:
-            return await self._search_words(tenant, query, choose)
-        found = await self._search(tenant, query, query.space, choose, by_scan=query.exact)
+            return await self._search_words(tenant, query, select)
+        snapshot = await self._search(tenant, query, query.space, select, by_scan=query.exact)
         # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
         # of its own, so that all that it finds is of one snapshot.
-        return found or cast("Found", await self._search(tenant, query, query.space, choose, by_scan=True))
+        return snapshot or cast("SearchSnapshot", await self._search(tenant, query, query.space, select, by_scan=True))
 
     async def _search(
-        self, tenant: Tenant, query: SearchQuery, space: Space, choose: Choose, *, by_scan: bool
-    ) -> Found | None:
+        self, tenant: Tenant, query: SearchQuery, space: Space, select: SelectChunks, *, by_scan: bool
+    ) -> SearchSnapshot | None:
         """Searches in one round trip, but for sizes that aren't known, and for the chosen ones of a hybrid search.
 
         None if the graph gives too little.
@@ -94,7 +91,9 @@ class PostgresSearch(SearchStore):
                 found = await fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
                 served = tuple(self._learn(found))
                 if space not in served:
-                    return Found(served, await unknown_ids(batch.connection, tenant, query.scope), (), (), exact=True)
+                    return SearchSnapshot(
+                        served, await unknown_ids(batch.connection, tenant, query.scope), (), (), exact=True
+                    )
             search = Asking(batch.connection, tenant, query, self._tables[space], self._tuning)
             shape = search.shape
             way, by_terms = await self._choose(search, by_scan=by_scan)
@@ -122,26 +121,25 @@ class PostgresSearch(SearchStore):
             if way is not None and not exact and self._sampler is not None:
                 self._sampler.offer(Sample(tenant, query, search.table, way))
             matching = [] if words is None else await words.fetchall()
-            found = Found(
+            snapshot = SearchSnapshot(
                 served=tuple(calibrations),
                 unknown_ids=await ids_of(unknown),
-                ranked=tuple(hit_of(row, shape) for row in ranked) if space in calibrations else (),
+                ranked=tuple(shape.read(row, row[shape.count]) for row in ranked) if space in calibrations else (),
                 recent=()
                 if latest is None
-                else tuple(hit_of(row, rows.WHOLE, recent=True) for row in await latest.fetchall()),
+                else tuple(rows.WHOLE.read(row, row[rows.WHOLE.count], recent=True) for row in await latest.fetchall()),
                 exact=exact,
-                by_words=tuple(word_hit(row, shape) for row in matching),
+                lexical=tuple(_lexical(row, shape) for row in matching),
                 ideal=matching[0][shape.count + 2] or 0.0 if matching else 0.0,
                 calibration=calibrations.get(space),
             )
-            ids = choose(found)
+            ids = select(snapshot)
             if shape is rows.WHOLE:
-                return found
-            return replace(found, chunks=await _read_last(batch, tenant, ids))
+                return snapshot
+            return replace(snapshot, chunks=await _read_last(batch, tenant, ids))
 
-    async def count(  # noqa: D102 - see the base
-        self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False
-    ) -> Counted:
+    async def count(self, tenant: Tenant, scope: Scope, budget: int, *, list_items: bool = False) -> ScopeSnapshot:
+        """Counts what the scope holds, and how many of its most recent items fit a budget in tokens."""
         parameters = Parameters()
         condition = scope_condition(scope, tenant.user_id, parameters)
         async with tenant_transaction(self._pool, tenant, snapshot=True) as connection:
@@ -166,24 +164,25 @@ class PostgresSearch(SearchStore):
                 )
             )[0]
             cut: bool = row[5]
-            return Counted(
+            kept = row[1] + cut
+            return ScopeSnapshot(
                 served=served,
                 unknown_ids=await ids_of(unknown),
                 counts=ScopeCounts(
                     items=row[0],
-                    kept=row[1] + cut,
+                    kept=kept,
+                    trimmed=row[0] - kept,
                     without_embedding=row[2],
                     not_ready=row[3],
                     chunks=int(row[4]),
-                    cut=cut,
                 ),
+                cut=cut,
                 items=tuple(map(Item, row[6] or (), row[7] or ())) if list_items else (),
                 calibration=calibrations[served[0]] if served else None,
             )
 
-    async def read_items(  # noqa: D102 - see the base
-        self, tenant: Tenant, items: Sequence[Item]
-    ) -> dict[int, list[Chunk]]:
+    async def read_items(self, tenant: Tenant, items: Sequence[Item]) -> dict[int, list[Chunk]]:
+        """Returns the items' chunks in order, by document; a document that was deleted meanwhile has none."""
         statement = sql.SQL(_SQL["item_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
         values = {
             "org_id": tenant.org_id,
@@ -196,20 +195,21 @@ class PostgresSearch(SearchStore):
                 read.setdefault(row[1], []).append(rows.chunk(row))
         return read
 
-    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:  # noqa: D102 - see the base
+    async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
+        """Returns those of the chunks that exist, by id; chunks of superseded versions too, while they are kept."""
         async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
             return await _read_last(batch, tenant, chunk_ids)
 
-    async def vectors(  # noqa: D102 - see the base
-        self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]
-    ) -> dict[int, NDArray[np.float32]]:
+    async def vectors(self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """Returns the vectors, by id, of those of the chunks that have one; the space has been searched before."""
         statement = sql.SQL(_SQL["get_vectors"]).format(vectors=sql.Identifier("corpus", self._tables[space]))
         values = {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)}
         async with tenant_transaction(self._pool, tenant) as connection:
             read = await (await connection.execute(statement, values, binary=True)).fetchall()
         return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
 
-    async def ping(self) -> None:  # noqa: D102 - see the base
+    async def ping(self) -> None:
+        """Raises a `CitewireError` if the database can't serve: it is away, or its schema is missing."""
         async with transaction(self._health, statement_seconds=2.0) as connection:
             try:
                 await connection.execute(_SQL["ping"])
@@ -238,7 +238,7 @@ class PostgresSearch(SearchStore):
         way = choose_way(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
-    async def _search_words(self, tenant: Tenant, query: SearchQuery, choose: Choose) -> Found:
+    async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             by_terms = not query.exact and await self._many_words(batch.connection, tenant, query.scope)
             statement, values = lexical_statement(
@@ -247,11 +247,13 @@ class PostgresSearch(SearchStore):
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
             found = await batch.connection.execute(statement, values)
             await batch.finish()
-            hits = tuple(word_hit(row, rows.WHOLE) for row in await found.fetchall())
+            candidates = tuple(_lexical(row, rows.WHOLE) for row in await found.fetchall())
             count_search("words")
-            words = Found(served=(), unknown_ids=await ids_of(unknown), ranked=(), recent=(), exact=True, by_words=hits)
-            choose(words)
-            return words
+            snapshot = SearchSnapshot(
+                served=(), unknown_ids=await ids_of(unknown), ranked=(), recent=(), exact=True, lexical=candidates
+            )
+            select(snapshot)
+            return snapshot
 
     async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
         """Whether a scope holds more chunks than are scanned for words."""
@@ -280,3 +282,9 @@ async def _read_last(batch: Batch, tenant: Tenant, chunk_ids: Sequence[int]) -> 
     found = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
     await batch.finish()
     return {row[0]: rows.chunk(row) for row in await found.fetchall()}
+
+
+def _lexical(row: Sequence[Any], shape: rows.Shape) -> Candidate:
+    """Reads a row of the lexical leg."""
+    score, distance = row[shape.count : shape.count + 2]
+    return shape.read(row, distance, score)

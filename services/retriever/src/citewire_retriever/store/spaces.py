@@ -1,140 +1,145 @@
 """Embedding spaces of an organisation, in Postgres."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from datetime import UTC
 from typing import Any, Final
 
+from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.corpus_pb2 import SPACE_ROLE_LIVE, SpaceInfo, SpaceRole
+from google.protobuf.json_format import MessageToDict
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Calibration, Space, SpaceFill, SpaceRole
+from citewire_retriever.model import Space, space_to_proto
 from citewire_retriever.store import rows
-from citewire_retriever.store.base import Calibrated, SpaceStore, Switched
 
 _SQL: Final = rows.queries("spaces")
-_ROLES: Final[tuple[SpaceRole, ...]] = ("live", "next", "previous", "further")
 _SECONDS: Final = 60.0
 """Counting reads an index entry per vector of the organisation."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A space of the organisation; it may not be registered yet."""
+class _OrgSpace:
+    """A space of the organisation; without id and table it isn't registered yet."""
 
     space: Space
     role: SpaceRole
     space_id: int | None
-    table: str | None
-    calibration: Calibration | None = None
+    table_name: str | None
 
 
-class PostgresSpaces(SpaceStore):
-    """See `SpaceStore`."""
+class PostgresSpaces:
+    """Embedding spaces of an organisation. The calibration of a `SpaceInfo` is what is stored, if anything is."""
 
     def __init__(self, pool: Pool) -> None:
         """Takes the pool of the application's role."""
         self._pool = pool
 
-    async def fills(self, tenant: Tenant) -> list[SpaceFill]:  # noqa: D102 # documented by the base class
+    async def spaces(self, tenant: Tenant) -> list[SpaceInfo]:
+        """Returns the organisation's spaces, the live one first, and how far each is filled."""
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
-            return [await _fill(connection, tenant, known) for known in await _spaces(connection, tenant)]
+            return [await _info(connection, tenant, space) for space in await _spaces(connection, tenant)]
 
-    async def prepare(self, tenant: Tenant, space: Space) -> SpaceFill | None:  # noqa: D102 # documented by the base class
+    async def prepare(self, tenant: Tenant, space: Space) -> SpaceInfo | None:
+        """Makes a space the one that is filled beside the live one, in place of any other.
+
+        The live space itself ends the preparation. Workers register the space, once a model serves it.
+        """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             live = _live(await _spaces(connection, tenant))
             if live is not None and live.space == space:
                 await connection.execute(_SQL["forget_next"], {"org_id": tenant.org_id})
             else:
                 await connection.execute(_SQL["prepare_space"], _key(tenant, space))
-            known = _find(await _spaces(connection, tenant), space)
-            return None if known is None else await _fill(connection, tenant, known)
+            prepared = _find(await _spaces(connection, tenant), space)
+            return None if prepared is None else await _info(connection, tenant, prepared)
 
-    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> Switched:  # noqa: D102 # documented by the base class
+    async def switch(self, tenant: Tenant, space: Space, *, force: bool) -> tuple[SpaceInfo | None, bool]:
+        """Makes a space the live one if it is filled, or if forced; the live one becomes the previous one.
+
+        Returns:
+            The space, the live one if it was switched to, and whether it was. None: it is none of the organisation's,
+            or there is no live one yet.
+        """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
             await connection.execute(_SQL["hold_pointer"], {"org_id": tenant.org_id})
-            known = await _spaces(connection, tenant)
-            target = _find(known, space)
-            if _live(known) is None or target is None:
-                return Switched(None, done=False)
-            fill = await _fill(connection, tenant, target)
-            if target.space_id is None or (fill.missing and not force and target.role != "live"):
-                return Switched(fill, done=False)
+            spaces = await _spaces(connection, tenant)
+            target = _find(spaces, space)
+            if _live(spaces) is None or target is None:
+                return None, False
+            info = await _info(connection, tenant, target)
+            is_filled = info.documents_filled == info.documents
+            if target.space_id is None or not (is_filled or force or info.live):
+                return info, False
             await connection.execute(_SQL["switch_space"], {"org_id": tenant.org_id, "space_id": target.space_id})
             await connection.execute(_SQL["forget_reached"], _key(tenant, space))
-            now = _live(await _spaces(connection, tenant))
-            return Switched(fill if now is None else await _fill(connection, tenant, now), done=True)
+            live = _live(await _spaces(connection, tenant))
+            return info if live is None else await _info(connection, tenant, live), True
 
-    async def calibrate(  # noqa: D102 # documented by the base class
+    async def calibrate(
         self, tenant: Tenant, space: Space, calibration: Calibration | None
-    ) -> Calibrated:
+    ) -> tuple[SpaceInfo | None, bool]:
+        """Stores what a space's scores mean, in place of what was stored; None removes it.
+
+        Returns:
+            The space, None if it is none of the organisation's; and whether it was stored: not where no worker has
+            registered the space yet.
+        """
         async with tenant_transaction(self._pool, tenant, statement_seconds=_SECONDS) as connection:
-            known = _find(await _spaces(connection, tenant), space)
-            if known is None:
-                return Calibrated(None, done=False)
-            if known.space_id is None:
-                return Calibrated(await _fill(connection, tenant, known), done=False)
-            key = {"org_id": tenant.org_id, "space_id": known.space_id}
+            target = _find(await _spaces(connection, tenant), space)
+            if target is None:
+                return None, False
+            if target.space_id is None:
+                return await _info(connection, tenant, target), False
+            key = {"org_id": tenant.org_id, "space_id": target.space_id}
             if calibration is None:
                 await connection.execute(_SQL["forget_calibration"], key)
             else:
                 await connection.execute(_SQL["calibrate_space"], key | _values(calibration))
-            stored = (await _calibrations(connection, tenant)).get(known.space_id)
-            return Calibrated(await _fill(connection, tenant, replace(known, calibration=stored)), done=True)
+            return await _info(connection, tenant, target), True
 
 
-async def _spaces(connection: Connection, tenant: Tenant) -> list[_Known]:
-    found = await (await connection.execute(_SQL["spaces_of"], {"org_id": tenant.org_id})).fetchall()
-    stored = await _calibrations(connection, tenant)
-    known: list[_Known] = []
-    for row in found:
-        role: int = row[3]
-        known.append(_Known(Space(row[0], row[1], row[2]), _ROLES[role - 1], row[4], row[5], stored.get(row[4])))
-    return known
-
-
-async def _calibrations(connection: Connection, tenant: Tenant) -> dict[int, Calibration]:
-    """What is stored, by the space's id."""
-    found = await (await connection.execute(_SQL["calibrations"], {"org_id": tenant.org_id})).fetchall()
-    return {row[0]: Calibration(row[1], row[2], row[3], rows.utc(row[4]), row[5]) for row in found}
+async def _spaces(connection: Connection, tenant: Tenant) -> list[_OrgSpace]:
+    return [
+        _OrgSpace(
+            Space(row["model"], row["revision"], row["dimensions"]), row["role"], row["space_id"], row["table_name"]
+        )
+        for row in await fetch_rows(connection, _SQL["spaces_of"], {"org_id": tenant.org_id})
+    ]
 
 
 def _values(calibration: Calibration) -> dict[str, Any]:
-    return {
-        "relevance_threshold": calibration.relevance_threshold,
-        "answerable_threshold": calibration.answerable_threshold,
-        "dense_weight": calibration.dense_weight,
-        "measured_at": calibration.measured_at,
-        "report": Jsonb(calibration.report),
-    }
+    values: dict[str, Any] = dict.fromkeys(("relevance_threshold", "answerable_threshold", "dense_weight"))
+    values |= {field.name: value for field, value in calibration.ListFields() if field.name in values}
+    values["measured_at"] = calibration.measured_at.ToDatetime(UTC) if calibration.HasField("measured_at") else None
+    values["report"] = Jsonb(MessageToDict(calibration.report))
+    return values
 
 
-async def _fill(connection: Connection, tenant: Tenant, known: _Known) -> SpaceFill:
-    values = {"org_id": tenant.org_id}
+async def _info(connection: Connection, tenant: Tenant, space: _OrgSpace) -> SpaceInfo:
     filled: sql.Composable = sql.SQL(_SQL["filled_nothing"])
-    if known.table is not None:
-        filled = sql.SQL(_SQL["filled"]).format(vectors=sql.Identifier("corpus", known.table))
-    cursor = await connection.execute(sql.SQL(_SQL["fill"]).format(filled=filled), values)
-    documents, documents_filled, chunks, chunks_filled = (await cursor.fetchall())[0]
-    (failed,) = (await (await connection.execute(_SQL["given_up"], values)).fetchall())[0]
-    return SpaceFill(
-        known.space,
-        known.role,
-        documents,
-        documents_filled,
-        int(chunks),
-        int(chunks_filled),
-        failed,
-        known.calibration,
+    if space.table_name is not None:
+        filled = sql.SQL(_SQL["filled"]).format(vectors=sql.Identifier("corpus", space.table_name))
+    values = {"org_id": tenant.org_id, "space_id": space.space_id}
+    counts = await fetch_row(connection, sql.SQL(_SQL["fill"]).format(filled=filled), values)
+    calibration = await fetch_row(connection, _SQL["calibration"], values)
+    return SpaceInfo(
+        space=space_to_proto(space.space),
+        role=space.role,
+        live=space.role == SPACE_ROLE_LIVE,
+        calibration=None if calibration is None else Calibration(**calibration),
+        **(counts or {}),
     )
 
 
-def _live(spaces: list[_Known]) -> _Known | None:
-    return next((known for known in spaces if known.role == "live"), None)
+def _live(spaces: list[_OrgSpace]) -> _OrgSpace | None:
+    return next((space for space in spaces if space.role == SPACE_ROLE_LIVE), None)
 
 
-def _find(spaces: list[_Known], space: Space) -> _Known | None:
-    return next((known for known in spaces if known.space == space), None)
+def _find(spaces: list[_OrgSpace], space: Space) -> _OrgSpace | None:
+    return next((each for each in spaces if each.space == space), None)
 
 
 def _key(tenant: Tenant, space: Space) -> dict[str, Any]:

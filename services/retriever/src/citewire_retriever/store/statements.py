@@ -1,6 +1,5 @@
 """The statements of a search: what is sent, and what its rows mean."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, LiteralString
@@ -11,7 +10,7 @@ from psycopg import sql
 
 from citewire_kit.postgres import Connection, plans
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import ChunkKey, Hit, Key_co, Scope, SearchQuery
+from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
@@ -38,7 +37,7 @@ class Asking:
     tuning: SearchTuning
 
     @property
-    def shape(self) -> rows.Shape[ChunkKey]:
+    def shape(self) -> rows.Shape:
         """What is read of each chunk: of a hybrid search's many, few become results."""
         return rows.KEYS if self.query.mode == "hybrid" else rows.WHOLE
 
@@ -140,9 +139,7 @@ def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str
     }
 
 
-def _scoped(
-    name: str, table: str, shape: rows.Shape[ChunkKey], after: str, order: str, scope: sql.Composable
-) -> sql.Composed:
+def _scoped(name: str, table: str, shape: rows.Shape, after: str, order: str, scope: sql.Composable) -> sql.Composed:
     return sql.SQL("\n".join(_SQL[part] for part in (after, name) if part)).format(
         vectors=sql.Identifier("corpus", table),
         chunk_columns=_CHUNK_COLUMNS,
@@ -154,7 +151,7 @@ def _scoped(
 
 
 @lru_cache(maxsize=256)
-def _unscoped(name: str, table: str, shape: rows.Shape[ChunkKey], after: str = "", order: str = "") -> bytes:
+def _unscoped(name: str, table: str, shape: rows.Shape, after: str = "", order: str = "") -> bytes:
     """A statement over a whole organisation: there are only a few, and putting them together takes time."""
     return _scoped(name, table, shape, after, order, sql.SQL("true")).as_bytes()
 
@@ -189,14 +186,3 @@ async def fetch(
 ) -> list[tuple[Any, ...]]:
     """Sends a statement, and waits for its rows."""
     return await (await connection.execute(statement, values)).fetchall()
-
-
-def word_hit(row: Sequence[Any], shape: rows.Shape[Key_co]) -> Hit[Key_co]:
-    """Reads a row of the lexical leg."""
-    score, distance = row[shape.count : shape.count + 2]
-    return Hit(shape.read(row), rows.similarity(distance), lexical_score=score)
-
-
-def hit_of(row: Sequence[Any], shape: rows.Shape[Key_co], *, recent: bool = False) -> Hit[Key_co]:
-    """Reads a row of the dense leg, or of the most recent documents."""
-    return Hit(shape.read(row), rows.similarity(row[shape.count]), recent=recent)

@@ -12,7 +12,6 @@ import psycopg
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-from citewire_retriever.store.base import Changed, ProgressFeed
 
 log = get_logger(__name__)
 
@@ -20,24 +19,26 @@ _CHANNEL: Final = "citewire_corpus_progress"
 _RECONNECT_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class _Watcher:
-    """See `Changed`."""
+class Watcher:
+    """Tells one watcher that its document may have changed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def tell(self) -> None:
+        """Ends the wait, or the next one."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
+        """Returns at the next change, at once if there was one since the last call, or after `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()
         self._event.clear()
 
 
-class PostgresProgressFeed(ProgressFeed):
-    """See `ProgressFeed`. Enter it to listen.
+class PostgresProgressFeed:
+    """Who is told when documents change. Enter it to listen.
 
     While the connection is away, and behind a pooler that can't listen, watchers live on their own polling; when it is
     back, all of them are told, since anything may have been missed.
@@ -46,7 +47,7 @@ class PostgresProgressFeed(ProgressFeed):
     def __init__(self, dsn: str) -> None:
         """Takes the connection string of the application's role."""
         self._dsn = dsn
-        self._watchers: defaultdict[str, set[_Watcher]] = defaultdict(set)
+        self._watchers: defaultdict[str, set[Watcher]] = defaultdict(set)
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -60,9 +61,10 @@ class PostgresProgressFeed(ProgressFeed):
             await end(self._task)
 
     @contextmanager
-    def subscribe(self, tenant: Tenant, document_id: int) -> Generator[Changed]:  # noqa: D102 - see the base
+    def subscribe(self, tenant: Tenant, document_id: int) -> Generator[Watcher]:
+        """Subscribes to a document, which need not exist, for as long as the block runs."""
         key = f"{tenant.org_id} {document_id}"
-        watcher = _Watcher()
+        watcher = Watcher()
         self._watchers[key].add(watcher)
         try:
             yield watcher

@@ -7,10 +7,11 @@ from typing import Final
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
+from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
 from citewire_retriever.ingest.backfill.rate import TokenRate
-from citewire_retriever.ingest.chunks import embedding_input, header_of
+from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.pipeline import grouped
 from citewire_retriever.ingest.ports import Embedder, Job, JobStore, ModelWindow, StoredChunk, VectorTable
 from citewire_retriever.ingest.settings import WorkerSettings
@@ -143,7 +144,7 @@ class Backfill:
     async def _embed(
         self, job: Job, title: str, window: ModelWindow, table: VectorTable, chunks: Sequence[StoredChunk]
     ) -> None:
-        texts = [embedding_input(header_of(title, each.section), each.text) for each in chunks]
+        texts = [embedding_input(heading(title, each.section), each.text) for each in chunks]
         first = 0
         # What was cut for another model may be longer than this one takes: then its beginning is embedded.
         async with aclosing(self._embedder.embed(window, grouped(texts), truncate=True)) as answers:

@@ -8,8 +8,9 @@ from psycopg import sql
 
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_retriever.headings import heading
 from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
-from citewire_retriever.ingest.chunks import embedding_input, header_of
+from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.ports import Job, LeaseLostError, VectorTable
 from citewire_retriever.ingest.store import own_embedding, refused, shared
 from citewire_retriever.lexical import sparse_literal, weigh_chunk
@@ -76,7 +77,7 @@ class PostgresBackfillStore(BackfillStore):
                 chunks = await cursor.fetchall()
         if not chunks:
             return 0
-        texts = [embedding_input(header_of(title, section), text) for _, section, text in chunks]
+        texts = [embedding_input(heading(title, section), text) for _, section, text in chunks]
         # Words take a quarter of a millisecond a chunk: beside the loop, and while no lock is held.
         terms = await asyncio.to_thread(lambda: [sparse_literal(weigh_chunk(text)) for text in texts])
         with refused():

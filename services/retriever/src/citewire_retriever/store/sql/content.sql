@@ -82,8 +82,8 @@ WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 SELECT v.document_id, v.version, v.file_name,
        (SELECT coalesce(sum(octet_length(t.body)), 0)
         FROM corpus.texts t
-        WHERE t.org_id = v.org_id AND t.document_id = v.document_id AND t.version = v.version),
-       v.status = 'ready'
+        WHERE t.org_id = v.org_id AND t.document_id = v.document_id AND t.version = v.version)::bigint AS size_bytes,
+       v.status = 'ready' AS ready
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id

@@ -1,11 +1,12 @@
 -- Documents: reading, listing, changing, deleting. Every statement names the tenant, besides row-level security.
 
 -- name: select_document
--- A document with its latest version. The caller adds its conditions.
+-- A document with its latest version, and how far that is; columns have the names of the messages' fields. The caller
+-- adds its conditions.
 SELECT d.document_id, d.title, d.file_name, v.media_type, d.type, d.url, coalesce(c.name, '') AS collection,
-       d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version,
-       coalesce(d.live_version, 0), v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at, d.updated_at, v.sha256,
-       v.stage, v.done, v.total, v.attempt
+       d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version AS version,
+       coalesce(d.live_version, 0) AS live_version, v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at,
+       d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version

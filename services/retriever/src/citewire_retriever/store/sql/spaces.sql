@@ -1,8 +1,9 @@
 -- Embedding spaces as an organisation sees them.
 
 -- name: spaces_of
--- The organisation's spaces, the live one first; the one that is being prepared may have no table yet.
-SELECT model, revision, dimensions, min(role), max(space_id), max(table_name)
+-- The organisation's spaces, the live one first; the one that is being prepared may have no table yet. Roles are the
+-- numbers of `SpaceRole`.
+SELECT model, revision, dimensions, min(role) AS role, max(space_id) AS space_id, max(table_name) AS table_name
 FROM (
     SELECT s.model, s.revision, s.dimensions, 1 AS role, s.space_id, s.table_name
     FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.live_space_id WHERE o.org_id = %(org_id)s
@@ -23,8 +24,12 @@ ORDER BY min(role), model, revision, dimensions
 
 -- name: fill
 -- Documents and chunks of live versions, and those that have vectors; it reads an index entry per vector.
-SELECT count(*), count(*) FILTER (WHERE coalesce(f.chunks, 0) >= d.live_chunks), coalesce(sum(d.live_chunks), 0),
-       coalesce(sum(least(coalesce(f.chunks, 0), d.live_chunks)), 0)
+SELECT count(*) AS documents,
+       count(*) FILTER (WHERE coalesce(f.chunks, 0) >= d.live_chunks) AS documents_filled,
+       coalesce(sum(d.live_chunks), 0)::bigint AS chunks,
+       coalesce(sum(least(coalesce(f.chunks, 0), d.live_chunks)), 0)::bigint AS chunks_filled,
+       (SELECT count(*) FROM corpus.ingest_jobs
+        WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed') AS documents_failed
 FROM corpus.documents d
 LEFT JOIN {filled} f ON f.document_id = d.document_id AND f.version = d.live_version
 WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
@@ -35,10 +40,10 @@ WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
 -- name: filled_nothing
 (SELECT 0::bigint AS document_id, 0 AS version, 0::bigint AS chunks WHERE false)
 
--- name: calibrations
--- What is stored for the organisation's spaces, reports included.
-SELECT space_id, relevance_threshold, answerable_threshold, dense_weight, measured_at, report
-FROM corpus.space_calibrations WHERE org_id = %(org_id)s
+-- name: calibration
+-- What is stored for a space, the report included.
+SELECT relevance_threshold, answerable_threshold, dense_weight, measured_at, report
+FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s
 
 -- name: calibrate_space
 INSERT INTO corpus.space_calibrations
@@ -51,9 +56,6 @@ SET relevance_threshold = excluded.relevance_threshold, answerable_threshold = e
 
 -- name: forget_calibration
 DELETE FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s
-
--- name: given_up
-SELECT count(*) FROM corpus.ingest_jobs WHERE org_id = %(org_id)s AND kind = 'backfill' AND state = 'failed'
 
 -- name: prepare_space
 INSERT INTO corpus.next_spaces (org_id, model, revision, dimensions)

@@ -6,7 +6,7 @@ import pytest
 
 from citewire_kit.errors import InvalidArgument
 from citewire_retriever.model import JsonObject, JsonValue
-from citewire_retriever.service.typed import check_typed
+from citewire_retriever.service.metadata import check_metadata
 
 REPOSITORY: JsonObject = {
     "owner_login": "ada",
@@ -21,10 +21,10 @@ REPOSITORY: JsonObject = {
 
 
 def test_well_formed_metadata_passes() -> None:
-    check_typed("repository", REPOSITORY)
-    check_typed("repository", dict.fromkeys(REPOSITORY))  # null is as good as absent
-    check_typed("repository", {})
-    check_typed("repository", None)
+    check_metadata("repository", REPOSITORY)
+    check_metadata("repository", dict.fromkeys(REPOSITORY))  # null is as good as absent
+    check_metadata("repository", {})
+    check_metadata("repository", None)
 
 
 @pytest.mark.parametrize(
@@ -47,13 +47,13 @@ def test_well_formed_metadata_passes() -> None:
 )
 def test_each_wrong_field_of_a_repository_is_named(key: str, value: JsonValue) -> None:
     with pytest.raises(InvalidArgument) as refused:
-        check_typed("repository", {**REPOSITORY, key: value})
+        check_metadata("repository", {**REPOSITORY, key: value})
     assert [violation.field for violation in refused.value.violations] == [f"metadata.{key}"]
 
 
 def test_only_repositories_are_bound_by_a_repositorys_fields() -> None:
     for kind in ("article", "capture", "file"):
-        check_typed(kind, {"stargazers_count": "many", "language": 3})
+        check_metadata(kind, {"stargazers_count": "many", "language": 3})
         with pytest.raises(InvalidArgument) as refused:
-            check_typed(kind, {"entity_type": 1, "category": "x" * 65})
+            check_metadata(kind, {"entity_type": 1, "category": "x" * 65})
         assert {each.field for each in refused.value.violations} == {"metadata.entity_type", "metadata.category"}

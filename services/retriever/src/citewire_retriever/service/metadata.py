@@ -60,7 +60,7 @@ _BY_TYPE: Final[dict[str, dict[str, _Rule]]] = {
 }
 
 
-def check_typed(document_type: str, metadata: JsonObject | None) -> None:
+def check_metadata(document_type: str, metadata: JsonObject | None) -> None:
     """Checks metadata against its document's type; null is as good as absent.
 
     Raises:
