@@ -46,13 +46,6 @@ async def test_whatever_happens_the_row_is_settled(error: BaseException, outcome
     assert row.usage == CallUsage(100, output_tokens=7, estimated=True)
 
 
-async def test_a_failure_without_an_error() -> None:
-    ledger = MemoryLedger()
-    async with ledger.call(NEW) as call:
-        call.record_failure("PROVIDER_REJECTED")
-    assert (ledger.rows[0].outcome, ledger.rows[0].reason) == ("failed", "PROVIDER_REJECTED")
-
-
 async def test_a_refused_call_has_no_row() -> None:
     ledger = MemoryLedger()
     ledger.refuse = ResourceExhausted("spent", reason="BUDGET_EXCEEDED")

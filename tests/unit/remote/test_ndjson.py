@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from citewire_kit.errors import Unavailable
-from citewire_remote.ndjson import LineDecoder
-from citewire_remote.sse import MAX_LINE
+from citewire_remote.stream_decoders import MAX_LINE, LineDecoder
 
 LINES = [b'{"a":"\xc3\xa4"}', b'{"b":1}', b'{"c":2}']
 RAW = LINES[0] + b"\n\n" + LINES[1] + b"\r\n" + LINES[2]

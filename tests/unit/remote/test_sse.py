@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_kit.errors import Unavailable
-from citewire_remote.sse import MAX_LINE, SseDecoder
+from citewire_remote.stream_decoders import MAX_LINE, SseDecoder
 
 
 def decode(pieces: list[bytes]) -> list[bytes]:

@@ -14,7 +14,7 @@ from citewire_kit.tenant import Tenant, use_tenant
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.converters import provider_from_proto, ref_from_proto
 from citewire_remote.kinds import ProviderType, normalise_base
-from citewire_remote.sealing import FixedKeys, KeyFile, Keyring, new_master_key
+from citewire_remote.sealing import Keyring, new_master_key
 from citewire_remote.settings import TenantProviderSettings
 from citewire_remote.tenant_providers import TenantClients, TenantProvider, TestCall, Vault
 
@@ -25,7 +25,7 @@ SPEC = TenantProvider(ProviderType.CHAT, "openai-compatible", "m", "http://10.0.
 
 
 def vault(keys: str | None = KEYS) -> Vault:
-    return Vault(FixedKeys(Keyring.parse(keys)) if keys else None, EgressPolicy.parse("10.0.0.1"))
+    return Vault((lambda: Keyring.parse(keys)) if keys else None, EgressPolicy.parse("10.0.0.1"))
 
 
 async def seal(
@@ -250,8 +250,8 @@ def test_settings_read_keys_and_allow_list(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("CITEWIRE_EGRESS_ALLOW", "vllm:8000")
     settings = TenantProviderSettings()
     source = settings.key_source()
-    assert isinstance(source, FixedKeys)
-    assert source.keyring().first == "k1"
+    assert source is not None
+    assert source().first == "k1"
     assert settings.egress_policy().allows_host("vllm", 8000)
     path = tmp_path / "keys"
     path.write_text(KEYS)
@@ -259,7 +259,10 @@ def test_settings_read_keys_and_allow_list(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(ValidationError, match="only one of"):
         TenantProviderSettings()
     monkeypatch.delenv("CITEWIRE_MASTER_KEYS")
-    assert isinstance(TenantProviderSettings().key_source(), KeyFile)
+    from_file = TenantProviderSettings().key_source()
+    assert from_file is not None
+    path.write_text(f"{new_master_key('k2')},{KEYS}")
+    assert from_file().first == "k2"
     monkeypatch.setenv("CITEWIRE_EGRESS_ALLOW", "http://vllm")
     with pytest.raises(ValidationError, match="neither a host"):
         TenantProviderSettings()

@@ -23,24 +23,28 @@ class Pool(Protocol):
         ...
 
 
-_GAUGES: Final = {
-    "pool_max": ("citewire_db_pool_limit", "Connections that the pool may have."),
-    "pool_size": ("citewire_db_pool_connections", "Connections that the pool has, those it is making included."),
-    "pool_available": ("citewire_db_pool_idle", "Connections that nobody uses now."),
-    "requests_waiting": ("citewire_db_pool_waiting", "Callers that wait for a connection now."),
+_SERIES: Final = {
+    "pool_max": (GaugeMetricFamily, "citewire_db_pool_limit", "Connections that the pool may have.", 1),
+    "pool_size": (GaugeMetricFamily, "citewire_db_pool_connections", "Connections that the pool has or is making.", 1),
+    "pool_available": (GaugeMetricFamily, "citewire_db_pool_idle", "Connections that are free now.", 1),
+    "requests_waiting": (GaugeMetricFamily, "citewire_db_pool_waiting", "Callers that wait for a connection now.", 1),
+    "requests_num": (CounterMetricFamily, "citewire_db_pool_requests", "Connections requested.", 1),
+    "requests_errors": (CounterMetricFamily, "citewire_db_pool_errors", "Requests for which none was free in time.", 1),
+    "connections_lost": (CounterMetricFamily, "citewire_db_pool_lost", "Connections found broken.", 1),
+    "requests_wait_ms": (
+        CounterMetricFamily,
+        "citewire_db_pool_wait_seconds",
+        "Seconds that callers have waited for connections, in total.",
+        0.001,
+    ),
 }
-_COUNTERS: Final = {
-    "requests_num": ("citewire_db_pool_requests", "Connections asked for."),
-    "requests_errors": ("citewire_db_pool_errors", "Connections asked for in vain: none was free in time."),
-    "connections_lost": ("citewire_db_pool_lost", "Connections found broken."),
-}
-_WAITED: Final = ("citewire_db_pool_wait_seconds", "Seconds that callers have waited for connections, all together.")
+"""By psycopg's name of a figure: kind, name and help of the series, and its unit's factor."""
 
 _live: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 def watch(pool: Pool) -> None:
-    """Adds a pool to the series, for as long as it lives. Pools of one name are counted together."""
+    """Adds a pool to the series, for as long as it lives. Pools of the same name are added up."""
     _live.add(pool)
 
 
@@ -56,20 +60,11 @@ class _Pools(Collector):
 
     @staticmethod
     def _families(sums: Mapping[str, Counter[str]]) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
-        for key, (name, text) in _GAUGES.items():
-            gauge = GaugeMetricFamily(name, text, labels=["pool"])
+        for key, (kind, name, text, factor) in _SERIES.items():
+            family = kind(name, text, labels=["pool"])
             for pool, stats in sums.items():
-                gauge.add_metric([pool], stats[key])
-            yield gauge
-        for key, (name, text) in _COUNTERS.items():
-            counter = CounterMetricFamily(name, text, labels=["pool"])
-            for pool, stats in sums.items():
-                counter.add_metric([pool], stats[key])
-            yield counter
-        waited = CounterMetricFamily(*_WAITED, labels=["pool"])
-        for pool, stats in sums.items():
-            waited.add_metric([pool], stats["requests_wait_ms"] / 1000)
-        yield waited
+                family.add_metric([pool], stats[key] * factor)
+            yield family
 
 
 REGISTRY.register(_Pools())

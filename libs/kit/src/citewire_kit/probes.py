@@ -30,8 +30,7 @@ class ProbeServer:
         """
         if not self._settings.probe_port:
             return
-        host = self._settings.host
-        address = f"[{host}]:{self._settings.probe_port}" if ":" in host else f"{host}:{self._settings.probe_port}"
+        address = self._settings.address(self._settings.probe_port)
         server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
         health.register(self._servicer, server)
         try:

@@ -16,15 +16,13 @@ from citewire_kit import health, metrics
 from citewire_kit.channel import MAX_MESSAGE_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
-from citewire_kit.interceptors import INTERCEPTOR_ORDER, StagesInterceptor
+from citewire_kit.interceptors import StagesInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tasks import end_others
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls import server_credentials
-
-__all__ = ["INTERCEPTOR_ORDER", "GrpcServer", "run", "run_until_signal", "settle", "stop_signal"]
 
 T = TypeVar("T")
 Servicer = TypeVar("Servicer")
@@ -111,7 +109,7 @@ class GrpcServer:
         self._health.add(self._names)
         health.register(self._health, self._server)
         reflection.enable_server_reflection((*self._names, health.NAME, reflection.SERVICE_NAME), self._server)
-        address = _address(self._settings.host, self._settings.port)
+        address = self._settings.address(self._settings.port)
         try:
             tls = self._settings.tls()
             if tls is None:
@@ -251,10 +249,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     import uvloop
 
     return uvloop.new_event_loop
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _options(connection_seconds: float, *, stream_window: bool) -> list[tuple[str, int]]:

@@ -128,6 +128,10 @@ class ProcessSettings(TlsSettings):
                     )
         return self
 
+    def address(self, port: int) -> str:
+        """Returns `host:port`."""
+        return f"[{self.host}]:{port}" if ":" in self.host else f"{self.host}:{port}"
+
     @classmethod
     def env_name(cls, field: str) -> str:
         """Returns the environment variable that sets `field`."""

@@ -71,7 +71,7 @@ def to_rpc_status(err: CitewireError) -> Status:
     Long texts are cut; violations that don't fit are left out, and ErrorInfo's metadata `violations_left_out` counts
     them. (gRPC's metadata has a hard limit, beyond which the call would break instead of failing.)
     """
-    status = Status(code=_grpc_code(err.code).value[0], message=_cut(err.message, _MAX_MESSAGE))
+    status = Status(code=grpc_code(err).value[0], message=_cut(err.message, _MAX_MESSAGE))
     info = error_details_pb2.ErrorInfo(reason=err.reason, domain=DOMAIN)
     for key, value in list(err.metadata.items())[:4]:
         info.metadata[_cut(key, 64)] = _cut(value, _MAX_VALUE)
@@ -114,11 +114,7 @@ def http_status(err: CitewireError) -> int:
 
 def grpc_code(err: CitewireError) -> grpc.StatusCode:
     """Returns the gRPC status code of an error."""
-    return _grpc_code(err.code)
-
-
-def _grpc_code(code: Code) -> grpc.StatusCode:
-    return grpc.StatusCode[code.value]
+    return grpc.StatusCode[err.code.value]
 
 
 def _cut(text: str, limit: int) -> str:

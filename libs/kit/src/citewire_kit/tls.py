@@ -18,8 +18,6 @@ from citewire_kit.errors import StartupError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tls_files import TlsFiles
 
-__all__ = ["RenewedChannel", "TlsFiles", "server_credentials"]
-
 _LOOK_SECONDS: Final = 1.0
 """How often the files are looked at, at most."""
 

@@ -19,7 +19,6 @@ class LedgerCall:
         self.output_tokens = 0
         """Tokens received so far, by our estimate."""
         self._usage: CallUsage | None = None
-        self._failure = ""
 
     def record_progress(self, output_tokens: int) -> None:
         """Records how many tokens have been received; a call that is cut off is settled by this number."""
@@ -29,10 +28,6 @@ class LedgerCall:
         """Records what the call used."""
         self._usage = usage
 
-    def record_failure(self, reason: str) -> None:
-        """Records that the call failed although no error leaves the block."""
-        self._failure = reason
-
     def settle(self, error: BaseException | None) -> Settlement:
         """Returns how the call ended, with its recorded usage or else our estimate."""
         usage = self._usage or CallUsage(self.new.input_tokens, output_tokens=self.output_tokens, estimated=True)
@@ -41,7 +36,7 @@ class LedgerCall:
         if error is not None:
             reason = error.reason if isinstance(error, CitewireError) else type(error).__name__
             return Settlement(Outcome.FAILED, reason, usage)
-        return Settlement(Outcome.FAILED if self._failure else Outcome.DONE, self._failure, usage)
+        return Settlement(Outcome.DONE, "", usage)
 
 
 class Ledger(ABC):

@@ -3,7 +3,6 @@
 import ipaddress
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -47,18 +46,6 @@ _REFUSED_V6: Final = tuple(
 _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
-@dataclass(frozen=True, slots=True)
-class _AllowedHost:
-    host: str
-    port: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _AllowedNetwork:
-    network: Network
-    port: int | None
-
-
 class EgressPolicy:
     """Public addresses, and what the operator allows beyond them.
 
@@ -70,8 +57,8 @@ class EgressPolicy:
     def __init__(
         self, hosts: Iterable[tuple[str, int | None]] = (), networks: Iterable[tuple[Network, int | None]] = ()
     ) -> None:
-        self._hosts = frozenset(_AllowedHost(_plain(host), port) for host, port in hosts)
-        self._networks = tuple(_AllowedNetwork(network, port) for network, port in networks)
+        self._hosts = frozenset((_plain(host), port) for host, port in hosts)
+        self._networks = tuple(networks)
 
     @classmethod
     def parse(cls, text: str) -> "EgressPolicy":
@@ -96,7 +83,7 @@ class EgressPolicy:
     def allows_host(self, host: str, port: int) -> bool:
         """Whether the operator allows a name, whatever it resolves to."""
         name = _plain(host)
-        return _AllowedHost(name, port) in self._hosts or _AllowedHost(name, None) in self._hosts
+        return (name, port) in self._hosts or (name, None) in self._hosts
 
     def allows_address(self, address: str, port: int) -> bool:
         """Whether an address may be connected to."""
@@ -104,9 +91,11 @@ class EgressPolicy:
             ip = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
             return False
+        # An IPv6 address may be a spelling of an IPv4 address.
+        mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
         return is_public(ip) or any(
-            allowed.port in (None, port) and any(one in allowed.network for one in _faces(ip))
-            for allowed in self._networks
+            allowed in (None, port) and (ip in network or (mapped is not None and mapped in network))
+            for network, allowed in self._networks
         )
 
     def pick(self, host: str, port: int, addresses: Sequence[str]) -> list[str]:
@@ -130,12 +119,6 @@ def is_public(ip: Address) -> bool:
     if isinstance(ip, ipaddress.IPv4Address):
         return not any(ip in network for network in _REFUSED_V4)
     return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)
-
-
-def _faces(ip: Address) -> tuple[Address, ...]:
-    """An address, and the IPv4 address that it is a spelling of."""
-    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
-    return (ip,) if mapped is None else (ip, mapped)
 
 
 def _plain(host: str) -> str:

@@ -13,7 +13,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -163,7 +163,7 @@ class Keyring:
 
 
 class KeyFile:
-    """A keyring from a file, read again whenever the file changes: that is what makes a rotation need no restart.
+    """A keyring from a file that is read again whenever it changes, so that a rotation needs no restart.
 
     Args:
         path: Its content is as `Keyring.parse` wants it.
@@ -183,10 +183,7 @@ class KeyFile:
         log.info("master_keys_read", ids=list(self._keyring.ids))
 
     def keyring(self) -> Keyring:
-        """Returns the keys as the file has them now.
-
-        A file that is gone or malformed is logged, and the keys that were read before stay.
-        """
+        """Returns the file's current keys; if it is missing or malformed, logs that and returns the last good ones."""
         try:
             stamp = _stamp(self._path)
             if stamp != self._seen:
@@ -198,18 +195,8 @@ class KeyFile:
         return self._keyring
 
 
-class FixedKeys:
-    """A keyring that never changes."""
-
-    def __init__(self, keyring: Keyring) -> None:
-        self._keyring = keyring
-
-    def keyring(self) -> Keyring:
-        """Returns it."""
-        return self._keyring
-
-
-KeySource = KeyFile | FixedKeys
+KeySource = Callable[[], Keyring]
+"""Returns the current master keys."""
 
 
 def new_master_key(key_id: str) -> str:

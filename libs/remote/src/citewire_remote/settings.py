@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.kinds import normalise_base
-from citewire_remote.sealing import FixedKeys, KeyFile, Keyring, KeySource
+from citewire_remote.sealing import KeyFile, Keyring, KeySource
 
 
 def _base(value: str) -> str:
@@ -86,8 +86,11 @@ class TenantProviderSettings(BaseSettings):
             StartupError: The file can't be read.
         """
         if self.master_keys_file is not None:
-            return KeyFile(self.master_keys_file)
-        return None if self.master_keys is None else FixedKeys(Keyring.parse(self.master_keys.get_secret_value()))
+            return KeyFile(self.master_keys_file).keyring
+        if self.master_keys is None:
+            return None
+        keyring = Keyring.parse(self.master_keys.get_secret_value())
+        return lambda: keyring
 
     def egress_policy(self) -> EgressPolicy:
         """Returns where tenants' providers may be."""

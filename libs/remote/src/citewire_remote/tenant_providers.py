@@ -17,7 +17,7 @@ from citewire_kit.tenant import current_tenant
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.egress import check_base
 from citewire_remote.kinds import KINDS, PROVIDER_TYPES, ProviderType
-from citewire_remote.sealing import KeySource, Owner
+from citewire_remote.sealing import Keyring, KeySource, Owner
 
 T = TypeVar("T")
 
@@ -73,7 +73,7 @@ class Vault:
             InvalidArgument: Its address may not be connected to (`PROVIDER_ADDRESS`), or it is another user's.
             FailedPrecondition: The process has no master key (`PROVIDER_SEAL`).
         """
-        keyring = self._key_source().keyring()
+        keyring = self._keyring()
         _check_user(provider.user_id)
         provider = replace(provider, model=provider.model or KINDS[provider.type][provider.provider].model)
         if provider.api_base:
@@ -104,9 +104,9 @@ class Vault:
         _check_user(ref.user_id)
         api_base, api_key = "", ""
         if ref.sealed_api_base:
-            api_base = self._key_source().keyring().open(ref.sealed_api_base, _owner(ref, "api_base"))
+            api_base = self._keyring().open(ref.sealed_api_base, _owner(ref, "api_base"))
         if ref.sealed_key:
-            api_key = self._key_source().keyring().open(ref.sealed_key, _owner(ref, "key"))
+            api_key = self._keyring().open(ref.sealed_key, _owner(ref, "key"))
         return TenantProvider(_type_of(ref), ref.provider, ref.model, api_base, api_key, ref.user_id, ref.dimensions)
 
     def rewrap(self, ref: pb.ProviderRef) -> tuple[pb.ProviderRef, bool]:
@@ -115,7 +115,7 @@ class Vault:
         Raises:
             FailedPrecondition: As `open`.
         """
-        keyring = self._key_source().keyring()
+        keyring = self._keyring()
         api_base = keyring.rewrap(ref.sealed_api_base, _owner(ref, "api_base")) if ref.sealed_api_base else None
         api_key = keyring.rewrap(ref.sealed_key, _owner(ref, "key")) if ref.sealed_key else None
         rewrapped = pb.ProviderRef()
@@ -124,12 +124,12 @@ class Vault:
         rewrapped.sealed_key = api_key or ref.sealed_key
         return rewrapped, rewrapped != ref
 
-    def _key_source(self) -> KeySource:
+    def _keyring(self) -> Keyring:
         if self._keys is None:
             raise FailedPrecondition(
                 "this server can't store tenant providers: it has no master key", reason="PROVIDER_SEAL"
             )
-        return self._keys
+        return self._keys()
 
 
 @dataclass(slots=True)

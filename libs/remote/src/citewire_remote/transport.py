@@ -11,7 +11,7 @@ import aiohttp
 import httpx2
 from yarl import URL
 
-from citewire_remote.sdk_logs import quiet_sdks
+from citewire_remote.redaction import quiet_sdks
 
 MAX_ERROR_BODY: Final = 64 * 1024
 ERROR_BODY_SECONDS: Final = 5.0

@@ -15,7 +15,7 @@ from citewire_embedder.settings import EmbedderSettings
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_ledger import Ledger
-from citewire_remote.sdk_logs import quiet_sdks
+from citewire_remote.redaction import quiet_sdks
 from citewire_remote.tenant_providers import TenantClients, TenantProvider, Vault
 
 log = get_logger(__name__)

@@ -69,11 +69,6 @@ class TokenisedText:
     total: int
     """Tokens before the cut, special tokens included."""
 
-    @property
-    def is_cut(self) -> bool:
-        """Says whether the text's tail was left out."""
-        return self.total > len(self.ids)
-
 
 class EmbeddingModel(ABC):
     """A model that turns text into vectors.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader, count_of
 from citewire_remote.failures import as_mapping
-from citewire_remote.ndjson import LineDecoder
 from citewire_remote.redaction import Redaction
+from citewire_remote.stream_decoders import LineDecoder
 
 CONTENT_TYPE = "application/x-ndjson"
 

@@ -10,7 +10,7 @@ from citewire_generator.model import FinishReason, Usage
 from citewire_generator.providers.reading import AnswerReader, count_of
 from citewire_remote.failures import as_list, as_mapping
 from citewire_remote.redaction import Redaction
-from citewire_remote.sse import SseDecoder
+from citewire_remote.stream_decoders import SseDecoder
 
 _FINISH = {
     "stop": FinishReason.STOP,
