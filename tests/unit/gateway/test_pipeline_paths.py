@@ -10,11 +10,22 @@ import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import filter_pb2, retriever_pb2
 
-from citewire_gateway.chat.events import Assessment, Citations, Decision, Done, Sources, Step, Tokens, Usage
+from citewire_gateway.chat.events import (
+    Assessment,
+    Citations,
+    ConversationCreated,
+    Decision,
+    Done,
+    Sources,
+    Step,
+    Tokens,
+    Usage,
+)
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.clients.json_values import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_gateway.profiles.changes import Changes, apply_changes
+from citewire_gateway.profiles.model import Profile
 from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -115,6 +126,33 @@ async def test_speculation_that_was_wrong_is_stopped_and_the_answer_begun_anew(h
     assert harness.calls.count("generate") == 2
     assert harness.calls.index("generator closed") < len(harness.calls) - 1 - harness.calls[::-1].index("generate")
     assert [len(request.passages) for request in harness.generator.requests] == [1, 0]
+
+
+@pytest.mark.parametrize("profile", [DOCUMENTS, SELF_RAG], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("results", [[result(1)], []], ids=["results", "nothing"])
+@pytest.mark.parametrize("decision", [None, GENERAL_KNOWLEDGE], ids=["retrieval", "none"])
+async def test_a_speculated_answer_begins_the_question_once_and_first_says_its_conversation(
+    harness: PipelineHarness,
+    profile: Profile,
+    results: list[retriever_pb2.SearchResult],
+    decision: generator_pb2.DecideResponse | None,
+) -> None:
+    harness.retriever.results = results
+    if decision is not None:
+        harness.generator.decision = decision
+    decided = harness.log.gates["decide"] = asyncio.Event()
+    begins = harness.log.gates["begin"] = asyncio.Event()
+    running = asyncio.create_task(harness.events(replace(profile, decide=True, speculate=True), keep=True))
+    await until(lambda: "search" in harness.calls and (not results or "generate" in harness.calls))
+    decided.set()
+    await until(lambda: "decide" in harness.calls)
+    begins.set()
+    events = await running
+    assert harness.calls.count("begin") == 1
+    assert [type(event) for event in events[:2]] == [ConversationCreated, Decision]
+    assert harness.records.closings[0].ordinal == 2
+    not_found = not results and decision is None and profile.no_match is not None
+    assert [event.outcome.not_found for event in events if isinstance(event, Done)] == [not_found]
 
 
 @pytest.mark.parametrize("speculate", [True, False])

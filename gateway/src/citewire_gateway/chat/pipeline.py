@@ -86,7 +86,7 @@ class ChatPipeline:
         self._details_json = details_json
         self._reflection = Reflection(generator)
         self._contexts = ContextFinder(embedder, retriever, records, self._reflection)
-        self._answers = AnswerWriter(generator, self._begin)
+        self._answers = AnswerWriter(generator, self._begin_decided)
 
     async def run(self, chat: ChatInput, control: RunControl) -> AsyncGenerator[Event, None]:
         """Streams a chat's events; `Done` is the last one, and comes only after everything is kept.
@@ -148,6 +148,7 @@ class ChatPipeline:
             if not decision.needs_retrieval:
                 await _stop(retrieving, prefetch)
                 answer = self._answers.write(run, (), cite=False)
+            run.decided.set()
             async with aclosing(prefetch.events() if prefetch and decision.needs_retrieval else answer) as events:
                 async for event in events:
                     yield event
@@ -155,6 +156,7 @@ class ChatPipeline:
             await _stop(retrieving, prefetch)
 
     async def _retrieve_and_answer(self, run: ChatRun, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
+        run.decided.set()
         retrieving = asyncio.ensure_future(self._open_and_retrieve(run, opened))
         try:
             async with aclosing(self._answer_from(run, retrieving)) as events:
@@ -183,12 +185,17 @@ class ChatPipeline:
     ) -> AsyncGenerator[Event, None]:
         """The answer where nothing matches: no model is called."""
         run.add_path_step(retrieval.counts, 0)
-        for event in await self._begin(run):
+        for event in await self._begin_decided(run):
             yield event
         run.not_found = True
         not_ready = retrieval.plan.counts.not_ready if retrieval.plan is not None else 0
         yield Citations(())
         yield Tokens((no_match_answer(no_match, not_ready),))
+
+    async def _begin_decided(self, run: ChatRun) -> Sequence[Event]:
+        """See `_begin`. An answer that is prefetched waits here: if the decision is against it, it leaves nothing."""
+        await run.decided.wait()
+        return await self._begin(run)
 
     async def _begin(self, run: ChatRun) -> Sequence[Event]:
         """Writes the question into its conversation, once, and returns what is to be said before the answer."""

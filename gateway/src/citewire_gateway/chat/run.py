@@ -137,6 +137,8 @@ class ChatRun:
             lease_seconds=lease_seconds,
         )
         self.opening: asyncio.Task[None] | None = None
+        self.decided = asyncio.Event()
+        """Set when it is known whether the question needs retrieval."""
         self.ordinal: int | None = None
         self.steps: list[Step] = []
         self.plan: retriever_pb2.PlanResponse | None = None
