@@ -13,8 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from citewire_gateway.tenants.identity_store import IdentityStore
-from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.errors import ResourceExhausted
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from citewire_gateway.tenants.identity_store import IdentityStore
-from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fake_servers import running_fakes

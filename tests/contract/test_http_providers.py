@@ -13,8 +13,7 @@ import httpx
 import pytest
 from citewire.common.v1 import common_pb2
 
-from citewire_gateway.tenants.identity_store import IdentityStore
-from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

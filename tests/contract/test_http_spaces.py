@@ -9,8 +9,7 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2
 
-from citewire_gateway.tenants.identity_store import IdentityStore
-from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, running_gateway

@@ -14,8 +14,7 @@ import psycopg
 import structlog
 
 from citewire_gateway.app import build_app, build_services
-from citewire_gateway.http.drain import Drain
-from citewire_gateway.http.server import GatewayServer
+from citewire_gateway.http.server import Drain, GatewayServer
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from gateway_fake_servers import Fakes

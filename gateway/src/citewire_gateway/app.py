@@ -31,7 +31,6 @@ from citewire_gateway.api.routes import (
     system,
     usage,
 )
-from citewire_gateway.api.streams import StreamRules
 from citewire_gateway.api.wire import details_json
 from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -43,20 +42,16 @@ from citewire_gateway.clients.health import ServiceHealth
 from citewire_gateway.clients.retriever import GrpcRetriever
 from citewire_gateway.clients.sealer import ProviderSealer
 from citewire_gateway.http import middleware
-from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.health import Health
 from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.limits import body_limit, time_budget
-from citewire_gateway.http.local_only import LocalOnly
-from citewire_gateway.http.uploads import UploadSlots
-from citewire_gateway.profiles.resolver import Profiles
-from citewire_gateway.profiles.store import ProfileStore
+from citewire_gateway.http.limits import UploadSlots, body_limit, time_budget
+from citewire_gateway.http.server import Drain, StreamRules
+from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.sweeper import run_sweeper
 from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.authenticator import Authenticator
-from citewire_gateway.tenants.identity_store import IdentityStore
+from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit import metrics
@@ -191,8 +186,13 @@ def build_app(services: Services) -> ASGIApp:
     app = build_api()
     app.state.services = services
     _init_metrics()
-    inner = LocalOnly(app) if settings.auth == "off" else app
-    return middleware.wrap(inner, seconds=time_budget(settings), body_limit=body_limit(settings))
+    return middleware.wrap(
+        app,
+        problem_response=problems.problem_response,
+        seconds=time_budget(settings),
+        body_limit=body_limit(settings),
+        local_only=settings.auth == "off",
+    )
 
 
 def build_api() -> FastAPI:

@@ -11,11 +11,9 @@ from typing import Any
 
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.sealer import ProviderSealer
-from citewire_gateway.http.drain import Drain
-from citewire_gateway.http.server import GatewayServer, check_address
+from citewire_gateway.http.server import Drain, GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
-from citewire_gateway.tenants.identity_store import IdentityStore, KeyInfo
-from citewire_gateway.tenants.keys import make_key
+from citewire_gateway.tenants.identity import IdentityStore, KeyInfo, make_key
 from citewire_gateway.tenants.provider_service import rotate
 from citewire_gateway.tenants.provider_store import ProviderStore
 from citewire_kit.channel import open_channel

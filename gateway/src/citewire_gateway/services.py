@@ -2,20 +2,19 @@
 
 from dataclasses import dataclass
 
-from citewire_gateway.api.streams import StreamRules
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.corpus import CorpusClient
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.http.drain import Drain
 from citewire_gateway.http.health import Health
 from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.uploads import UploadSlots
-from citewire_gateway.profiles.resolver import Profiles
+from citewire_gateway.http.limits import UploadSlots
+from citewire_gateway.http.server import Drain, StreamRules
+from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.authenticator import Authenticator
+from citewire_gateway.tenants.identity import Authenticator
 from citewire_gateway.tenants.provider_service import TenantProviders
 
 

@@ -4,8 +4,7 @@ import asyncio
 import random
 
 from citewire_gateway.chat.store import ChatStore
-from citewire_gateway.tenants.authenticator import Authenticator
-from citewire_gateway.tenants.identity_store import IdentityStore
+from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import LOCAL_TENANT

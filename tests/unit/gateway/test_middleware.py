@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
+from citewire_gateway.api.problems import problem_response
 from citewire_gateway.http.middleware import MIDDLEWARE_ORDER, Limit, wrap
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Unauthenticated
@@ -47,7 +48,12 @@ async def call(inner: Inner, *bodies: bytes, headers: list[tuple[bytes, bytes]] 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    app = wrap(inner, seconds=lambda _method, _path: 7.0, body_limit=lambda _path, _type: Limit("the body", 10, 10))
+    app = wrap(
+        inner,
+        problem_response=problem_response,
+        seconds=lambda _method, _path: 7.0,
+        body_limit=lambda _path, _type: Limit("the body", 10, 10),
+    )
     await app({**SCOPE, "headers": [*SCOPE["headers"], *(headers or [])]}, receive, send)  # type: ignore[misc] # messages as plain dicts
     return sent
 

@@ -36,7 +36,7 @@ from citewire_gateway.http.bodies import parse_json, unstorable
 from citewire_gateway.http.idempotency import hash_json
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Suggest
-from citewire_gateway.tenants.keys import hash_key, is_key, make_key
+from citewire_gateway.tenants.identity import hash_key, is_key, make_key
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
 from gateway_fakes import result

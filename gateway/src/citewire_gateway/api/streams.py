@@ -7,7 +7,6 @@ clean end. Who leaves stops the work at once.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from fastapi.responses import JSONResponse, Response
@@ -15,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from citewire_gateway.api.dialects.base import HEARTBEAT
 from citewire_gateway.chat.run import CancelCause, RunControl
-from citewire_gateway.http.drain import Drain, going_away
+from citewire_gateway.http.server import Drain, StreamRules, going_away
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
 from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT
@@ -34,17 +33,6 @@ _HEADERS = [
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class StreamRules:
-    """What holds for every stream of this process."""
-
-    drain: Drain
-    hold_seconds: float
-    """How long the status line may wait for the first frame that proves that the work succeeds."""
-    heartbeat_seconds: float
-    """Longest silence."""
 
 
 class EventStream(Response, Generic[E]):

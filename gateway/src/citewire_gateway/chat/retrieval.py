@@ -34,20 +34,17 @@ WHOLE_ITEM_PATHS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Retrieval:
-    """What a question retrieved.
-
-    Attributes:
-        results: Best first; of whole items, latest first.
-        vector: The question's; None where none was needed.
-        embedding_tokens: Of every embedding that it took.
-        counts: Of whole items, where these were given instead of searching.
-    """
+    """What a question retrieved."""
 
     results: tuple[retriever_pb2.SearchResult, ...] = ()
+    """Best first; of whole items, latest first."""
     vector: embedder_pb2.EmbedResponse | None = None
+    """The question's; None where none was needed."""
     embedding_tokens: int = 0
+    """Of every embedding that it took."""
     plan: retriever_pb2.PlanResponse | None = None
     counts: retriever_pb2.ScopeCounts | None = None
+    """Of whole items, where these were given instead of searching."""
 
     @property
     def answerable_threshold(self) -> float | None:

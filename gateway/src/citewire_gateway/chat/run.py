@@ -38,36 +38,32 @@ _CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
 
 @dataclass(frozen=True, slots=True)
 class ChatInput:
-    """What a chat run works on: the question, and how the request and its profile want it answered.
-
-    Attributes:
-        scope: What is searched. Its selection is as the request had it: the profile says what an empty one means.
-        dialect: Name of the wire format, for records and metrics.
-        messages: The conversation that the request brought, the question last; empty if it brought only a question.
-        keep: Whether the chat is to become a conversation, where the profile leaves that to the request.
-        conversation_id: The conversation to continue; None begins one, where the profile keeps conversations.
-        model: The chat model; "" is the default.
-        embedding_model: The operator's model that embeds the question; "" is the default.
-        route: The providers that its calls take.
-        min_score_calibrated: Whether the threshold of the space that is searched counts in `min_score`'s stead, where
-            it is known.
-    """
+    """What a chat run works on: the question, and how the request and its profile want it answered."""
 
     tenant: Tenant
     profile: Profile
     question: str
     scope: retriever_pb2.Scope
+    """What is searched. Its selection is as the request had it: the profile says what an empty one means."""
     top_k: int
     min_score: float | None
     dialect: str
+    """Name of the wire format, for records and metrics."""
     request_id: str
     messages: tuple[generator_pb2.Message, ...] = ()
+    """The conversation that the request brought, the question last; empty if it brought only a question."""
     conversation_id: UUID | None = None
+    """The conversation to continue; None begins one, where the profile keeps conversations."""
     model: str = ""
+    """The chat model; "" is the default."""
     embedding_model: str = ""
+    """The operator's model that embeds the question; "" is the default."""
     route: ModelRoute = OPERATOR_ROUTE
+    """The providers that its calls take."""
     keep: bool = False
+    """Whether the chat is to become a conversation, where the profile leaves that to the request."""
     min_score_calibrated: bool = False
+    """Whether the threshold of the space that is searched counts in `min_score`'s stead, where it is known."""
 
     @property
     def persists(self) -> bool:
@@ -79,42 +75,36 @@ class ChatInput:
 
 @dataclass(slots=True)
 class RunControl:
-    """Shared by a run and by who writes its events.
-
-    Attributes:
-        cause: Why the run is being cancelled; set before cancelling.
-        committed: Whether the caller has been shown anything. Until then a failure leaves no question behind.
-    """
+    """Shared by a run and by who writes its events."""
 
     cause: CancelCause = "client"
+    """Why the run is being cancelled; set before cancelling."""
     committed: bool = False
+    """Whether the caller has been shown anything. Until then a failure leaves no question behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerDetails:
-    """What is kept with an answer, beside its text.
-
-    Attributes:
-        outcome: How the chat ended.
-        usage: What it spent.
-        estimated: Whether a part of the usage is an estimate.
-        ended: Whether the answer came to its own end; one that was cut off has no finish reason.
-        citations: What was placed in the prompt.
-        verified: Its verified citations; None where the profile asks for none.
-        uncited: Its sentences without a citation; None where the profile asks for none.
-        decision: The decision before it, if there was one.
-        assessment: The assessment after it, if there was one.
-    """
+    """What is kept with an answer, beside its text."""
 
     outcome: Outcome
+    """How the chat ended."""
     usage: Usage
+    """What it spent."""
     estimated: bool
+    """Whether a part of the usage is an estimate."""
     ended: bool
+    """Whether the answer came to its own end; one that was cut off has no finish reason."""
     citations: tuple[Citation, ...]
+    """What was placed in the prompt."""
     verified: tuple[VerifiedCitation, ...] | None
+    """Its verified citations; None where the profile asks for none."""
     uncited: tuple[UncitedSentence, ...] | None
+    """Its sentences without a citation; None where the profile asks for none."""
     decision: Decision | None
+    """The decision before it, if there was one."""
     assessment: Assessment | None
+    """The assessment after it, if there was one."""
 
 
 class ChatRun:

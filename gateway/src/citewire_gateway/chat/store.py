@@ -23,13 +23,7 @@ _TITLE_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One chat.
-
-    Attributes:
-        conversation_id: The conversation it belongs to; None if its profile keeps none.
-        creates: Whether it begins that conversation.
-        lease_seconds: After which it counts as lost if nobody closed it.
-    """
+    """One chat."""
 
     exchange_id: UUID
     tenant: Tenant
@@ -38,35 +32,35 @@ class Exchange:
     request_id: str
     question: str
     conversation_id: UUID | None
+    """The conversation it belongs to; None if its profile keeps none."""
     creates: bool
+    """Whether it begins that conversation."""
     lease_seconds: float
+    """After which it counts as lost if nobody closed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """How an exchange ended.
-
-    Attributes:
-        reason: Why it was cancelled or failed; None if it is done.
-        ordinal: Of the answer in its conversation; None if the conversation has not been begun.
-        discard: Whether the question is to go, with the conversation that it created: nothing came of it, and the
-            caller was told so by an HTTP error.
-        details: What is kept with the answer, as JSON.
-        first_token_ms: Milliseconds from the request to the first token; None if there was none.
-    """
+    """How an exchange ended."""
 
     state: State
     reason: str | None = None
+    """Why it was cancelled or failed; None if it is done."""
     ordinal: int | None = None
+    """Of the answer in its conversation; None if the conversation has not been begun."""
     discard: bool = False
+    """Whether the question is to go, with the conversation that it created: nothing came of it, and the caller was
+    told so by an HTTP error."""
     answer: str = ""
     details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What is kept with the answer, as JSON."""
     provider: str = ""
     model: str = ""
     embedding_model: str = ""
     embedding_tokens: int = 0
     usage: generator_pb2.TokenUsage = field(default_factory=generator_pb2.TokenUsage)
     first_token_ms: int | None = None
+    """Milliseconds from the request to the first token; None if there was none."""
 
 
 class ChatRecords(ABC):

@@ -25,9 +25,9 @@ def _message(message: StoredMessage) -> str:
         parts.append(_ENDS[message.state])
     citations: Sequence[Mapping[str, Any]] = message.details.get("citations", ())
     cited = set(message.details.get("cited", ()))
-    shown = [one for one in citations if one["index"] in cited] or list(citations)
+    shown = [citation for citation in citations if citation["index"] in cited] or list(citations)
     if shown:
-        parts.append("Sources:\n\n" + "\n".join(_source(one) for one in shown))
+        parts.append("Sources:\n\n" + "\n".join(_source(citation) for citation in shown))
     return "\n\n".join(part for part in parts if part)
 
 

@@ -41,15 +41,15 @@ class ServiceHealth:
     async def _ask_two(self) -> bool:
         # One after the other wouldn't do: a connection that comes up in between makes the channel begin anew, perhaps
         # with the replica that stands still.
-        asked = [asyncio.create_task(self._ask(), name=f"health-{number}") for number in range(2)]
+        attempts = [asyncio.create_task(self._ask(), name=f"health-{number}") for number in range(2)]
         try:
-            for answer in asyncio.as_completed(asked):
+            for answer in asyncio.as_completed(attempts):
                 with suppress(Unavailable, DeadlineExceeded):
                     return await answer
-            return asked[0].result()
+            return attempts[0].result()
         finally:
-            await end(*asked)
-            for task in asked:
+            await end(*attempts)
+            for task in attempts:
                 if not task.cancelled():
                     task.exception()  # that it was seen
 

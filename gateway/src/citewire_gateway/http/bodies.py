@@ -42,10 +42,10 @@ def require_json(request: Request) -> None:
         raise unsupported_media_type(media_type, "application/json")
 
 
-def unsupported_media_type(given: str, wanted: str) -> InvalidArgument:
+def unsupported_media_type(given: str, expected: str) -> InvalidArgument:
     """Returns the error for a body of the wrong media type."""
     return InvalidArgument(
-        f"the body is {given[:100] or 'of no media type'}; this takes {wanted} (say so in Content-Type)",
+        f"the body is {given[:100] or 'of no media type'}; this takes {expected} (say so in Content-Type)",
         reason="UNSUPPORTED_MEDIA_TYPE",
     )
 
@@ -76,8 +76,8 @@ def validate(model: type[M], value: object) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as exc:
-        found = exc.errors(include_url=False, include_context=False, include_input=False)[:_MAX_VIOLATIONS]
-        raise_violations([_violation(error) for error in found])
+        errors = exc.errors(include_url=False, include_context=False, include_input=False)[:_MAX_VIOLATIONS]
+        raise_violations([_violation(error) for error in errors])
 
 
 def raise_violations(violations: Sequence[FieldViolation]) -> NoReturn:
@@ -110,18 +110,18 @@ def _check_text(value: object) -> None:
     violations: list[FieldViolation] = []
     rest: list[tuple[str, object]] = [("", value)]
     while rest and len(violations) < _MAX_VIOLATIONS:
-        at, one = rest.pop()
-        if isinstance(one, str):
-            if (wrong := unstorable(one)) is not None:
+        at, node = rest.pop()
+        if isinstance(node, str):
+            if (wrong := unstorable(node)) is not None:
                 violations.append(FieldViolation(at or "body", wrong))
-        elif isinstance(one, Mapping):
-            for key, member in cast("Mapping[str, object]", one).items():
+        elif isinstance(node, Mapping):
+            for key, member in cast("Mapping[str, object]", node).items():
                 if unstorable(key) is not None:
                     violations.append(FieldViolation(at or "body", "has a name with a character that isn't allowed"))
                 else:
                     rest.append((f"{at}.{key[:64]}" if at else key[:64], member))
-        elif isinstance(one, Sequence):
-            members = cast("Sequence[object]", one)
+        elif isinstance(node, Sequence):
+            members = cast("Sequence[object]", node)
             rest.extend((f"{at}.{number}" if at else str(number), member) for number, member in enumerate(members))
     if violations:
         raise_violations(violations)

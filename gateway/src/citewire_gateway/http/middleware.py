@@ -12,11 +12,11 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from citewire_gateway.api.problems import problem_response
 from citewire_gateway.http.bodies import too_large
 from citewire_kit.deadline import budget
-from citewire_kit.errors import CitewireError, Internal
+from citewire_kit.errors import CitewireError, Internal, PermissionDenied
 from citewire_kit.metrics import HTTP_REQUESTS, HTTP_SECONDS
+from citewire_kit.settings import is_loopback
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import use_request_id
 from citewire_kit.tracing import extract, get_tracer
@@ -37,25 +37,38 @@ Seconds = Callable[[str, str], float]
 
 
 class Limit(NamedTuple):
-    """Largest body: how it is called, the bytes that are said, and those that are read."""
+    """Largest body: how it is called, the bytes that an error names, and those that are read."""
 
     what: str
-    said: int
-    read: int
+    shown_bytes: int
+    read_bytes: int
 
 
 BodyLimit = Callable[[str, str], Limit]
 """Largest body of a request, by its path and content type."""
 
 
-def wrap(app: ASGIApp, *, seconds: Seconds, body_limit: BodyLimit) -> ASGIApp:
-    """Puts all middleware around an application, in `MIDDLEWARE_ORDER`."""
+ProblemResponse = Callable[[CitewireError], ASGIApp]
+"""Answers with an error."""
+
+
+def wrap(
+    app: ASGIApp,
+    *,
+    problem_response: ProblemResponse,
+    seconds: Seconds,
+    body_limit: BodyLimit,
+    local_only: bool = False,
+) -> ASGIApp:
+    """Puts all middleware around an application, in `MIDDLEWARE_ORDER`; inside of all `_LocalOnly`, if it is to."""
+    if local_only:
+        app = _LocalOnly(app)
     layers: dict[str, Callable[[ASGIApp], ASGIApp]] = {
         "request_id": _RequestId,
         "security_headers": _SecurityHeaders,
         "tracing": _Tracing,
         "access": _Access,
-        "errors": _Errors,
+        "errors": lambda inner: _Errors(inner, problem_response),
         "deadline": lambda inner: _Deadline(inner, seconds),
         "body_limit": lambda inner: _BodyLimit(inner, body_limit),
     }
@@ -146,6 +159,10 @@ class _Access(_Layer):
 class _Errors(_Layer):
     """The last net: what no handler caught becomes a problem document, or cuts a body that has begun."""
 
+    def __init__(self, app: ASGIApp, problem_response: ProblemResponse) -> None:
+        super().__init__(app)
+        self._problem_response = problem_response
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         status = _Status(send)
         try:
@@ -160,7 +177,7 @@ class _Errors(_Layer):
             else:
                 log.exception("request_failed")
                 error = Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
-            await problem_response(error)(scope, receive, send)
+            await self._problem_response(error)(scope, receive, send)
 
 
 class _Deadline(_Layer):
@@ -185,8 +202,8 @@ class _BodyLimit(_Layer):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._limit(scope["path"], header(scope, b"content-type"))
         declared = header(scope, b"content-length")
-        if declared.isdecimal() and int(declared) > limit.read:
-            raise too_large(limit.said, limit.what)
+        if declared.isdecimal() and int(declared) > limit.read_bytes:
+            raise too_large(limit.shown_bytes, limit.what)
         seen = 0
 
         async def limited() -> Message:
@@ -194,11 +211,27 @@ class _BodyLimit(_Layer):
             message = await receive()
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                if seen > limit.read:
-                    raise too_large(limit.said, limit.what)
+                if seen > limit.read_bytes:
+                    raise too_large(limit.shown_bytes, limit.what)
             return message
 
         await self._app(scope, limited, send)
+
+
+class _LocalOnly(_Layer):
+    """With auth off, refuses requests whose Host or Origin isn't this machine.
+
+    Listening on loopback keeps other machines out, but not web pages: a browser sends what any page asks for to
+    `localhost`, and a name that a stranger points at 127.0.0.1 makes it look like the same site.
+    """
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not (_is_local(header(scope, b"host")) and _is_from_here(header(scope, b"origin"))):
+            raise PermissionDenied(
+                "while authentication is off, only addresses of this machine may be used (localhost, 127.0.0.1)",
+                reason="PERMISSION_DENIED",
+            )
+        await self._app(scope, receive, send)
 
 
 class _Status:
@@ -243,3 +276,15 @@ def _adding(send: Send, headers: Iterable[tuple[bytes, bytes]]) -> Send:
         await send(message)
 
     return adding
+
+
+def _is_from_here(origin: str) -> bool:
+    """An Origin is sent by browsers only; a page of another site can't leave it out of a POST (it may be `null`)."""
+    _, scheme_end, authority = origin.partition("://")
+    return not origin or (bool(scheme_end) and _is_local(authority))
+
+
+def _is_local(authority: str) -> bool:
+    """Whether `host`, `host:port` or `[address]:port` is this machine; HTTP/1.0 clients may send none."""
+    host, bracket, _ = authority.removeprefix("[").partition("]")
+    return not authority or is_loopback(host if bracket else authority.rpartition(":")[0] or authority)

@@ -1,24 +1,72 @@
-"""uvicorn, made to leave in order: running streams may finish within a grace, and are told when it is over."""
+"""uvicorn, made to leave in order: no new work, a grace for running streams, then their end."""
 
 import asyncio
 import contextlib
 import logging
 import socket
 from collections.abc import Generator
+from dataclasses import dataclass
 from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from citewire_gateway.http.drain import Drain
 from citewire_gateway.settings import GatewaySettings
-from citewire_kit.errors import StartupError
+from citewire_kit.errors import StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
 _FINAL_SECONDS = 10
 """What a stream has for its last frame, and its records, after the grace."""
+
+
+class Drain:
+    """The state of leaving, for all who must know. Made inside the event loop."""
+
+    def __init__(self) -> None:
+        self._expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._draining = False
+
+    @property
+    def draining(self) -> bool:
+        """Whether the process has been told to stop: it isn't ready for new work."""
+        return self._draining
+
+    @property
+    def expired(self) -> asyncio.Future[None]:
+        """Done when the grace is over: running streams end with an error that says so. Wait for it, don't cancel it."""
+        return self._expired
+
+    def begin(self, grace_seconds: float) -> None:
+        """Starts leaving. Running streams may go on for `grace_seconds`."""
+        if self._draining:
+            return
+        self._draining = True
+        log.info("draining", grace_seconds=grace_seconds)
+        asyncio.get_running_loop().call_later(grace_seconds, self.expire)
+
+    def expire(self) -> None:
+        """Ends the grace now."""
+        self._draining = True
+        if not self._expired.done():
+            self._expired.set_result(None)
+
+
+def going_away() -> Unavailable:
+    """Returns the error of work that the leaving process cuts."""
+    return Unavailable("the server is restarting: send the request again", reason="SHUTTING_DOWN", retry_after=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """What holds for every stream of this process."""
+
+    drain: Drain
+    hold_seconds: float
+    """How long the status line may wait for the first frame that proves that the work succeeds."""
+    heartbeat_seconds: float
+    """Longest pause before a comment is sent."""
 
 
 class GatewayServer(uvicorn.Server):

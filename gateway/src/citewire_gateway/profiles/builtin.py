@@ -3,7 +3,7 @@
 Only this file, the dialects and the routes know the names of systems.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from citewire.generator.v1 import generator_pb2
@@ -206,13 +206,18 @@ def find_profile(name: str) -> Profile:
     """
     profile = PROFILES.get(name)
     if profile is None:
-        known = ", ".join(PROFILES)
-        raise NotFound(
-            f"there is no profile {name[:64]!r}; there are: {known}",
-            reason="PROFILE_NOT_FOUND",
-            metadata={"profiles": known},
-        )
+        raise unknown_profile(name, PROFILES)
     return profile
+
+
+def unknown_profile(name: str, names: Iterable[str]) -> NotFound:
+    """Returns the error that names the profiles there are."""
+    known = ", ".join(names) or "none"
+    return NotFound(
+        f"there is no profile {name[:64]!r}; there are: {known}",
+        reason="PROFILE_NOT_FOUND",
+        metadata={"profiles": known[:1000]},
+    )
 
 
 def describe(profile: Profile) -> dict[str, object]:

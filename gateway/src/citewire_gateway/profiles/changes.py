@@ -20,41 +20,38 @@ _SAME_IN_ANSWER = ("answer_language", "ask_back", "instructions")
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Fields of a profile to be changed; None leaves a field as it is.
-
-    Attributes:
-        top_k: How many chunks where the request doesn't say, within the profile's bounds.
-        min_score: Lowest cosine similarity.
-        mode: How the search ranks: `dense`, `lexical` or `hybrid`.
-        rerank: Whether there is a second ranking.
-        hyde: See `Profile`.
-        derive_filter: See `Profile`.
-        condense: Whether follow-ups are rewritten, where the profile has a history.
-        decide: See `Profile`.
-        assess: See `Profile`.
-        speculate: See `Profile`.
-        answer_language: "" is the question's.
-        marker_style: Which markers the answer carries: `none`, `remove`, `ref` or `source`.
-        ask_back: Whether the model may ask back.
-        instructions: Added to our prompt.
-        max_completion_tokens: Most tokens of an answer.
-    """
+    """Fields of a profile to be changed; None leaves a field as it is."""
 
     top_k: int | None = None
+    """How many chunks where the request doesn't say, within the profile's bounds."""
     min_score: float | None = None
+    """Lowest cosine similarity."""
     mode: str | None = None
+    """How the search ranks: `dense`, `lexical` or `hybrid`."""
     rerank: bool | None = None
+    """Whether there is a second ranking."""
     hyde: bool | None = None
+    """See `Profile`."""
     derive_filter: bool | None = None
+    """See `Profile`."""
     condense: bool | None = None
+    """Whether follow-ups are rewritten, where the profile has a history."""
     decide: bool | None = None
+    """See `Profile`."""
     assess: bool | None = None
+    """See `Profile`."""
     speculate: bool | None = None
+    """See `Profile`."""
     answer_language: str | None = None
+    """"" is the question's."""
     marker_style: str | None = None
+    """Which markers the answer carries: `none`, `remove`, `ref` or `source`."""
     ask_back: bool | None = None
+    """Whether the model may ask back."""
     instructions: str | None = None
+    """Added to our prompt."""
     max_completion_tokens: int | None = None
+    """Most tokens of an answer."""
 
     def given(self) -> dict[str, Any]:
         """The fields that are changed, as JSON."""

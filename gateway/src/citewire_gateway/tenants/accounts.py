@@ -47,20 +47,17 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is asked for.
-
-    Attributes:
-        start: The first moment.
-        end: The moment after the last.
-        group_by: What rows are divided by; empty gives one row.
-        user_id: Only this user's; None: everyone's.
-    """
+    """What is asked for."""
 
     start: datetime
+    """The first moment."""
     end: datetime
+    """The moment after the last."""
     group_by: tuple[Group, ...]
+    """What rows are divided by; empty gives one row."""
     source: Source = Source.CALLS
     user_id: str | None = None
+    """Only this user's; None: everyone's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,21 +85,18 @@ class Period(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A budget as it is now.
-
-    Attributes:
-        key_id: The API key's that it is for; "" is the organisation's, which all its keys share.
-        spent_nano: Settled in this period.
-        reserved_nano: What open calls may cost at most.
-        left_nano: What is left of the limit; below zero where the limit was lowered.
-    """
+    """A budget as it is now."""
 
     key_id: str
+    """The API key's that it is for; "" is the organisation's, which all its keys share."""
     period: Period
     limit_nano: int
     spent_nano: int
+    """Settled in this period."""
     reserved_nano: int
+    """What open calls may cost at most."""
     left_nano: int
+    """What is left of the limit; below zero where the limit was lowered."""
     period_start: datetime
     resets_at: datetime
     updated_by: str
@@ -111,15 +105,12 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a chat's calls to providers have cost so far.
-
-    Attributes:
-        calls: How many have been settled.
-        nano: Nano-USD, by the catalogue; None if a call's price isn't known.
-    """
+    """What a chat's calls to providers have cost so far."""
 
     calls: int
+    """How many have been settled."""
     nano: int | None
+    """Nano-USD, by the catalogue; None if a call's price isn't known."""
 
 
 _COLUMNS: tuple[tuple[Group, str], ...] = (

@@ -141,19 +141,16 @@ class TenantProviders:
 
 @dataclass(slots=True)
 class Rotation:
-    """What a rotation of master keys did, in rows.
-
-    Attributes:
-        wrapped: Wrapped again under the newest key.
-        current: They already were, or were saved anew meanwhile.
-        gone: Deleted meanwhile.
-        failed: They couldn't be: an older master key may not be taken away yet.
-    """
+    """What a rotation of master keys did, in rows."""
 
     wrapped: int = 0
+    """Wrapped again under the newest key."""
     current: int = 0
+    """They already were, or were saved anew meanwhile."""
     gone: int = 0
+    """Deleted meanwhile."""
     failed: int = 0
+    """They couldn't be: an older master key may not be taken away yet."""
 
 
 async def rotate(store: ProviderStore, sealer: ProviderSealer) -> Rotation:

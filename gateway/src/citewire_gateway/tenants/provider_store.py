@@ -34,8 +34,7 @@ class ProviderStore:
     async def load(self, tenant: Tenant) -> ProviderEntries:
         """Returns the caller's and the caller's organisation's."""
         async with tenant_transaction(self._pool, tenant) as connection:
-            found = await connection.execute(_SQL["load"], _names(tenant), binary=True)
-            rows = await found.fetchall()
+            rows = await (await connection.execute(_SQL["load"], _names(tenant), binary=True)).fetchall()
         return ProviderEntries(tuple(_entry(row) for row in rows if row[1] is not None), bool(rows[0][0]))
 
     async def save(self, tenant: Tenant, chain: Sequence[ProviderEntry]) -> None:

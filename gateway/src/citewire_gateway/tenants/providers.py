@@ -33,22 +33,19 @@ CHAT_NEEDS = frozenset({ProviderType.CHAT, ProviderType.EMBEDDING})
 
 @dataclass(frozen=True, slots=True)
 class ProviderEntry:
-    """One row: a provider, or in a chain of fallbacks a model of the operator's.
-
-    Attributes:
-        user_id: Whose; "" is the organisation's.
-        position: 0 is asked first.
-        ref: None for a model of the operator's.
-        model: Its name.
-        test: How the test call went when it was saved.
-    """
+    """One row: a provider, or in a chain of fallbacks a model of the operator's."""
 
     user_id: str
+    """Whose; "" is the organisation's."""
     type: ProviderType
     position: int
+    """0 is asked first."""
     model: str
+    """Its name."""
     ref: common_pb2.ProviderRef | None = None
+    """None for a model of the operator's."""
     test: common_pb2.ProviderTest | None = None
+    """How the test call went when it was saved."""
     updated_at: datetime | None = None
 
 
@@ -71,18 +68,15 @@ class ProviderEntries:
 
 @dataclass(frozen=True, slots=True)
 class ModelRoute:
-    """The providers that a request's calls take; None is the operator's.
-
-    Attributes:
-        fallbacks: Who takes over from the chat provider.
-        require_own: Whether the operator's may not be used in place of what is missing.
-    """
+    """The providers that a request's calls take; None is the operator's."""
 
     chat: common_pb2.ProviderRef | None = None
     fallbacks: tuple[generator_pb2.Fallback, ...] = ()
+    """Who takes over from the chat provider."""
     embedding: common_pb2.ProviderRef | None = None
     rerank: common_pb2.ProviderRef | None = None
     require_own: bool = False
+    """Whether the operator's may not be used in place of what is missing."""
 
 
 OPERATOR_ROUTE = ModelRoute()

@@ -14,8 +14,7 @@ from citewire_gateway.http.bodies import json_body
 from citewire_gateway.profiles.builtin import describe
 from citewire_gateway.profiles.changes import changes_of
 from citewire_gateway.profiles.model import Profile
-from citewire_gateway.profiles.resolver import build_profile
-from citewire_gateway.profiles.store import StoredProfile
+from citewire_gateway.profiles.store import StoredProfile, build_profile
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
 

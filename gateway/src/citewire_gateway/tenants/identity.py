@@ -1,0 +1,233 @@
+"""Who calls: API keys, the organisations and users that they belong to, and the authentication of requests."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import LOCAL_TENANT, Plan, Tenant
+
+log = get_logger(__name__)
+
+_KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
+_PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
+_MAX_NOTED = 10_000
+_SQL = load_queries("citewire_gateway.tenants", "identity.sql")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewKey:
+    """A key that was just made. Its text exists only here: what is kept is its hash."""
+
+    text: str
+    key_id: str
+
+    @property
+    def prefix(self) -> str:
+        """The first characters, by which its owner recognises it."""
+        return self.text[:_PREFIX_CHARS]
+
+    @property
+    def hash(self) -> bytes:
+        """What is kept."""
+        return hash_key(self.text)
+
+    def __repr__(self) -> str:
+        return f"NewKey({self.prefix}…)"
+
+
+def make_key() -> NewKey:
+    """Makes a key of 32 random bytes."""
+    return NewKey(text=f"cw_{secrets.token_urlsafe(32)}", key_id=f"key_{secrets.token_hex(8)}")
+
+
+def is_key(text: str) -> bool:
+    """Says whether `text` has the form of a key; what hasn't needs no look into the database."""
+    return _KEY.fullmatch(text) is not None
+
+
+def hash_key(text: str) -> bytes:
+    """Returns the SHA-256 of a key.
+
+    A slow, salted hash would protect a secret that can be guessed from a leaked table. This one is 256 random bits, so
+    a fast hash gives nothing away, can be looked up by index, and costs a request next to nothing.
+    """
+    return hashlib.sha256(text.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOwner:
+    """Whom a key belongs to."""
+
+    tenant: Tenant
+    revoked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key as its owner may see it."""
+
+    org_id: str
+    key_id: str
+    user_id: str
+    name: str
+    prefix: str
+    created_at: datetime
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+class IdentityStore:
+    """Reads and writes who may call."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def find(self, key_hash: bytes) -> KeyOwner | None:
+        """Returns whom a key belongs to, or None."""
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(_SQL["authenticate"], {"hash": key_hash})).fetchone()
+        if row is None:
+            return None
+        org, user, plan, roles, revoked, key_id = row
+        return KeyOwner(Tenant(str(org), str(user), _plan(plan), tuple(roles), str(key_id)), bool(revoked))
+
+    async def touch(self, used: Mapping[bytes, datetime]) -> None:
+        """Notes when keys, by hash, were last used."""
+        async with transaction(self._pool) as connection:
+            await connection.execute(_SQL["touch"], {"hashes": list(used), "times": list(used.values())})
+
+    async def ensure_user(self, org_id: str, user_id: str, plan: Plan | None) -> Plan:
+        """Makes the organisation and the user if they don't exist, and puts the organisation on `plan`.
+
+        Args:
+            org_id: The organisation.
+            user_id: The user; the first of an organisation becomes its owner.
+            plan: The plan wanted; None keeps the present one, and is `pro` for a new organisation.
+
+        Returns:
+            The plan that the organisation is on.
+        """
+        names = {"org": org_id, "user": user_id}
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            # The second of two that make the same organisation waits here for the first one's end.
+            await connection.execute(_SQL["add_org"], names)
+            row = await (await connection.execute(_SQL["current_plan"], names)).fetchone()
+            new_plan: Plan = plan or (_plan(row[0]) if row else "pro")
+            if row is None or row[0] != new_plan:
+                await connection.execute(_SQL["add_plan"], {**names, "plan": new_plan})
+            await connection.execute(_SQL["add_user"], names)
+        return new_plan
+
+    async def add_key(self, org_id: str, user_id: str, name: str, key: NewKey) -> KeyInfo:
+        """Keeps a new key of an existing user."""
+        values = {"org": org_id, "user": user_id, "name": name}
+        values |= {"key_id": key.key_id, "hash": key.hash, "prefix": key.prefix}
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            row = await (await connection.execute(_SQL["add_key"], values)).fetchone()
+        if row is None:
+            raise RuntimeError("INSERT … RETURNING returned nothing")
+        return KeyInfo(org_id, key.key_id, user_id, name, key.prefix, row[0], None, None)
+
+    async def list_keys(self, org_id: str | None) -> list[KeyInfo]:
+        """Lists an organisation's keys, oldest first; with None all organisations', which only the owner can see."""
+        async with self._within(org_id) as connection:
+            rows = await connection.execute(_SQL["list_keys"], {"org": org_id})
+            return [KeyInfo(*row) for row in await rows.fetchall()]
+
+    async def revoke_key(self, org_id: str | None, name: str) -> KeyInfo:
+        """Revokes a key, named by its id or its prefix. It stops working with the next request.
+
+        Args:
+            org_id: Its organisation; None looks in all, which only the owner can.
+            name: Id or prefix.
+
+        Raises:
+            NotFound: There is no such key.
+            FailedPrecondition: The prefix fits several keys.
+        """
+        async with self._within(org_id) as connection:
+            rows = await (await connection.execute(_SQL["find_keys"], {"org": org_id, "wanted": name})).fetchall()
+            if not rows:
+                raise NotFound(f"there is no API key {name!r}", reason="API_KEY_NOT_FOUND")
+            if len(rows) > 1:
+                raise FailedPrecondition(f"{name!r} fits several keys: name one by its id", reason="WRONG_STATE")
+            owner_id, key_id = rows[0]
+            row = await (await connection.execute(_SQL["revoke_key"], {"org": owner_id, "key_id": key_id})).fetchone()
+        if row is None:
+            raise RuntimeError("the key vanished inside its own transaction")
+        return KeyInfo(*row)
+
+    def _within(self, org_id: str | None) -> AbstractAsyncContextManager[Connection]:
+        return transaction(self._pool) if org_id is None else tenant_transaction(self._pool, _inside(org_id, "-"))
+
+
+class Authenticator:
+    """Finds the tenant of a request.
+
+    Every request looks its key up, so a revocation counts from the next request on, on every gateway. When a key was
+    last used is noted in memory and written now and then by `flush`: a read doesn't become a write.
+    """
+
+    def __init__(self, store: IdentityStore, *, off: bool) -> None:
+        self._store = store
+        self._off = off
+        self._used: dict[bytes, datetime] = {}
+
+    async def tenant_of(self, authorization: str | None) -> Tenant:
+        """Returns the caller; with auth off that is always the local tenant, whatever the header says.
+
+        Raises:
+            Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID` or `API_KEY_REVOKED`.
+        """
+        if self._off:
+            return LOCAL_TENANT
+        hashed = hash_key(_key_in(authorization))
+        owner = await self._store.find(hashed)
+        if owner is None:
+            raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
+        if owner.revoked:
+            raise Unauthenticated("the API key was revoked", reason="API_KEY_REVOKED")
+        if len(self._used) < _MAX_NOTED or hashed in self._used:
+            self._used[hashed] = datetime.now(UTC)
+        return owner.tenant
+
+    async def flush(self) -> None:
+        """Writes when keys were last used. What can't be written now is kept for the next time."""
+        used, self._used = self._used, {}
+        if not used:
+            return
+        try:
+            await self._store.touch(used)
+        except CitewireError as exc:
+            self._used = {**used, **self._used}
+            log.warning("key_usage_not_written", keys=len(used), reason=exc.reason)
+
+
+def _key_in(authorization: str | None) -> str:
+    if not authorization:
+        raise Unauthenticated(
+            "this server needs an API key: send the header 'Authorization: Bearer cw_…'", reason="API_KEY_MISSING"
+        )
+    scheme, _, key = authorization.partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not is_key(key):
+        raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
+                              reason="API_KEY_INVALID")  # fmt: skip
+    return key
+
+
+def _inside(org_id: str, user_id: str) -> Tenant:
+    return Tenant(org_id, user_id, "free")
+
+
+def _plan(value: object) -> Plan:
+    if value == "basic":
+        return "basic"
+    return "pro" if value == "pro" else "free"
