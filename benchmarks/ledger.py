@@ -90,8 +90,8 @@ async def _turn(ledger: Ledger, tenant: Tenant, callers: int, seconds: float) ->
 
 def _row(title: str, callers: int, turns: list[list[float]], seconds: float) -> Sequence[object]:
     quantiles = [statistics.quantiles(turn, n=20) for turn in turns]
-    middle = statistics.median(one[9] for one in quantiles) * 1000
-    high = statistics.median(one[18] for one in quantiles) * 1000
+    middle = statistics.median(quantile[9] for quantile in quantiles) * 1000
+    high = statistics.median(quantile[18] for quantile in quantiles) * 1000
     rate = statistics.median(len(turn) / seconds for turn in turns)
     return [title, callers, round(middle, 3), round(high, 3), round(rate)]
 

@@ -221,9 +221,9 @@ def run_pgbench(data: Database, scripts: Sequence[Path], seconds: float) -> Rate
     command = [str(data.server.program("pgbench")), "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2"]
     command += ["-T", str(max(1, round(seconds))), *files, dsn]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
-    found = re.search(r"tps = ([\d.]+)", done.stdout)
-    if done.returncode != 0 or found is None:
+    match = re.search(r"tps = ([\d.]+)", done.stdout)
+    if done.returncode != 0 or match is None:
         raise RuntimeError(f"pgbench failed:\n{done.stderr[-3000:]}")
     latency = re.search(r"latency average = ([\d.]+)", done.stdout)
     average = float(latency.group(1)) if latency else float("nan")
-    return Rate(float(found.group(1)), average, float("nan"))
+    return Rate(float(match.group(1)), average, float("nan"))

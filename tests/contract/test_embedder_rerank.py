@@ -95,7 +95,7 @@ async def test_a_tenants_own_provider_is_tried_out_sealed_and_asked() -> None:
         assert not answer.HasField("space")
         assert KEY.encode() not in answer.SerializeToString()
         response = await running.rerank(pb.RerankRequest(query=QUERY, documents=DOCUMENTS, provider=answer.ref))
-        assert [one.index for one in response.results] == [1, 3, 2, 0]
+        assert [result.index for result in response.results] == [1, 3, 2, 0]
         assert (response.model, response.usage.input_tokens) == ("own", TOKENS)
         assert set(upstream.keys) == {f"Bearer {KEY}"}
         refusal = await running.refusal(pb.RerankRequest(query=QUERY, documents=DOCUMENTS, provider=answer.ref), EVE)
@@ -140,7 +140,7 @@ async def test_the_operators_provider() -> None:
         }
         async with serve(**options) as running:
             response = await running.rerank(ASKED)
-            assert [one.index for one in response.results] == [1, 3, 2]
+            assert [result.index for result in response.results] == [1, 3, 2]
             assert response.model == "bge"
             named = pb.RerankRequest(query=QUERY, documents=DOCUMENTS, model="other")
             refusal = await running.refusal(named)
@@ -159,7 +159,7 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
     async with serve(model) as running:
         request = pb.RerankRequest(query="the cat sat", documents=["a dog ran far", "the cat sat"], top_n=1)
         response = await running.rerank(request)
-        assert [one.index for one in response.results] == [1]
+        assert [result.index for result in response.results] == [1]
         assert response.model == "tiny-late-interaction"
         assert response.usage.input_tokens == 5 + 6 + 5
         models = await running.models()
@@ -194,4 +194,4 @@ async def test_requests_that_are_refused(fields: dict[str, Any], named: list[str
     async with serve() as running:
         refusal = await running.refusal(pb.RerankRequest(**values))
     assert refusal.reason == "INVALID_FIELD"
-    assert sorted(one.field for one in refusal.violations) == named
+    assert sorted(violation.field for violation in refusal.violations) == named

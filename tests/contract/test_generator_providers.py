@@ -176,7 +176,7 @@ async def test_a_wrong_spec_names_its_fields() -> None:
     async with keyed_upstream(CANARY) as upstream, serve() as running:
         with pytest.raises(CitewireError) as raised:
             await running.seal(ANA, upstream, provider="cohere", api_base="ftp://x")
-        assert {one.field for one in raised.value.violations} == {"provider", "api_base"}
+        assert {violation.field for violation in raised.value.violations} == {"provider", "api_base"}
         with pytest.raises(CitewireError) as raised:
             await running.answer(ANA, common.ProviderRef(provider="openai"), pb.Fallback())
-        assert {one.field for one in raised.value.violations} == {"provider.type", "fallbacks[0]"}
+        assert {violation.field for violation in raised.value.violations} == {"provider.type", "fallbacks[0]"}

@@ -27,7 +27,10 @@ async def test_a_quoted_answer_from_start_to_completion() -> None:
     assert kinds(events) == ["started", "delta", "completed"]
     started = events[0].started
     assert (started.provider, started.model) == ("extractive", "extractive")
-    assert [(one.number, one.passage_index, one.chars) for one in started.citations] == [(1, 0, 21), (2, 1, 17)]
+    assert [(citation.number, citation.passage_index, citation.chars) for citation in started.citations] == [
+        (1, 0, 21),
+        (2, 1, 17),
+    ]
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
     score = events[-1].completed.answerable_score
     assert 0.5 < score < 1

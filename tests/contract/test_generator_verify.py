@@ -59,8 +59,8 @@ async def test_each_sentence_has_its_verdicts_quotes_and_offsets() -> None:
 )
 async def test_numbers_in_brackets_are_read_as_other_systems_write_them(answer: str) -> None:
     response = await verify(answer, pb.MARKER_STYLE_NUMBER)
-    assert [one.number for one in response.verified_citations] == [1, 2]
-    assert {one.verdict for one in response.verified_citations} == {pb.VERDICT_SUPPORTED}
+    assert [verified_citation.number for verified_citation in response.verified_citations] == [1, 2]
+    assert {verified_citation.verdict for verified_citation in response.verified_citations} == {pb.VERDICT_SUPPORTED}
     assert not response.uncited_sentences
 
 
@@ -79,7 +79,7 @@ async def test_without_markers_a_sentence_cites_what_supports_it_best(style: pb.
 
 async def test_brackets_in_code_are_no_markers() -> None:
     response = await verify("`a[1]` is the second cell, as refunds take 14 days [1].", pb.MARKER_STYLE_NUMBER)
-    assert [one.number for one in response.verified_citations] == [1]
+    assert [verified_citation.number for verified_citation in response.verified_citations] == [1]
     assert response.invalid_markers == 0
 
 

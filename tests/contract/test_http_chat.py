@@ -107,7 +107,7 @@ async def test_citations_are_what_was_packed_in_its_order_and_numbers(gateway: G
     gateway.fakes.retriever.results = [result(1), result(2), result(3)]
     gateway.fakes.generator.script = packs_two
     frames = await gateway.stream("/v1/chat", QUESTION)
-    assert [(one["index"], one["chunk_id"]) for one in frames[1].data["citations"]] == [(1, 3), (2, 1)]
+    assert [(row["index"], row["chunk_id"]) for row in frames[1].data["citations"]] == [(1, 3), (2, 1)]
 
 
 async def test_the_services_are_asked_as_the_profile_says(gateway: Gateway) -> None:
@@ -241,7 +241,10 @@ async def test_the_question_is_embedded_in_the_space_that_is_searched(gateway: G
     live = common_pb2.EmbeddingSpace(model="other", revision="other-r", dimensions=8)
     gateway.fakes.retriever.space = live
     frames = await gateway.stream("/v1/chat", QUESTION)
-    assert [(one.model, one.dimensions) for one in gateway.fakes.embedder.requests] == [("", 0), ("other", 8)]
+    assert [(request.model, request.dimensions) for request in gateway.fakes.embedder.requests] == [
+        ("", 0),
+        ("other", 8),
+    ]
     searched = gateway.fakes.retriever.searches[0]
     assert searched.space == live
     assert len(searched.vector) == 32
@@ -252,7 +255,7 @@ async def test_a_space_that_changes_between_plan_and_search_is_embedded_once_mor
     metadata = {"model": "newer", "revision": "newer-r", "dimensions": "6"}
     gateway.fakes.retriever.search_errors = [FailedPrecondition("moved", reason="SPACE_MISMATCH", metadata=metadata)]
     frames = await gateway.stream("/v1/chat", QUESTION)
-    assert [one.space.model for one in gateway.fakes.retriever.searches] == ["test-model", "newer"]
+    assert [request.space.model for request in gateway.fakes.retriever.searches] == ["test-model", "newer"]
     assert frames[-1].event == "done"
     assert frames[-2].data["embedding_tokens"] == 18
 

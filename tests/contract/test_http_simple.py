@@ -88,7 +88,7 @@ async def test_the_top_five_are_searched_and_nothing_is_kept_but_the_exchange(
 ) -> None:
     await gateway.http.post("/api/chat/query", json=QUESTION)
     await gateway.http.post("/api/chat/", json=QUESTION)
-    assert [one.top_k for one in gateway.fakes.retriever.searches] == [5, 5]
+    assert [request.top_k for request in gateway.fakes.retriever.searches] == [5, 5]
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
     assert rows(database, "SELECT dialect, state FROM chat.exchanges ORDER BY exchange_id") == [
         ("json", "done"),

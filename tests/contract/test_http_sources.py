@@ -69,7 +69,7 @@ async def test_sources_are_the_packed_blocks_after_the_last_token(gateway: Gatew
         "done",
     ]
     assert frames[4].data == {"sources": SOURCES}
-    assert [one["index"] for one in frames[1].data["citations"]] == [1, 2]
+    assert [row["index"] for row in frames[1].data["citations"]] == [1, 2]
 
 
 async def test_the_whole_answer_lists_its_sources(gateway: Gateway) -> None:

@@ -36,7 +36,7 @@ async def test_the_library_takes_the_spaces_threshold_unless_told(gateway: Gatew
     await ask(gateway, profile="library")
     await ask(gateway, profile="library", min_score=0.4)
     await ask(gateway, profile="documents")
-    asked = [(one.min_score, one.min_score_calibrated) for one in gateway.fakes.retriever.searches]
+    asked = [(request.min_score, request.min_score_calibrated) for request in gateway.fakes.retriever.searches]
     assert asked == [(0.15, True), (0.4, False), (0.0, False)]
     shown = (await gateway.http.get("/v1/profiles")).json()["profiles"]
     assert [one["name"] for one in shown if one["min_score_calibrated"]] == ["library"]
@@ -47,7 +47,7 @@ async def test_a_profile_of_ones_own_with_a_score_keeps_to_it(gateway: Gateway) 
         kept = await gateway.http.put(f"/v1/profiles/{name}", json={"base": "library", "changes": changes})
         assert kept.status_code == 200
         await ask(gateway, profile=name)
-    asked = [(one.min_score, one.min_score_calibrated) for one in gateway.fakes.retriever.searches]
+    asked = [(request.min_score, request.min_score_calibrated) for request in gateway.fakes.retriever.searches]
     assert asked == [(0.15, True), (0.5, False)]
 
 

@@ -52,7 +52,7 @@ async def test_it_streams_and_reads_annotations(client: openai.AsyncOpenAI) -> N
             text += choice.delta.content or ""
             annotations += (choice.delta.model_extra or {}).get("annotations", [])
     assert text == "By 12 %[ref:1].\n\nSources:\n- [1] [report.pdf](https://example.org/report)"
-    assert [one["url_citation"]["url"] for one in annotations] == ["https://example.org/report"]
+    assert [annotation["url_citation"]["url"] for annotation in annotations] == ["https://example.org/report"]
     assert usage is not None
     assert usage.total_tokens == 120
 

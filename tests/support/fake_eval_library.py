@@ -81,7 +81,7 @@ class EvalLibrary:
     def list(self, request: Request) -> Reply:
         status, collection = request.query.get("status"), request.query["collection"]
         with self.lock:
-            found = [one for one in self.documents.values() if one.collection == collection]
+            found = [document for document in self.documents.values() if document.collection == collection]
         if status == "failed":
             found = [one for one in found if one.metadata["eval_id"] in self.failed]
         elif status is not None:
@@ -163,7 +163,7 @@ class EvalLibrary:
 
     def _found(self, body: Json, query: str) -> list[tuple[float, StoredDocument]]:
         with self.lock:
-            within = [one for one in self.documents.values() if one.collection == body["collection"]]
+            within = [document for document in self.documents.values() if document.collection == body["collection"]]
         kept = [one for one in within if _fits(one, cast("Json | None", body.get("filter")))]
         return sorted(((one.similarity(query), one) for one in kept), key=lambda pair: (-pair[0], pair[1].number))
 

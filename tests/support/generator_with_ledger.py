@@ -40,9 +40,9 @@ def question(number: int) -> pb.GenerateRequest:
 
 def number_of(request: RawRequest) -> int:
     """The number of the question that a provider was asked."""
-    found = _NUMBER.search(str(request.body["messages"]))
-    assert found is not None, request.body
-    return int(found[1])
+    match = _NUMBER.search(str(request.body["messages"]))
+    assert match is not None, request.body
+    return int(match[1])
 
 
 def numbers_of(requests: list[RawRequest]) -> Counter[int]:

@@ -17,7 +17,11 @@ Change = Callable[[list[Resource]], None]
 def _find(resources: Sequence[Resource], kind: str, name: str) -> Any:  # noqa: ANN401 # a document of YAML
     """A resource by its name, without the hash that kustomize adds to a ConfigMap's."""
     hashed = re.compile(rf"{re.escape(name)}(-[a-z0-9]{{10}})?")
-    return next(one for one in resources if one["kind"] == kind and hashed.fullmatch(one["metadata"]["name"]))
+    return next(
+        resource
+        for resource in resources
+        if resource["kind"] == kind and hashed.fullmatch(resource["metadata"]["name"])
+    )
 
 
 def _pod(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # a document of YAML

@@ -72,7 +72,7 @@ def _allowed(resources: Sequence[Resource], policies: Sequence[Resource]) -> Ite
     who = {_name(pod): labels_of(pod) for pod in pods(resources)}
     ports = {
         POSTGRES,
-        *(int(one.model_fields[f].default) for one in SERVERS.values() for f in ("port", "metrics_port")),
+        *(int(server.model_fields[f].default) for server in SERVERS.values() for f in ("port", "metrics_port")),
     }
     for caller, labels in who.items():
         for called, others in who.items():

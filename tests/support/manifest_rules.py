@@ -249,18 +249,18 @@ def autoscalers_decide_alone(resources: Sequence[Resource]) -> Iterator[str]:
     """Nobody else sets the number of replicas that an autoscaler sets; without one, there is more than one."""
     scalers = of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject")
     for workload in of_kind(resources, "Deployment"):
-        own = [one for one in scalers if one["spec"]["scaleTargetRef"]["name"] == workload["metadata"]["name"]]
+        own = [scaler for scaler in scalers if scaler["spec"]["scaleTargetRef"]["name"] == workload["metadata"]["name"]]
         if len(own) > 1:
             yield f"{name_of(workload)}: two autoscalers set its replicas"
         if own and "replicas" in workload["spec"]:
             yield f"{name_of(workload)}: each apply puts {workload['spec']['replicas']} replicas back"
         if not own and "replicas" not in workload["spec"]:
             yield f"{name_of(workload)}: nobody sets its replicas"
-    for one in scalers:
-        spec = one["spec"]
+    for scaler in scalers:
+        spec = scaler["spec"]
         least = spec.get("minReplicas", spec.get("minReplicaCount"))
         if least is None or least < 1 or least > spec.get("maxReplicas", spec.get("maxReplicaCount", 0)):
-            yield f"{name_of(one)}: from {least} up is no range"
+            yield f"{name_of(scaler)}: from {least} up is no range"
 
 
 def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
@@ -309,9 +309,9 @@ def queries_name_what_exists(resources: Sequence[Resource]) -> Iterator[str]:
 
 def everything_is_in_the_namespace(resources: Sequence[Resource]) -> Iterator[str]:
     """Nothing lands in whichever namespace the operator's kubectl happens to use."""
-    for one in resources:
-        if one["kind"] != "Namespace" and one["metadata"].get("namespace") != "citewire":
-            yield f"{name_of(one)}: is in {one['metadata'].get('namespace', 'any namespace')}"
+    for resource in resources:
+        if resource["kind"] != "Namespace" and resource["metadata"].get("namespace") != "citewire":
+            yield f"{name_of(resource)}: is in {resource['metadata'].get('namespace', 'any namespace')}"
 
 
 def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
@@ -364,9 +364,9 @@ def _containers(resources: Sequence[Resource]) -> list[tuple[str, Resource, Reso
 
 
 def _amount(value: object) -> float:
-    found = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", str(value))
-    assert found is not None, value
-    return float(found[1]) * _UNITS[found[2]]
+    match = re.fullmatch(r"([0-9.]+)([a-zA-Z]*)", str(value))
+    assert match is not None, value
+    return float(match[1]) * _UNITS[match[2]]
 
 
 RULES: tuple[Rule, ...] = (

@@ -23,7 +23,7 @@ def test_everything_is_in_it() -> None:
         for group in yaml.safe_load(text)["spec"]["groups"]
     ]
     sources = [yaml.safe_load(path.read_text())["groups"] for path in (SOURCE / "rules").glob("*.yaml")]
-    assert sorted(groups) == sorted(group["name"] for one in sources for group in one)
+    assert sorted(groups) == sorted(group["name"] for source in sources for group in source)
     for path in (SOURCE / "dashboards").glob("*.json"):
         copy = files[f"dashboards/{path.name}"]
         assert json.loads(copy) == json.loads(path.read_text())

@@ -9,16 +9,16 @@ from citewire_kit.errors import StartupError
 
 
 def test_the_built_in_model_is_found_without_importing_its_package() -> None:
-    found = find_model(BUILT_IN)
-    assert found.name == BUILT_IN
-    assert (found.path / "model.safetensors").is_file()
+    model = find_model(BUILT_IN)
+    assert model.name == BUILT_IN
+    assert (model.path / "model.safetensors").is_file()
 
 
 def test_a_directory_is_named_after_its_last_part(tmp_path: Path) -> None:
     (tmp_path / "my-model").mkdir()
     (tmp_path / "other").mkdir()
-    found = find_model(str(tmp_path / "other" / ".." / "my-model"))
-    assert (found.name, found.path) == ("my-model", tmp_path / "my-model")
+    model = find_model(str(tmp_path / "other" / ".." / "my-model"))
+    assert (model.name, model.path) == ("my-model", tmp_path / "my-model")
 
 
 @pytest.mark.parametrize("setting", ["no-such-model", "/no/such/directory", "a/b/c", "owner/name@", "../x y"])

@@ -55,7 +55,7 @@ def reference(path: Path, weights: Weights, query: str, document: str) -> float:
         encoding.truncate(10)
         hidden = hidden_states(TinyModel(), weights, tokenizer.post_process(encoding).ids)[1:-1]
         sides.append(hidden / np.linalg.norm(hidden, axis=1, keepdims=True))
-    return float(np.mean([max(float(one @ other) for other in sides[1]) for one in sides[0]]))
+    return float(np.mean([max(float(side @ other) for other in sides[1]) for side in sides[0]]))
 
 
 async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tuple[Path, Weights]) -> None:
@@ -159,7 +159,7 @@ async def test_many_documents_keep_their_places(weights_at: tuple[Path, Weights]
 async def test_too_much_work_is_refused_unless_it_is_alone(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0], most_tokens=10) as model:
         answers = await asyncio.gather(*(model.rerank(QUERY, DOCUMENTS) for _ in range(3)), return_exceptions=True)
-        refused = [one for one in answers if isinstance(one, CitewireError)]
+        refused = [answer for answer in answers if isinstance(answer, CitewireError)]
         assert [(one.reason, one.retry_after) for one in refused] == [("OVERLOADED", 1.0)] * 2
         assert (await model.rerank(QUERY, DOCUMENTS)).ranked, "what was admitted is given back"
 

@@ -19,11 +19,11 @@ def refusal(path: Path) -> str:
 
 def test_a_directory_is_read(tmp_path: Path) -> None:
     write_model(tmp_path, TinyModel(sentence_config={"do_lower_case": True}))
-    found = read_directory(tmp_path)
-    assert (found.pooling, found.max_tokens, found.lower_case) == (Pooling.MEAN, 12, True)
-    assert found.encoder is not None
-    assert found.prompts == Prompts()
-    assert found.weights == tmp_path / "model.safetensors"
+    directory = read_directory(tmp_path)
+    assert (directory.pooling, directory.max_tokens, directory.lower_case) == (Pooling.MEAN, 12, True)
+    assert directory.encoder is not None
+    assert directory.prompts == Prompts()
+    assert directory.weights == tmp_path / "model.safetensors"
 
 
 def test_the_transformer_may_be_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -32,8 +32,8 @@ def test_the_transformer_may_be_in_a_folder_of_its_own(tmp_path: Path) -> None:
     write_json(tmp_path / "modules.json", modules)
     (tmp_path / "1_Pooling").mkdir()
     write_json(tmp_path / "1_Pooling" / "config.json", make_pooling("cls_token"))
-    found = read_directory(tmp_path)
-    assert (found.path, found.pooling) == (tmp_path / "0_Transformer", Pooling.CLS)
+    directory = read_directory(tmp_path)
+    assert (directory.path, directory.pooling) == (tmp_path / "0_Transformer", Pooling.CLS)
 
 
 def test_without_modules_the_directory_is_a_transformer_with_the_mean(tmp_path: Path) -> None:
@@ -147,5 +147,5 @@ def test_an_export_is_left_aside_where_the_weights_can_be_built(tmp_path: Path) 
     (tmp_path / "onnx" / "model.onnx").write_bytes(b"")
     assert read_directory(tmp_path).encoder is not None
     (tmp_path / "model.safetensors").unlink()
-    found = read_directory(tmp_path)
-    assert (found.encoder, found.weights) == (None, tmp_path / "onnx" / "model.onnx")
+    directory = read_directory(tmp_path)
+    assert (directory.encoder, directory.weights) == (None, tmp_path / "onnx" / "model.onnx")

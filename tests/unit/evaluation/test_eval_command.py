@@ -41,8 +41,10 @@ def test_retrieval_in_each_mode(
     assert body["schema"] == "citewire.eval/1"
     assert cast("Json", body["space"])["model"] == "all-MiniLM-L6-v2"
     searches = bodies(gateway, "POST", "/v1/search")
-    assert {str(one.get("group_by")) for one in searches} == {"document"}
-    assert [(one["mode"], one["top_k"]) for one in searches if one.get("rerank")] == [("hybrid", 40)] * 2
+    assert {str(request.get("group_by")) for request in searches} == {"document"}
+    assert [(request["mode"], request["top_k"]) for request in searches if request.get("rerank")] == [
+        ("hybrid", 40)
+    ] * 2
     # Reranking looks at forty, so it has no recall at a hundred.
     has = [label for label, row in rows.items() if "R@100" in cast("Json", row["measures"])]
     assert has == ["fruit/dense", "fruit/hybrid"]
@@ -96,8 +98,8 @@ def test_answers_citations_quotes_and_not_found(
     assert {name: measure(row, name) for name in expected} == expected
     assert row["counts"] == {"answerable": 2, "unanswerable": 1, "left out": 2, "citations": 2, "quotes": 2}
     chats = bodies(gateway, "POST", "/v1/chat")
-    assert all(one["include"] == ["citation"] and one["stream"] is False for one in chats)
-    filters = [one["filter"] for one in chats if "filter" in one]
+    assert all(chat["include"] == ["citation"] and chat["stream"] is False for chat in chats)
+    filters = [chat["filter"] for chat in chats if "filter" in chat]
     assert sorted(str(cast("Json", cast("Json", one)["not"])["value"]) for one in filters) == ["Ferry line", "Museum"]
     assert library.conversations == {"forgotten"}  # none of ours stays in the person's list
 

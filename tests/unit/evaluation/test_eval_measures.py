@@ -162,7 +162,7 @@ def test_several_comparisons_are_corrected() -> None:
     assert first.corrected == first.p  # where nothing differs, nothing was tested
     assert [(one.changed, one.corrected) for one in others] == [(0, 1.0)] * 5
     again = Run(tuple(row(f"m{n}", better) for n in range(6)), {})
-    assert [one.corrected for one in compare_runs(again, before)] == [pytest.approx(min(1.0, first.p * 6))] * 6
+    assert [run.corrected for run in compare_runs(again, before)] == [pytest.approx(min(1.0, first.p * 6))] * 6
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_thresholds_are_derived_and_stored(run: Run, gateway: FakeGateway, libra
     assert library.calibration["answerable_threshold"] == 0.5
     assert library.calibration["dense_weight"] == 0.5
     searches = bodies(gateway, "POST", "/v1/search")
-    weights = [cast("float", one["dense_weight"]) for one in searches if "dense_weight" in one]
+    weights = [cast("float", request["dense_weight"]) for request in searches if "dense_weight" in request]
     assert sorted(weights) == sorted([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9] * 2)
     assert "Stored with all-MiniLM-L6-v2: relevance_threshold, answerable_threshold, dense_weight." in done.stdout
     assert "too few to be sure" in done.stdout

@@ -59,10 +59,10 @@ def test_what_is_no_decision(text: str) -> None:
 def test_a_reason_is_one_short_line_or_none() -> None:
     assert read_decision('{"needs_retrieval": true}') == (True, "")
     assert read_decision('{"needs_retrieval": true, "reason": ["x"]}') == (True, "")
-    found = read_decision(json.dumps({"needs_retrieval": True, "reason": "word\n" * 500 + "\0"}))
-    assert found is not None
-    assert len(found[1]) <= MAX_REASON
-    assert found[1].startswith("word word")
+    decision = read_decision(json.dumps({"needs_retrieval": True, "reason": "word\n" * 500 + "\0"}))
+    assert decision is not None
+    assert len(decision[1]) <= MAX_REASON
+    assert decision[1].startswith("word word")
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_assessments(text: str, expected: tuple[bool, float] | None) -> None:
 def test_any_prose_around_an_object(needed: bool, reason: str, before: str, after: str) -> None:
     # What stands around it holds no object of its own that would count.
     before, after = before.replace("{", "("), after.replace("{", "(")
-    found = read_decision(before + json.dumps({"needs_retrieval": needed, "reason": reason}) + after)
-    assert found is not None
-    assert found[0] is needed
+    decision = read_decision(before + json.dumps({"needs_retrieval": needed, "reason": reason}) + after)
+    assert decision is not None
+    assert decision[0] is needed
 
 
 @given(st.text(alphabet='{}[]",:`\\ntruefals0.e ', max_size=200))

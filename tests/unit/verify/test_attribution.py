@@ -35,10 +35,13 @@ def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
     answer = "The ferry leaves from pier 4 at 7:40. The lighthouse was built in 1874."
     citations = verify(answer, list(PASSAGES.values()), markers=style).citations
     assert [*citations] == said(answer)
-    assert [(one.number, one.verdict) for one in citations] == [(2, Verdict.SUPPORTED), (1, Verdict.SUPPORTED)]
-    for one in citations:
-        assert TEXTS[one.number - 1][one.quote_start : one.quote_end] == one.quote
-        assert one.sentence_verdict is one.verdict
+    assert [(citation.number, citation.verdict) for citation in citations] == [
+        (2, Verdict.SUPPORTED),
+        (1, Verdict.SUPPORTED),
+    ]
+    for citation in citations:
+        assert TEXTS[citation.number - 1][citation.quote_start : citation.quote_end] == citation.quote
+        assert citation.sentence_verdict is citation.verdict
     assert answer[citations[1].start : citations[1].end].strip() == "The lighthouse was built in 1874."
 
 

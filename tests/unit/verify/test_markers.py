@@ -216,12 +216,12 @@ def test_markers_are_found_where_they_stand(style: MarkerStyle, text: str) -> No
     reader = MarkerFilter(style, 3, verbatim=True)
     assert "".join(map(reader.feed, text)) + reader.finish() == text
     assert reader.invalid == invalid
-    assert [one.start for one in reader.take_markers()] == [one.start for one in markers]
-    for one in markers:
-        assert text[one.start] in "[【［〔"
-        assert set(one.numbers) <= {1, 2, 3}
+    assert [marker.start for marker in reader.take_markers()] == [marker.start for marker in markers]
+    for marker in markers:
+        assert text[marker.start] in "[【［〔"
+        assert set(marker.numbers) <= {1, 2, 3}
     if style in {MarkerStyle.REF, MarkerStyle.SOURCE}:
-        assert tuple(dict.fromkeys(n for one in markers for n in one.numbers)) == run(style, [text])[1].cited
+        assert tuple(dict.fromkeys(n for marker in markers for n in marker.numbers)) == run(style, [text])[1].cited
 
 
 @given(st.sampled_from([MarkerStyle.REF, MarkerStyle.SOURCE]), TEXTS, st.integers(1, 7))

@@ -236,7 +236,7 @@ def test_a_contradiction_stays_one_if_no_other_passage_says_it() -> None:
     ],
 )
 def test_numbers_are_read_by_value(text: str, values: list[tuple[float, ...]]) -> None:
-    assert [one.values for one in find_numbers(text)] == values
+    assert [number.values for number in find_numbers(text)] == values
 
 
 def test_a_rounded_number_is_one_of_fewer_digits() -> None:

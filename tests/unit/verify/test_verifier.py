@@ -57,4 +57,4 @@ def test_a_cancelled_verification_ends_after_a_sentence() -> None:
         return len(asked) > 1
 
     verification = verify("Refunds take 14 days [1]. Refunds take 20 days [1].", PASSAGES, cancelled=cancelled)
-    assert [one.verdict for one in verification.citations] == [Verdict.SUPPORTED]
+    assert [citation.verdict for citation in verification.citations] == [Verdict.SUPPORTED]

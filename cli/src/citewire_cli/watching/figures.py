@@ -65,10 +65,12 @@ def stack_figures(found: Mapping[str, Samples]) -> JsonObject:
     models = [samples for name, samples in found.items() if name in {"embedder", "generator"}]
     if models:
         figures["tokens"] = {
-            kind: round(sum(one.sum("gen_ai_client_token_usage_sum", {"gen_ai_token_type": kind}) for one in models))
+            kind: round(
+                sum(model.sum("gen_ai_client_token_usage_sum", {"gen_ai_token_type": kind}) for model in models)
+            )
             for kind in ("input", "output")
         }
-        figures["cost_usd"] = sum(one.sum("citewire_provider_cost_usd_total") for one in models)
+        figures["cost_usd"] = sum(model.sum("citewire_provider_cost_usd_total") for model in models)
     if (worker := found.get("worker")) is not None:
         figures["ingest"] = {
             "waiting": round(worker.sum("citewire_ingest_queue_depth")),
