@@ -35,7 +35,7 @@ def test_queries_are_found_by_name_with_their_comments(package: str, tmp_path: P
 
 def test_a_name_given_twice_is_refused(package: str, tmp_path: Path) -> None:
     write(package, tmp_path, "-- name: one\nSELECT 1\n-- name: one\nSELECT 2\n")
-    with pytest.raises(ValueError, match="one is there twice"):
+    with pytest.raises(ValueError, match="one is defined twice"):
         load_queries(package, "queries.sql")
 
 

@@ -1,4 +1,4 @@
-"""The channel factory: how every process reaches the others."""
+"""The channel factory for calls between our processes."""
 
 import json
 from collections.abc import Iterable
@@ -38,8 +38,8 @@ def open_channel(
 
     Args:
         target: `host:port`, or a full gRPC target such as `dns:///name:port` or `unix:/path`.
-        streams: For streams of tokens. The tiny receive window lets a slow reader be felt at the sender, which then
-            sends several tokens in one message; it would slow large unary calls down, hence a channel of its own.
+        streams: For streams of tokens. With a tiny receive window the sender notices a slow reader, and sends several
+            tokens in one message. It would slow large unary calls down, so streams have their own channel.
         idempotent: (service, method) pairs of unary calls that are retried when a replica is unavailable.
         tls: The caller's certificate, for mutual TLS; the server's must name the target's host. None: no TLS.
 
@@ -61,7 +61,7 @@ def service_config(idempotent: Iterable[tuple[str, str]] = IDEMPOTENT) -> str:
     config: dict[str, object] = {
         "loadBalancingConfig": [{"round_robin": {}}],
         "healthCheckConfig": {"serviceName": ""},
-        # Retries stop while more than about one call in ten fails, so that they can't double an overload.
+        # Retries stop while more than about one call in ten fails, so that they don't add to an overload.
         "retryThrottling": {"maxTokens": 100, "tokenRatio": 0.1},
     }
     if retried:
@@ -92,7 +92,7 @@ def _options(*, streams: bool, idempotent: Iterable[tuple[str, str]]) -> list[tu
         ("grpc.dns_min_time_between_resolutions_ms", 1000),
         ("grpc.keepalive_time_ms", 10_000),
         ("grpc.keepalive_timeout_ms", 3_000),
-        # A keepalive ping waits behind a ping of flow control that is still out, and that one's timeout is a minute.
+        # A keepalive ping waits for an unanswered ping of flow control, whose default timeout is a minute.
         ("grpc.http2.ping_timeout_ms", 5_000),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),

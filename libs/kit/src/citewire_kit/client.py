@@ -1,8 +1,8 @@
-"""The one way to call another service.
+"""Calls to other services.
 
-Each function adds the request id, the trace context and the tenant, never asks for more time than the running call
-has left, notes metrics and a span, turns what the call raises into a `CitewireError`, and cancels the RPC when its
-caller goes away: a call of grpc.aio that is merely dropped goes on.
+Each function adds the request id, the trace context and the tenant, limits the timeout to what the running call has
+left, records metrics and a span, turns errors of the call into a `CitewireError`, and cancels the RPC when its caller
+is cancelled: a grpc.aio call that is only dropped goes on.
 """
 
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
@@ -41,17 +41,17 @@ Res = TypeVar("Res")
 Req_contra = TypeVar("Req_contra", contravariant=True)
 
 HOP_SECONDS: Final = 0.05
-"""Kept of the budget for the way back: the caller hears the callee's answer and not its own deadline."""
+"""Reserved for the way back, so that the caller gets the callee's answer and doesn't run into its own deadline."""
 
 _STATUS_SECONDS: Final = 1.0
-"""Longest wait for a status that the library's own error hides: it is on the way already."""
+"""Longest wait for the server's status when the library's own error hides it; the status is already on its way."""
 
 log = get_logger(__name__)
 _tracer = get_tracer(__name__)
 
 
 def init_client(services: Iterable[str]) -> None:
-    """Makes the client metrics of `services` (full names; their stubs are imported) exist before the first call."""
+    """Creates the client metrics of `services` (full names, whose stubs are imported) before the first call."""
     for service in services:
         for labels in methods_of(service):
             metrics.grpc_client_series(*labels)
@@ -71,8 +71,8 @@ async def unary(method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req
     Raises:
         CitewireError: The call failed; `DeadlineExceeded` at once if no time is left.
     """
-    with _Calling(method, "unary", timeout) as calling:
-        call = method(request, timeout=calling.timeout, metadata=calling.metadata)
+    with _ClientCall(method, "unary", timeout) as client_call:
+        call = method(request, timeout=client_call.timeout, metadata=client_call.metadata)
         try:
             return await call
         finally:
@@ -84,16 +84,16 @@ async def client_stream(
 ) -> Res:
     """Calls a method that takes a stream of requests.
 
-    What `requests` raises ends the call and is raised here. See `unary` for the rest.
+    An error of `requests` ends the call and is raised here. For the rest, see `unary`.
     """
-    with _Calling(method, "client_stream", timeout) as calling:
-        call = method(timeout=calling.timeout, metadata=calling.metadata)
-        outcome = _Outcome(call)
-        sender = asyncio.create_task(_send(call, requests, calling))
+    with _ClientCall(method, "client_stream", timeout) as client_call:
+        call = method(timeout=client_call.timeout, metadata=client_call.metadata)
+        server_status = _ServerStatus(call)
+        sender = asyncio.create_task(_send(call, requests, client_call))
         try:
             return await call
         except grpc.aio.AioRpcError as exc:
-            raise await outcome.of(exc) from None
+            raise await server_status.of(exc) from None
         finally:
             call.cancel()
             await _stop(sender)
@@ -109,8 +109,8 @@ async def stream(
     Raises:
         CitewireError: The call failed, before or between messages.
     """
-    with _Calling(method, "server_stream", timeout) as calling:
-        call = method(request, timeout=calling.timeout, metadata=calling.metadata)
+    with _ClientCall(method, "server_stream", timeout) as client_call:
+        call = method(request, timeout=client_call.timeout, metadata=client_call.metadata)
         try:
             while (message := await call.read()) is not grpc.aio.EOF:
                 yield cast("Res", message)
@@ -122,17 +122,17 @@ async def bidi(
     method: grpc.aio.StreamStreamMultiCallable[Req, Res], requests: AsyncIterable[Req], *, timeout: float
 ) -> AsyncGenerator[Res, None]:
     """Calls a method that takes a stream and answers with a stream. See `stream` and `client_stream`."""
-    with _Calling(method, "bidi_stream", timeout) as calling:
-        call = method(timeout=calling.timeout, metadata=calling.metadata)
-        outcome = _Outcome(call)
-        sender = asyncio.create_task(_send(call, requests, calling))
+    with _ClientCall(method, "bidi_stream", timeout) as client_call:
+        call = method(timeout=client_call.timeout, metadata=client_call.metadata)
+        server_status = _ServerStatus(call)
+        sender = asyncio.create_task(_send(call, requests, client_call))
         try:
-            # Not call.read(): that gives up unread messages once a status is there, even one that hides the real one.
+            # Not call.read(): it drops unread messages once there is a status, even one that hides the real status.
             async with aclosing(cast("AsyncGenerator[Res, None]", aiter(call))) as messages:
                 async for message in messages:
                     yield message
         except grpc.aio.AioRpcError as exc:
-            sent = await outcome.of(exc)
+            sent = await server_status.of(exc)
             if sent.code() is not grpc.StatusCode.OK:
                 raise sent from None
         finally:
@@ -140,8 +140,8 @@ async def bidi(
             await _stop(sender)
 
 
-class _Calling:
-    """One call: its timeout and metadata, its metrics and span, and what its end means."""
+class _ClientCall:
+    """One call: its timeout and metadata, its metrics and span, and the translation of its errors."""
 
     def __init__(self, method: object, shape: Shape, timeout: float) -> None:
         path = cast("bytes", getattr(method, "_method", b"/unknown/unknown")).decode()
@@ -202,7 +202,7 @@ class _Calling:
         self._span.end()
 
     def _log(self, exc: grpc.RpcError, error: CitewireError) -> None:
-        """Keeps what the peer said, which its `CitewireError` no longer holds, in the log."""
+        """Logs the peer's message, which the `CitewireError` no longer holds."""
         if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
             log.warning(
                 "grpc_call_failed",
@@ -214,11 +214,11 @@ class _Calling:
             )
 
 
-class _Outcome:
-    """Keeps the status that the server sent.
+class _ServerStatus:
+    """Records the status that the server sent.
 
-    When a server ends a call while the client is still writing, grpc.aio may put an error of its own, INTERNAL, in the
-    place of what the server said, before or after that arrives. Each status passes the done callback.
+    When a server ends a call while the client is still writing, grpc.aio may replace the server's status by its own
+    INTERNAL, before or after the status arrives. Every status passes the done callback.
     """
 
     _MASK = "Internal error from Core"
@@ -230,7 +230,7 @@ class _Outcome:
         call.add_done_callback(self._note)
 
     async def of(self, exc: grpc.aio.AioRpcError) -> grpc.aio.AioRpcError:
-        """Returns what the server sent, if `exc` hides it."""
+        """Returns the server's status if `exc` hides it."""
         if exc.details() != self._MASK:
             return exc
         with contextlib.suppress(TimeoutError):
@@ -263,8 +263,8 @@ class _Writable(Protocol[Req_contra]):
     def cancel(self) -> bool: ...
 
 
-async def _send(call: _Writable[Req], requests: AsyncIterable[Req], calling: _Calling) -> None:
-    """Writes the requests. grpc.aio's own sender loses what `requests` raises and never closes it."""
+async def _send(call: _Writable[Req], requests: AsyncIterable[Req], client_call: _ClientCall) -> None:
+    """Writes the requests. grpc.aio's own sender loses errors of `requests` and never closes it."""
     try:
         if isinstance(requests, AsyncGenerator):
             async with aclosing(cast("AsyncGenerator[Req, None]", requests)) as closing:
@@ -272,7 +272,7 @@ async def _send(call: _Writable[Req], requests: AsyncIterable[Req], calling: _Ca
         else:
             await _write_all(call, requests)
     except Exception as exc:  # noqa: BLE001 # raised again by the call that this ends
-        calling.request_error = exc
+        client_call.request_error = exc
         call.cancel()
 
 

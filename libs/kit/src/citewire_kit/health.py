@@ -1,7 +1,7 @@
-"""The standard health service, in a form that can end its watches.
+"""The standard health service, whose watches the server can end.
 
-The one that comes with grpcio holds every watch open until its client goes away, so that a graceful stop waits for
-clients that have no call left; and it must be awaited to change its answer.
+grpcio's own implementation keeps every watch open until its client leaves, so a graceful stop waits for clients without
+any other call; and changing its answer must be awaited.
 """
 
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
@@ -16,18 +16,18 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 NAME = "grpc.health.v1.Health"
 
 LIVENESS: Final = "citewire.liveness"
-"""SERVING as long as the process can answer. It asks nobody: restarting cures no database that is away."""
+"""SERVING as long as the process can answer. It checks no dependency: a restart doesn't repair a database."""
 
 STARTUP: Final = "citewire.startup"
-"""SERVING once the process has come up: what takes long, such as loading a model, is done."""
+"""SERVING once the process has started, including slow steps such as loading a model."""
 
 _Response = health_pb2.HealthCheckResponse
 
 
 class HealthServicer(health_pb2_grpc.HealthServicer):
-    """Answers for the whole server ("") and for each of its services, all with the same state: whether it wants calls.
+    """Answers for the whole server ("") and for each of its services with the same state: whether it accepts calls.
 
-    Probes that ask whether the process lives, or has come up, have names of their own.
+    Liveness and startup probes have their own names.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         self._changed = asyncio.Event()
 
     def add(self, names: Iterable[str]) -> None:
-        """Adds services that may be asked for."""
+        """Adds services that clients may ask about."""
         self._names.update(names)
 
     def set_serving(self, serving: bool) -> None:
@@ -49,7 +49,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
             self._wake()
 
     def set_started(self) -> None:
-        """Says that the process has come up; it stays so."""
+        """Marks the process as started, for good."""
         if not self._started:
             self._started = True
             self._wake()
@@ -97,7 +97,7 @@ class HealthServicer(health_pb2_grpc.HealthServicer):
         return _Response.SERVING if self._serving else _Response.NOT_SERVING
 
     def _wake(self) -> None:
-        # Each change has an event of its own, so that no watch can miss one and none must reset it.
+        # Each change has its own event, so that no watch misses one or has to reset it.
         self._changed.set()
         self._changed = asyncio.Event()
 

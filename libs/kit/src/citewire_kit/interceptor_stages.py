@@ -1,4 +1,4 @@
-"""The stages that every call passes, one function each. `interceptors.py` runs them; their order is in one list."""
+"""The stages of every call, one function each. `interceptors.py` runs them in the order of one list."""
 
 import asyncio
 import time
@@ -40,11 +40,11 @@ log = get_logger(__name__)
 _tracer = get_tracer(__name__)
 
 RETRY_SECONDS = 1.0
-"""What a refused caller is told to wait."""
+"""The wait that a refused caller is advised."""
 
 
 class Load:
-    """How many calls a server is handling, and how many it takes."""
+    """How many calls a server is handling, and how many it may."""
 
     def __init__(self, max_concurrent: int | None) -> None:
         self.max_concurrent = max_concurrent
@@ -52,15 +52,15 @@ class Load:
         self.cutting = False
 
     def enter(self) -> None:
-        """Counts a call in."""
+        """Counts a call that begins."""
         self.in_flight += 1
 
     def leave(self) -> None:
-        """Counts a call out."""
+        """Counts a call that ends."""
         self.in_flight -= 1
 
     def cut(self) -> None:
-        """Notes that calls which end from now on are cut by the server's own stop."""
+        """Marks calls that end from now on as cut by the server's stop."""
         self.cutting = True
 
 
@@ -82,7 +82,7 @@ def build_stages(*, auth: Auth, load: Load) -> list[tuple[str, Stage]]:
 
 @asynccontextmanager
 async def _request_id(call: Call) -> AsyncGenerator[None, None]:
-    """Takes over the caller's request id, or makes one; sets the time budget from the call's deadline."""
+    """Takes the caller's request id or makes a new one, and sets the time budget from the call's deadline."""
     with ExitStack() as stack:
         stack.enter_context(use_request_id(call.metadata.get(REQUEST_ID_KEY, "")))
         if call.seconds is not None:
@@ -116,7 +116,7 @@ async def _tracing(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _metrics(call: Call) -> AsyncGenerator[None, None]:
-    """Counts the call, whatever the later stages and the handler make of it."""
+    """Counts the call, whatever its result."""
     series = metrics.grpc_server_series(call.shape, call.service, call.method)
     series.started.inc()
     series.in_flight.inc()
@@ -134,7 +134,7 @@ async def _metrics(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _errors(call: Call) -> AsyncGenerator[None, None]:
-    """Turns every exception into a status: ours as it is, any other into a safe one, with its traceback in the log."""
+    """Turns every exception into a status: our errors as they are, others into a safe one, with a logged traceback."""
     try:
         yield
     except CitewireError as exc:
@@ -156,7 +156,7 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
         if isinstance(exc, ClientGone) or _task_cancelled():
             log.info("rpc_cancelled", rpc=call.path, code=code_of(exc, call).value)
             raise
-        # Something inside was cancelled, not the call. Passed on, it would leave the client waiting for ever.
+        # Something inside was cancelled, not the call. Raised again, it would leave the client waiting forever.
         log.exception("rpc_failed", rpc=call.path, code=Code.INTERNAL.value)
         raise _failure(_internal()) from exc
     except grpc.aio.BaseError as exc:
@@ -170,7 +170,7 @@ async def _errors(call: Call) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
-    """Sets the tenant, and what the call is a part of. Without auth, a call without a tenant is the local one's."""
+    """Sets the tenant and the call's context. Without auth, a call without a tenant is the local tenant's."""
     tenant = from_metadata(call.raw_metadata)
     if tenant is None:
         if auth == "keys":
@@ -182,7 +182,7 @@ async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
 
 @asynccontextmanager
 async def _limits(_call: Call, load: Load) -> AsyncGenerator[None, None]:
-    """Takes the call in if there is room, and refuses it at once if there isn't."""
+    """Admits the call if there is room, and refuses it at once otherwise."""
     if load.max_concurrent is not None and load.in_flight >= load.max_concurrent:
         raise ResourceExhausted(
             "the server is at its limit of concurrent calls", reason="OVERLOADED", retry_after=RETRY_SECONDS
@@ -197,7 +197,7 @@ async def _limits(_call: Call, load: Load) -> AsyncGenerator[None, None]:
 
 
 def code_of(exc: BaseException, call: Call) -> Code:
-    """Says with which code a call ends that `exc` leaves."""
+    """Returns the code of a call that ends with `exc`."""
     if isinstance(exc, RpcFailure):
         return exc.code
     if isinstance(exc, grpc.aio.AbortError):

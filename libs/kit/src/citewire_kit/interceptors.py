@@ -1,4 +1,4 @@
-"""The one interceptor of every server: it runs the ordered stages around each call, whatever the call's shape.
+"""The one interceptor of every server: it runs the ordered stages around each call, whatever its shape.
 
 A stage is an async context manager around the whole call. It runs in the handler's task, so a context variable that
 it sets is seen by the handler. The wrapped handler is always a coroutine, never an async generator: grpc.aio closes a
@@ -29,23 +29,23 @@ Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 Behaviour = Callable[[Any, Context], Awaitable[Any]]
 
 INTERCEPTOR_ORDER: Final = ("request_id", "tracing", "metrics", "errors", "tenant", "limits")
-"""Outermost first. Metrics see what the later stages refuse, and every error has a request and a trace id."""
+"""Outermost first. Metrics count what later stages refuse, and every error has a request id and a trace id."""
 
 RETRY_SECONDS: Final = 0.5
-"""A call that has become UNAVAILABLE within this time, and has as much left, may be repeated by its client's channel.
+"""The client's channel may retry a call that became UNAVAILABLE within this time, and has as much time left.
 
-Later, a repetition would only turn the answer into a deadline: the call has waited for something that didn't come.
+A later retry would only replace the answer by a deadline, as the call has waited in vain before.
 """
 
 _NO_RETRY: Final = ("grpc-retry-pushback-ms", "-1")
 
 SKIPPED: Final = ("grpc.health.", "grpc.reflection.")
-"""Services that no stage touches: probes carry no tenant, count as no load and must answer when the server is full."""
+"""Services without stages: probes carry no tenant, don't count as load, and must be answered by a full server."""
 
 
 @dataclass(slots=True)
 class Call:
-    """What a stage knows of the call that it wraps."""
+    """The call that a stage wraps."""
 
     path: str
     service: str
@@ -64,7 +64,7 @@ Stage = Callable[[Call], AbstractAsyncContextManager[None]]
 
 
 class RpcFailure(Exception):  # noqa: N818 # not an error of ours: a call's end on its way to the client
-    """The status that a call ends with. Raised by the errors stage, sent when all stages have ended."""
+    """The final status of a call, raised by the errors stage and sent after all stages have ended."""
 
     def __init__(self, code: Code, status: Status) -> None:
         super().__init__(status.message)
@@ -73,11 +73,11 @@ class RpcFailure(Exception):  # noqa: N818 # not an error of ours: a call's end 
 
 
 class ClientGone(asyncio.CancelledError):
-    """A message can't be sent because the call is over; the cancellation itself is still on its way."""
+    """A message can't be sent because the call is over; its cancellation hasn't arrived yet."""
 
 
 class StagesInterceptor(grpc.aio.ServerInterceptor):
-    """Wraps every handler, once, in the stages."""
+    """Wraps every handler in the stages, once."""
 
     def __init__(self, stages: Sequence[tuple[str, Stage]]) -> None:
         self._stages = tuple(stage for _, stage in stages)
@@ -94,7 +94,7 @@ class StagesInterceptor(grpc.aio.ServerInterceptor):
             return known
         handler = await continuation(handler_call_details)
         if handler is None or path.startswith(tuple(f"/{name}" for name in SKIPPED)):
-            # None is an unknown method, which grpc answers. It isn't remembered: a client could fill the memory.
+            # None is an unknown method, which grpc answers. It isn't cached, as a client could fill the memory.
             return cast("Handler", handler)
         wrapped = _wrap(path, handler, self._stages)
         self._wrapped[path] = wrapped
@@ -113,7 +113,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
     inner: Callable[..., Any] = getattr(handler, attribute)
     behave = _streaming(inner) if streams_out else cast("Behaviour", inner)
     if kind == "client_stream":
-        behave = _whole_requests(behave)
+        behave = _complete_requests(behave)
     make: Callable[..., Handler] = getattr(grpc, f"{attribute}_rpc_method_handler")
     name = parse_method(path)
     # A single request is parsed inside the stages: a refused call isn't parsed, and a malformed one gets our error.
@@ -139,7 +139,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
                 return await behave(request if parse is None else _parse(parse, request), context)
         except RpcFailure as failure:
             trailing: tuple[tuple[str, str | bytes], ...] = ((DETAILS_KEY, failure.status.SerializeToString()),)
-            if failure.code is Code.UNAVAILABLE and not _may_be_repeated(call):
+            if failure.code is Code.UNAVAILABLE and not _may_be_retried(call):
                 trailing += (_NO_RETRY,)
             await context.abort(grpc.StatusCode[failure.code.value], failure.status.message, trailing)
 
@@ -150,7 +150,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
     )
 
 
-def _may_be_repeated(call: Call) -> bool:
+def _may_be_retried(call: Call) -> bool:
     taken = time.monotonic() - call.started
     return taken < RETRY_SECONDS and (call.seconds is None or call.seconds - taken > RETRY_SECONDS)
 
@@ -166,12 +166,12 @@ def _parse(parse: Callable[[bytes], Any], raw: bytes) -> Any:  # noqa: ANN401 # 
         ) from exc
 
 
-def _whole_requests(behave: Behaviour) -> Behaviour:
-    """Keeps a handler from taking the requests of a client that left for all of its requests.
+def _complete_requests(behave: Behaviour) -> Behaviour:
+    """Keeps a handler from treating the requests of a client that left as complete.
 
-    To grpc.aio a broken stream reads like one that was ended, and the cancellation comes only after that: a truncated
-    upload would be stored as a whole one. Sending fails on a broken call, so the initial metadata is sent before the
-    end of the requests is believed.
+    In grpc.aio a broken stream looks like one that ended, and the cancellation comes later, so a truncated upload would
+    be stored as a complete one. Sending fails on a broken call, so the initial metadata is sent before the end of the
+    requests counts as such.
     """
 
     async def checked(requests: AsyncIterator[Any], context: Context) -> AsyncGenerator[Any]:

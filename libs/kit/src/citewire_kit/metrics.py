@@ -1,8 +1,8 @@
-"""All metric series that Citewire's processes share.
+"""Metrics that all processes share.
 
 Names, attributes and buckets of the `gen_ai_*` series are those of OpenTelemetry's GenAI conventions, written the way
 Prometheus writes them (dots become underscores, units become suffixes). Series with a bounded label set exist from
-the start, so that a rate is never missing its first event. No label is unbounded: see `LabelGuard`.
+the start, so that a rate never misses its first event. Every label is bounded: see `LabelGuard`.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,12 @@ CancelCause = Literal["client", "deadline", "drain", "upstream"]
 CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
 
 _PACKAGES = {"worker": "citewire-retriever"}
-"""Where a process isn't named as its package."""
+"""Packages of processes that are named differently."""
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
-# Every counter's time of creation as a series of its own would double what is scraped.
+# A series for each counter's creation time would double what is scraped.
 disable_created_metrics()
 
 
@@ -113,7 +113,7 @@ BUILD = Gauge("citewire_build_info", "Which process this is, and its version; al
 
 
 def init_process(service: str) -> None:
-    """Says which process this is, and the version of its package."""
+    """Publishes which process this is, and the version of its package."""
     try:
         found = version(_PACKAGES.get(service, f"citewire-{service}"))
     except PackageNotFoundError:
@@ -122,25 +122,25 @@ def init_process(service: str) -> None:
 
 
 def record_tokens(*, provider: str, model: str, operation: str, token_type: TokenType, count: int) -> None:
-    """Notes tokens that this process spent. Only the process that made the call notes them, and once."""
+    """Records tokens of a call, once, in the process that made the call."""
     TOKENS.labels(_providers(provider), _models(model), operation, token_type).observe(count)
 
 
 def record_operation(*, provider: str, model: str, operation: str, seconds: float, error_type: str = "") -> None:
-    """Notes one call of a model: its duration, and the class of its error ("" if it succeeded)."""
+    """Records the duration of a call to a model, and the class of its error ("" if it succeeded)."""
     error = _error_types(error_type) if error_type else ""
     OPERATION_DURATION.labels(_providers(provider), _models(model), operation, error).observe(seconds)
 
 
 def record_ttft(*, provider: str, model: str, seconds: float) -> None:
-    """Notes the seconds from a generation's start to its first token."""
+    """Records the seconds from the start of a generation to its first token."""
     TTFT.labels(_providers(provider), _models(model)).observe(seconds)
 
 
 def init_model(
     *, provider: str, model: str, operation: str, token_types: Iterable[TokenType] = ("input", "output")
 ) -> None:
-    """Makes a configured model's series exist before its first call."""
+    """Creates the series of a configured model before its first call."""
     provider, model = _providers(provider), _models(model)
     for token_type in token_types:
         TOKENS.labels(provider, model, operation, token_type)
@@ -150,7 +150,7 @@ def init_model(
 
 
 def init_streams(dialects: Iterable[str], causes: Iterable[CancelCause] = CANCEL_CAUSES) -> None:
-    """Makes the series of the streams that this process serves exist."""
+    """Creates the series of the streams that this process serves."""
     for dialect in dialects:
         STREAMS_IN_FLIGHT.labels(dialect)
         STREAMS_BROKEN.labels(dialect)
@@ -159,7 +159,7 @@ def init_streams(dialects: Iterable[str], causes: Iterable[CancelCause] = CANCEL
 
 
 def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
-    """Makes the series of (method, route template, likely statuses) exist."""
+    """Creates the series of (method, route template, likely statuses)."""
     for method, route, statuses in routes:
         HTTP_SECONDS.labels(method, route)
         for status in statuses:
@@ -167,7 +167,7 @@ def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
 
 
 class RpcSeries:
-    """The series of one gRPC method, looked up once: a look-up by labels costs more than the counting."""
+    """The series of one gRPC method, looked up once, as a look-up by labels costs more than counting."""
 
     __slots__ = ("handled", "in_flight", "seconds", "started")
 
@@ -182,7 +182,7 @@ class RpcSeries:
 
 @cache
 def grpc_server_series(shape: str, service: str, method: str) -> RpcSeries:
-    """Returns a method's series on the server, and makes them exist, for every code."""
+    """Returns the series of a method on the server, created for every code."""
     return RpcSeries(
         (shape, service, method), GRPC_SERVER_STARTED, GRPC_SERVER_HANDLED, GRPC_SERVER_SECONDS, GRPC_SERVER_IN_FLIGHT
     )
@@ -190,7 +190,7 @@ def grpc_server_series(shape: str, service: str, method: str) -> RpcSeries:
 
 @cache
 def grpc_client_series(shape: str, service: str, method: str) -> RpcSeries:
-    """Returns a method's series on the client, and makes them exist, for every code."""
+    """Returns the series of a method on the client, created for every code."""
     return RpcSeries(
         (shape, service, method), GRPC_CLIENT_STARTED, GRPC_CLIENT_HANDLED, GRPC_CLIENT_SECONDS, GRPC_CLIENT_IN_FLIGHT
     )

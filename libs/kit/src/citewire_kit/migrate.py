@@ -6,7 +6,7 @@ Files are `migrations/NNNN_name.sql` in the owner's package. A file runs in one 
 that it was applied. Header comments, before the first statement, change that:
 
 - `-- migrate: no-transaction`: each statement runs by itself, as CREATE INDEX CONCURRENTLY demands. Such a file must
-  bear being run again after it failed half-way (IF NOT EXISTS, and dropping an index that was left invalid).
+  tolerate a second run after a failure (IF NOT EXISTS, and dropping an index that was left invalid).
 - `-- migrate: post`: belongs after the new code's rollout (phase "post"), because the old code would break.
 """
 
@@ -114,13 +114,13 @@ async def migrate(
 ) -> list[str]:
     """Applies the migrations of `package` that `schema` lacks.
 
-    Any number of processes may do this at the same time: one works, the others wait and find nothing left to do.
+    Any number of processes may call this at the same time: one migrates, and the others wait until it is done.
 
     Args:
         dsn: Connection string of the owner's role.
         schema: The owner's schema; it is made if it doesn't exist, and keeps the list of what was applied.
         package: Package that holds the folder `migrations`.
-        phase: "pre": what the new code needs. "post": what only the new code bears. "all": both, in file order.
+        phase: "pre": what the new code needs. "post": what the old code couldn't run with. "all": both, in file order.
         lock_seconds: Longest wait for another process's migration.
 
     Returns:
@@ -149,7 +149,7 @@ def read_migrations(package: str) -> list[Migration]:
     """Reads the migration files of `package`, in order.
 
     Raises:
-        MigrationError: A file's name isn't NNNN_name.sql, or a number is there twice.
+        MigrationError: A file's name isn't NNNN_name.sql, or two files have the same number.
     """
     folder = importlib.resources.files(package).joinpath("migrations")
     found: dict[str, Migration] = {}
@@ -209,8 +209,8 @@ def _parse(file: str, text: str) -> Migration:
 async def _locked(connection: Connection, schema: str, seconds: float) -> AsyncGenerator[None, None]:
     """Holds the schema's advisory lock.
 
-    It is polled for: a session that waits in pg_advisory_lock holds a snapshot, for which CREATE INDEX CONCURRENTLY in
-    the session that has the lock waits in turn.
+    The lock is polled: a session that waits in pg_advisory_lock holds a snapshot, and CREATE INDEX CONCURRENTLY in the
+    session that has the lock would wait for that.
     """
     key = int.from_bytes(hashlib.sha256(f"citewire-migrate:{schema}".encode()).digest()[:8], "big", signed=True)
     until = time.monotonic() + seconds

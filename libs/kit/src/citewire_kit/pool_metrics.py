@@ -1,4 +1,4 @@
-"""The series of connection pools, read from the pools at each scrape."""
+"""Metrics of connection pools, read from the pools at each scrape."""
 
 import weakref
 from collections import Counter
@@ -11,15 +11,15 @@ from prometheus_client.registry import Collector
 
 
 class Pool(Protocol):
-    """What is asked of a pool."""
+    """The part of a pool that is read."""
 
     @property
     def name(self) -> str:
-        """What the pool is called in the series' label."""
+        """The value of the series' label."""
         ...
 
     def get_stats(self) -> Mapping[str, int]:
-        """Returns psycopg's figures; one that never rose from zero may be missing."""
+        """Returns psycopg's figures; those that are still zero may be missing."""
         ...
 
 

@@ -31,10 +31,10 @@ STATEMENT_SECONDS: Final = 30.0
 """Longest that one statement may run; less if the running call has less left."""
 
 CHECKOUT_SECONDS: Final = 3.0
-"""Longest wait for a free connection: a short restart is waited out, and nobody waits five seconds for a refusal."""
+"""Longest wait for a free connection: long enough for a short restart, shorter than a caller's patience."""
 
 ANSWER_SECONDS: Final = 0.3
-"""Kept of a call's time for saying that the database is away: its caller shall hear that, and not its own deadline."""
+"""Reserved for the answer that the database is unavailable, so that the caller doesn't run into its own deadline."""
 
 RETRY_SECONDS: Final = 1.0
 
@@ -44,8 +44,8 @@ async def open_pool(
 ) -> Pool:
     """Opens a pool of autocommit connections.
 
-    The pool connects in the background and goes on trying, so a database that is still starting, or comes back, is
-    found; until then calls fail with `DATABASE_UNAVAILABLE`.
+    The pool connects in the background and retries, so it finds a database that is still starting or comes back; until
+    then calls fail with `DATABASE_UNAVAILABLE`.
 
     Args:
         dsn: libpq connection string, of the role that the process works as.
@@ -91,14 +91,14 @@ async def tenant_transaction(
 ) -> AsyncGenerator[Connection, None]:
     """Opens a transaction in which row-level security shows this tenant's rows.
 
-    The settings end with the transaction, so a connection (or a transaction-mode pooler's server) never carries one
-    tenant's context into another's.
+    The settings end with the transaction, so that a connection (or the server of a transaction-mode pooler) never
+    carries one tenant's context into another's transaction.
 
     Args:
         pool: Where the connection comes from.
         tenant: Whose rows are seen.
         statement_seconds: Longest that one statement may run.
-        snapshot: Only read, and all statements from one snapshot; without it, each sees what was committed before it.
+        snapshot: Read-only, with one snapshot for all statements; otherwise each sees what was committed before it.
 
     Raises:
         Unavailable: The database can't be reached, or another transaction got in the way; the whole transaction can
@@ -166,7 +166,7 @@ async def tenant_batch(
 
 @asynccontextmanager
 async def autocommit_connection(pool: Pool) -> AsyncGenerator[Connection, None]:
-    """Takes a live connection out of the pool, without a transaction: each statement commits by itself.
+    """Takes a connection from the pool without a transaction: each statement commits by itself.
 
     For LISTEN and the like; tables are read and written in `tenant_transaction` or `transaction`. What has begun in
     the block is committed at its end, and rolled back if it is left by an exception. Raises as `tenant_transaction`.
@@ -188,9 +188,9 @@ async def transaction(pool: Pool, *, statement_seconds: float = STATEMENT_SECOND
 
 
 async def is_alive(pool: Pool) -> bool:
-    """Asks the database for a sign of life.
+    """Checks that the database answers.
 
-    Health does it with a pool of its own: where requests wait for a connection, the database isn't away. Raises as
+    Health uses its own pool: a database isn't down because requests wait for a connection. Raises as
     `tenant_transaction`.
     """
     async with autocommit_connection(pool) as connection:
@@ -230,7 +230,7 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
     queries: dict[str, LiteralString] = {}
     for name, body in zip(parts[1::2], parts[2::2], strict=True):
         if name in queries:
-            raise ValueError(f"{file}: {name} is there twice")
+            raise ValueError(f"{file}: {name} is defined twice")
         # A file of our own package is as literal as a string in the source.
         queries[name] = cast("LiteralString", body.strip())
     return queries
@@ -279,10 +279,10 @@ def _within(seconds: float) -> float:
 
 
 async def _checkout(pool: Pool) -> Connection:
-    """Takes a connection that is alive.
+    """Takes a live connection from the pool.
 
     The pool's own check costs a round trip each time, and waits longer and longer between the dead connections that a
-    server's restart leaves in the pool. A dead one's socket has something to read, its end; a live, idle one's hasn't.
+    restart of the server leaves in the pool. The socket of a dead connection is readable; that of an idle one isn't.
     """
     left = _within(pool.timeout + ANSWER_SECONDS)
     until = time.monotonic() + max(left - ANSWER_SECONDS, left / 2)
@@ -309,7 +309,7 @@ def _readable(connection: Connection) -> bool:
 
 @contextmanager
 def _translated() -> Generator[None]:
-    """Turns what the database says about itself into errors of ours; the driver's text only goes to the log."""
+    """Turns the driver's errors into ours; their texts only go to the log."""
     try:
         yield
     except psycopg.errors.QueryCanceled as exc:

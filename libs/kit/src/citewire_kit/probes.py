@@ -1,4 +1,4 @@
-"""A port for health checks alone, without TLS and without a tenant: the orchestrator's probes speak neither."""
+"""A port for health checks only, without TLS and without a tenant, for the orchestrator's probes."""
 
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
 
@@ -12,11 +12,11 @@ from citewire_kit.settings import ProcessSettings
 class ProbeServer:
     """Answers health checks on the settings' `probe_port`; does nothing without one.
 
-    Made inside the event loop that will run it: a loop that no longer turns answers no probe.
+    It runs in the process's event loop, so that a blocked loop fails the probes.
     """
 
     def __init__(self, settings: ProcessSettings, *, service: str, servicer: health.HealthServicer) -> None:
-        """Takes the process's settings and name, and the health that it answers with."""
+        """Takes the process's settings and name, and the health to answer with."""
         self._settings, self._service, self._servicer = settings, service, servicer
         self._server: grpc.aio.Server | None = None
         self.port = 0
@@ -26,7 +26,7 @@ class ProbeServer:
         """Listens.
 
         Raises:
-            StartupError: The address can't be had.
+            StartupError: The address isn't available.
         """
         if not self._settings.probe_port:
             return
@@ -37,7 +37,7 @@ class ProbeServer:
             self.port = server.add_insecure_port(address)
         except RuntimeError as exc:
             raise StartupError(
-                f"the {self._service} cannot answer probes on {address}: the address is taken or not this machine's. "
+                f"the {self._service} cannot answer probes on {address}: the address is in use or not this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('probe_port')} to another port."
             ) from exc
         await server.start()

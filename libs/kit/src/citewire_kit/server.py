@@ -1,4 +1,4 @@
-"""The gRPC server of a process, and the frame in which a process runs until it is told to stop."""
+"""The gRPC server of a process, and the functions that run a process until it is told to stop."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ Servicer = TypeVar("Servicer")
 log = get_logger(__name__)
 
 MAX_CONNECTION_AGE_GRACE_MS: Final = 310_000
-"""How long a renewed connection's calls may go on: longer than the longest stream (300 s), or it is cut."""
+"""Time for the calls of a renewed connection: longer than the longest stream (300 s), which would be cut."""
 
 
 class GrpcServer:
@@ -102,7 +102,7 @@ class GrpcServer:
             The bound port.
 
         Raises:
-            StartupError: An address can't be had, or the certificate can't be read.
+            StartupError: An address isn't available, or the certificate can't be read.
         """
         if self._port is not None:
             return self._port
@@ -118,7 +118,7 @@ class GrpcServer:
                 self._port = self._server.add_secure_port(address, server_credentials(tls))
         except RuntimeError as exc:
             raise StartupError(
-                f"the {self._service} cannot listen on {address}: the address is taken or not this machine's. "
+                f"the {self._service} cannot listen on {address}: the address is in use or not this machine's. "
                 f"Stop what uses it, or set {self._settings.env_name('port')} to another port."
             ) from exc
         await self._server.start()
@@ -127,16 +127,16 @@ class GrpcServer:
         return self._port
 
     def set_serving(self, serving: bool) -> None:
-        """Says through health checks whether the server wants calls. Clients leave a NOT_SERVING server."""
+        """Sets whether health checks report SERVING. Clients leave a NOT_SERVING server."""
         self._decided = True
         self._health.set_started()
         self._health.set_serving(serving)
 
     async def drain_and_stop(self) -> None:
-        """Lets clients leave, lets running calls finish, and stops.
+        """Lets clients leave and running calls finish, and stops.
 
-        NOT_SERVING first; after `leave_seconds` no new call is taken; running calls have `drain_seconds`, and are
-        cancelled when these are over. Cancelling this coroutine cuts the waiting short and stops at once.
+        It reports NOT_SERVING first, and accepts no call after `leave_seconds`. Running calls have `drain_seconds`
+        before they are cancelled. Cancelling this coroutine stops at once.
         """
         if self._port is None:
             return
@@ -146,7 +146,7 @@ class GrpcServer:
             await asyncio.sleep(self._settings.leave_seconds)
             self._health.end_watches()
             grace = self._settings.drain_seconds
-            # Calls that are still running when the grace is over are cut by us: their metrics say so.
+            # Calls that are still running after the grace are counted as cut by the drain.
             timer = asyncio.get_running_loop().call_later(max(0.0, grace - 0.05), self._load.cut)
             await self._server.stop(grace)
             timer.cancel()
@@ -160,9 +160,9 @@ class GrpcServer:
 async def run_until_signal(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], settings: ProcessSettings) -> None:
     """Runs a process from its start until SIGTERM or SIGINT, and ends it in order.
 
-    `start` builds everything, enters what must be closed into the stack, and returns the server. A server that it
-    didn't start is started then; a server whose `set_serving` it didn't call is SERVING then. At the signal: drain,
-    stop the server, close the stack in reverse. A second signal cuts the drain short.
+    `start` builds everything, enters what must be closed into the stack, and returns the server. If it hasn't started
+    the server, or hasn't called `set_serving`, this does. At the signal: drain, stop the server, close the stack in
+    reverse. A second signal ends the drain at once.
 
     Raises:
         StartupError: From `start`; what the stack holds is closed.
@@ -194,10 +194,10 @@ async def _start(start: Callable[[AsyncExitStack], Awaitable[GrpcServer]], stack
 
 
 def settle() -> None:
-    """Leaves what the start has built out of garbage collections to come: it lives as long as the process.
+    """Excludes everything built so far from later garbage collections, as it lives as long as the process.
 
-    A full collection that goes through all of it stands every call and stream still: 55 ms in the retriever, about once
-    in 100 hybrid searches, and 100 ms in the gateway.
+    A full collection of it pauses every call and stream: for 55 ms in the retriever, about once in 100 hybrid searches,
+    and for 100 ms in the gateway.
     """
     gc.collect()
     gc.freeze()
@@ -230,17 +230,17 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     """Runs a process's main coroutine on uvloop; a `StartupError` becomes one plain line and exit code 1."""
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_alone_at_the_end(main))
+            return runner.run(_end_other_tasks(main))
     except StartupError as exc:
         log.error("cannot_start", error=str(exc))  # noqa: TRY400 # the message says it all, a traceback would hide it
         raise SystemExit(1) from None
 
 
-async def _alone_at_the_end(main: Coroutine[Any, Any, T]) -> T:
+async def _end_other_tasks(main: Coroutine[Any, Any, T]) -> T:
     try:
         return await main
     finally:
-        await end_others()  # before the runner would: it cancels once, and waits for ever
+        await end_others()  # the runner would cancel them once, and wait forever
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -36,19 +36,19 @@ def settings_config(prefix: str) -> SettingsConfigDict:
 
 
 class TlsSettings(BaseSettings):
-    """How a process proves to the others who it is. Part of each server's settings, and of commands that call one."""
+    """A process's identity towards the others. Part of each server's settings, and of commands that call a server."""
 
     model_config = settings_config("CITEWIRE_")
 
     tls_cert: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CERT"))
-    """File with the certificate that the process shows to the others, as server and as client, in PEM. With it, with
-    CITEWIRE_TLS_KEY and CITEWIRE_TLS_CA, gRPC is spoken over mutual TLS only. Files may be replaced at any time."""
+    """File with the process's certificate, as server and as client, in PEM. With it, CITEWIRE_TLS_KEY and
+    CITEWIRE_TLS_CA, gRPC uses mutual TLS only. The files may be replaced at any time."""
 
     tls_key: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_KEY"))
     """File with its private key."""
 
     tls_ca: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_TLS_CA"))
-    """File with the certificate of the authority whose certificates are taken, from servers and from clients."""
+    """File with the certificate of the authority that servers and clients must be certified by."""
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:
@@ -56,7 +56,7 @@ class TlsSettings(BaseSettings):
         return self
 
     def tls(self) -> TlsFiles | None:
-        """Returns where the process's certificate is; None: gRPC is spoken without TLS."""
+        """Returns the files of the process's certificate; None: gRPC without TLS."""
         files = [path for path in (self.tls_cert, self.tls_key, self.tls_ca) if path is not None]
         if not files:
             return None
@@ -66,12 +66,12 @@ class TlsSettings(BaseSettings):
 
 
 class ProcessSettings(TlsSettings):
-    """What every server process can be told. Subclasses set `model_config = settings_config("CITEWIRE_X_")`."""
+    """Settings of every server process. Subclasses set `model_config = settings_config("CITEWIRE_X_")`."""
 
     model_config = settings_config("CITEWIRE_")
 
     host: str = "127.0.0.1"
-    """Address to listen on. Loopback by default: opening a port to a network is a decision."""
+    """Address to listen on. Loopback by default, so that opening a port to a network is a choice."""
 
     port: int = Field(ge=0, le=65535)
     """Port to listen on; 0 takes a free one (tests)."""
@@ -83,19 +83,19 @@ class ProcessSettings(TlsSettings):
     """Port of the metrics server; 0 takes a free one (tests)."""
 
     auth: Auth = Field(default="keys", validation_alias=AliasChoices("CITEWIRE_AUTH"))
-    """`keys`: every call needs a tenant. `off`: calls without one work for the local tenant, on loopback only."""
+    """`keys`: every call needs a tenant. `off`: calls without one are the local tenant's, on loopback only."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
     )
-    """Least level that is logged."""
+    """Lowest level that is logged."""
 
     log_format: Literal["json", "console"] = Field(default="json", validation_alias=AliasChoices("CITEWIRE_LOG_FORMAT"))
     """`json` for machines, one object per line; `console` for people."""
 
     probe_port: int = Field(default=0, ge=0, le=65535)
-    """Port where health checks, and nothing else, are answered without TLS: for probes that can't speak it, and for
-    processes that serve no calls. 0: none."""
+    """Port that answers only health checks, without TLS: for probes that can't use TLS, and for processes without
+    a gRPC server. 0: none."""
 
     otlp_endpoint: str | None = Field(
         default=None, validation_alias=AliasChoices("OTEL_EXPORTER_OTLP_ENDPOINT"), pattern=r"^https?://.+"
@@ -103,19 +103,19 @@ class ProcessSettings(TlsSettings):
     """OTLP gRPC endpoint for traces, for example http://localhost:4317. None: nothing is exported."""
 
     trace_content: Literal["off", "on"] = Field(default="off", validation_alias=AliasChoices("CITEWIRE_TRACE_CONTENT"))
-    """`on`: traces hold what models are told (questions, passages) and answer. Whoever reads the traces reads that."""
+    """`on`: traces include prompts (questions, passages) and answers, for everyone who can read the traces."""
 
     drain_seconds: float = Field(default=330.0, ge=0)
-    """Grace in seconds for running calls at SIGTERM: longer than the longest stream (300 s) or it is cut."""
+    """Seconds for running calls after SIGTERM: longer than the longest stream (300 s), which would be cut."""
 
     connection_seconds: float = Field(default=30.0, gt=0, validation_alias=AliasChoices("CITEWIRE_CONNECTION_SECONDS"))
-    """Age in seconds at which a gRPC connection is renewed; running calls go on. Only then do clients ask DNS again, so
-    a new replica waits for its first call at most so long, and a rollout must wait as long between two replicas."""
+    """Age in seconds at which a gRPC connection is renewed; running calls go on. Clients query DNS again only then,
+    so a new replica gets its first call after at most this time, and a rollout must wait as long between replicas."""
 
     leave_seconds: float = Field(default=2.0, ge=0)
     """Seconds between NOT_SERVING and the end of accepting calls, so that clients and load balancers leave first.
 
-    Without it, a call that arrives in the moment of stopping may be cancelled, or wait for its deadline."""
+    Without it, a call that arrives during the stop may be cancelled, or wait for its deadline."""
 
     @model_validator(mode="after")
     def _no_auth_stays_on_loopback(self) -> Self:
@@ -139,7 +139,7 @@ class ProcessSettings(TlsSettings):
 
 
 def is_loopback(host: str) -> bool:
-    """Says whether `host` is `localhost` or a loopback IP address. Other names are not resolved: they are not."""
+    """Says whether `host` is `localhost` or a loopback IP address; other names aren't resolved."""
     if host == "localhost":
         return True
     try:
@@ -179,7 +179,7 @@ def _describe(cls: type[BaseSettings], loc: Sequence[int | str], kind: str, mess
 
 
 def _field_of(cls: type[BaseSettings], loc: str) -> tuple[FieldInfo | None, str]:
-    """Pydantic names a field by its own name or by its alias, whichever gave the value."""
+    """Finds a field by its name or alias: pydantic reports whichever gave the value."""
     for name, field in cls.model_fields.items():
         if loc == name or loc in _aliases(field):
             return field, _env_name(cls, name)

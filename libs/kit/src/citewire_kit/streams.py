@@ -1,4 +1,4 @@
-"""Counting of streamed answers: how many run, and why those that were cut were cut."""
+"""Counts streamed answers: how many run, and why they were cut."""
 
 import asyncio
 from collections.abc import Generator
@@ -12,10 +12,10 @@ from citewire_kit.metrics import STREAMS_CANCELLED, STREAMS_IN_FLIGHT, CancelCau
 
 @contextmanager
 def track_stream(dialect: str) -> Generator[None]:
-    """Counts one streamed answer while the block runs, and notes the cause if it is cut.
+    """Counts one streamed answer while the block runs, and the cause if it is cut.
 
-    For use around the body of a streaming gRPC handler. A cut shows there as CancelledError, or as GeneratorExit when
-    the client left between two messages.
+    For the body of a streaming gRPC handler, where a cut is a CancelledError, or a GeneratorExit if the client left
+    between two messages.
     """
     gauge = STREAMS_IN_FLIGHT.labels(dialect)
     gauge.inc()
@@ -35,7 +35,7 @@ def track_stream(dialect: str) -> Generator[None]:
 
 
 def cancel_cause() -> CancelCause:
-    """Says why the running call is being cancelled: our drain, its deadline, or else its client."""
+    """Returns why the running call is being cancelled: our drain, its deadline, or else its client."""
     load = current_load.get()
     if load is not None and load.cutting:
         return "drain"

@@ -1,4 +1,4 @@
-"""Ending tasks for certain."""
+"""Ends tasks reliably."""
 
 import asyncio
 from typing import Any, Final
@@ -8,15 +8,14 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 AGAIN_SECONDS: Final = 1.0
-_TOLD_AFTER: Final = 5
+_WARN_ROUNDS: Final = 5
 
 
 async def end(*tasks: asyncio.Task[Any], again_seconds: float = AGAIN_SECONDS) -> None:
-    """Cancels tasks and waits until they have ended, however they do.
+    """Cancels tasks and waits until they have ended, whatever their result.
 
-    They are cancelled again and again. One cancellation can be lost: Python 3.11's `asyncio.wait_for` gives its result
-    instead if that has come in the same moment, and a connection pool waits for its connections by it. A loop whose
-    cancellation is lost would run on, and whoever waits for its end with it.
+    They are cancelled repeatedly, as a cancellation can be lost: Python 3.11's `asyncio.wait_for`, which the connection
+    pool uses, returns its result instead if that arrives at the same moment. The task would run on forever.
     """
     left = {task for task in tasks if not task.done()}
     rounds = 0
@@ -25,7 +24,7 @@ async def end(*tasks: asyncio.Task[Any], again_seconds: float = AGAIN_SECONDS) -
             task.cancel()
         _, left = await asyncio.wait(left, timeout=again_seconds)
         rounds += 1
-        if left and rounds == _TOLD_AFTER:
+        if left and rounds == _WARN_ROUNDS:
             log.warning("tasks_not_ending", tasks=sorted(task.get_name() for task in left))
 
 
