@@ -20,13 +20,14 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from citewire.generator.v1 import generator_pb2 as pb
 
 from benchmarks.citations_data import (
     Case,
@@ -42,25 +43,14 @@ from benchmarks.citations_data import (
 )
 from benchmarks.extractive_threshold import fit
 from benchmarks.tables import describe_machine, format_table
-from citewire_generator.model import (
-    AnswerPolicy,
-    ContextFormat,
-    FinishReason,
-    GenerateRequest,
-    ModelInfo,
-    Passage,
-    Started,
-    Suggestions,
-    SuggestRequest,
-    TextDelta,
-    Usage,
-)
+from citewire_generator.converters import generate_from_proto
+from citewire_generator.model import FinishReason, ModelInfo, Suggestions, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
-from citewire_verify import MarkerStyle, UncitedSentence, Verdict, VerifiedCitation
 from citewire_verify import Passage as CitedPassage
+from citewire_verify import Verdict
 from citewire_verify.passages import PassageIndex
 from citewire_verify.score import FEATURES, Weights, compare, load_weights, parse_weights
 from citewire_verify.tokens import tokenise_sentence
@@ -76,6 +66,13 @@ SPARED = 0.015
 """Share of the paraphrased, untouched sentences of the fit that the threshold of `supported` may cost."""
 WRONG = 0.6
 """The threshold of `unsupported`, as a share of that of `supported`."""
+
+
+_VERDICTS = {
+    pb.VERDICT_SUPPORTED: Verdict.SUPPORTED,
+    pb.VERDICT_PARTIAL: Verdict.PARTIAL,
+    pb.VERDICT_UNSUPPORTED: Verdict.UNSUPPORTED,
+}
 
 
 class Replay(ChatProvider):
@@ -105,7 +102,7 @@ class Replay(ChatProvider):
             at += size
         yield End(FinishReason.STOP, Usage())
 
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Suggests nothing."""
         del request, model
         return Suggestions(())
@@ -184,9 +181,11 @@ def derive(true: list[Case], data: Path, seed: int) -> dict[str, Any]:
     return raw
 
 
-def cited(passage: Passage) -> CitedPassage:
+def cited(passage: pb.Passage) -> CitedPassage:
     """A passage as the verifier reads it."""
-    return CitedPassage(passage.text, "\n".join((passage.title, passage.section, passage.file_name, passage.place)))
+    return CitedPassage(
+        passage.text, "\n".join((passage.title, passage.section, passage.file_name, passage.place_label))
+    )
 
 
 class Indices:
@@ -195,7 +194,7 @@ class Indices:
     def __init__(self) -> None:
         self._known: dict[str, PassageIndex] = {}
 
-    def of(self, passage: Passage) -> PassageIndex:
+    def of(self, passage: pb.Passage) -> PassageIndex:
         """The passage, read."""
         if passage.text not in self._known:
             self._known[passage.text] = PassageIndex(cited(passage))
@@ -336,15 +335,15 @@ async def _replayed(data: Path, draw: random.Random) -> Tally:
                     else f"{sentence} {marker}"
                     for sentence in sentences
                 )
-                policy = AnswerPolicy(
-                    context_format=ContextFormat.SOURCE_LABELS if source else ContextFormat.NUMBERED,
-                    marker_style=MarkerStyle.SOURCE if source else MarkerStyle.REF,
+                policy = pb.AnswerPolicy(
+                    context_format=pb.CONTEXT_FORMAT_SOURCE_LABELS if source else pb.CONTEXT_FORMAT_NUMBERED,
+                    marker_style=pb.MARKER_STYLE_SOURCE if source else pb.MARKER_STYLE_REF,
                     verify_citations=True,
                     flag_uncited=True,
                     # The last packing cuts the passage.
                     max_context_chars=400 if packing == 3 else 0,
                 )
-                await _count(generator, GenerateRequest(one.question, tuple(passages), policy=policy), tally)
+                await _count(generator, _request(one.question, passages, policy), tally)
     return tally
 
 
@@ -357,37 +356,43 @@ async def _quoted(data: Path, draw: random.Random) -> Tally:
     for text, paragraph in draw.sample(questions, 600):
         passages = [paragraphs[paragraph], *draw.sample(paragraphs, 3)]
         draw.shuffle(passages)
-        policy = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True, flag_uncited=True)
-        await _count(generator, GenerateRequest(text, tuple(passages), policy=policy), tally)
+        policy = pb.AnswerPolicy(marker_style=pb.MARKER_STYLE_REF, verify_citations=True, flag_uncited=True)
+        await _count(generator, _request(text, passages, policy), tally)
     return tally
 
 
-async def _count(generator: Generator, request: GenerateRequest, tally: Tally) -> None:
-    started: Started | None = None
-    citations: list[VerifiedCitation] = []
+def _request(question: str, passages: Sequence[pb.Passage], policy: pb.AnswerPolicy) -> pb.GenerateRequest:
+    request = pb.GenerateRequest(question=question, passages=passages, policy=policy)
+    generate_from_proto(request)
+    return request
+
+
+async def _count(generator: Generator, request: pb.GenerateRequest, tally: Tally) -> None:
+    started: pb.Started | None = None
+    citations: list[pb.VerifiedCitation] = []
     text = ""
     async for event in generator.generate(request):
-        if isinstance(event, Started):
+        if isinstance(event, pb.Started):
             started = event
-        elif isinstance(event, TextDelta):
+        elif isinstance(event, pb.TextDelta):
             text += "".join(event.texts)
-        elif isinstance(event, UncitedSentence):
+        elif isinstance(event, pb.UncitedSentence):
             tally.uncited += 1
-        elif isinstance(event, VerifiedCitation):
+        elif isinstance(event, pb.VerifiedCitation):
             citations.append(event)
-            if event.end > len(text):
+            if event.sentence.end > len(text):
                 raise SystemExit("a citation came before its sentence")
     if started is None:
         raise SystemExit("an answer without a start")
     tally.answers += bool(citations)
-    for one in citations:
-        packed = started.packed[one.number - 1]
-        there = request.passages[packed.index].text[one.quote_start : one.quote_end]
-        right = there == one.quote and one.quote_end <= packed.chars and bool(text[one.start : one.end].strip())
-        tally.wrong += not right
-        tally.empty += not one.quote
+    for citation in citations:
+        placed, span = started.citations[citation.number - 1], citation.sentence
+        there = request.passages[placed.passage_index].text[citation.quote_start : citation.quote_end]
+        right = there == citation.quote and citation.quote_end <= placed.chars
+        tally.wrong += not (right and bool(text[span.start : span.end].strip()))
+        tally.empty += not citation.quote
         tally.citations += 1
-        tally.verdicts[one.sentence_verdict] += 1
+        tally.verdicts[_VERDICTS[citation.sentence_verdict]] += 1
 
 
 if __name__ == "__main__":

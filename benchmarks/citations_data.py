@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from citewire_generator.model import Passage
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_verify.text.sentences import UnitKind, split_units
 
 AUXILIARIES = [
@@ -104,7 +105,7 @@ class Case:
     group: str
     """Article, or question: what a split keeps together."""
     sentence: str
-    passage: Passage
+    passage: pb.Passage
     paraphrased: bool
     change: str = ""
     """How it was made false: `number`, `name`, `subject`, `negation`; `elsewhere`: another passage of its article."""
@@ -124,14 +125,14 @@ def detokenise(text: str) -> str:
     return re.sub(r" (n't|'s|'re|'ve|'ll|'d)\b", r"\1", text).strip()
 
 
-def squad_paragraphs(data: Path) -> list[Passage]:
+def squad_paragraphs(data: Path) -> list[pb.Passage]:
     """All paragraphs of SQuAD's 18 articles."""
     raw: dict[str, Any] = json.loads(gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes()))
-    found: list[Passage] = []
+    found: list[pb.Passage] = []
     for document, article in enumerate(raw["data"]):
         for paragraph in article["paragraphs"]:
             title = article["title"].replace("_", " ")
-            found.append(Passage(len(found) + 1, document + 1, paragraph["context"], title=title))
+            found.append(_passage(len(found) + 1, document + 1, paragraph["context"], title))
     return found
 
 
@@ -153,7 +154,7 @@ class Asked:
 
     id: str
     question: str
-    passage: Passage
+    passage: pb.Passage
     answers: tuple[str, ...]
 
 
@@ -165,7 +166,7 @@ def clapnq_answers(data: Path) -> list[Asked]:
     found: list[Asked] = []
     for number, line in enumerate(lines, start=1):
         row: dict[str, Any] = json.loads(line)
-        passage = Passage(number, number, row["passages"][0]["text"], title=row["passages"][0]["title"])
+        passage = _passage(number, number, row["passages"][0]["text"], row["passages"][0]["title"])
         answers = tuple(output["answer"] for output in row["output"] if output["answer"].strip())
         found.append(Asked(row["id"], row["input"], passage, answers))
     return found
@@ -210,7 +211,7 @@ def false_cases(true: list[Case], change: str, *, taken: bool = False, seed: int
 def elsewhere_cases(true: list[Case], data: Path, seed: int = 1) -> list[Case]:
     """Sentences of SQuAD that cite another paragraph of their article."""
     draw = random.Random(seed)  # no secret, a repeatable choice
-    articles: dict[str, list[Passage]] = {}
+    articles: dict[str, list[pb.Passage]] = {}
     for passage in squad_paragraphs(data):
         articles.setdefault(passage.title, []).append(passage)
     return [
@@ -284,7 +285,11 @@ def _change_name(
     return None if new is None else case.sentence[: match.start()] + new + case.sentence[match.end() :]
 
 
-def _shares(name: str, passage: Passage) -> bool:
+def _passage(chunk_id: int, document_id: int, text: str, title: str) -> pb.Passage:
+    return pb.Passage(chunk_id=chunk_id, document_id=document_id, text=text, title=title)
+
+
+def _shares(name: str, passage: pb.Passage) -> bool:
     """Whether a passage holds a part of a name already."""
     held = f"{passage.title} {passage.text}".casefold()
     return any(part.casefold() in held for part in name.split())

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, ProviderRef
+from citewire.generator.v1 import generator_pb2 as pb
 from prometheus_client import REGISTRY
 
 from citewire_generator.engine import CallLimits, Engine
-from citewire_generator.model import (
-    Completed,
-    Event,
-    GenerateRequest,
-    Notice,
-    Passage,
-    TextDelta,
-)
+from citewire_generator.model import Event
 from citewire_generator.providers.base import ChatProvider
-from citewire_generator.registry import Chosen, Registry
+from citewire_generator.registry import ChatModel, Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import (
     CitewireError,
@@ -33,8 +27,9 @@ from citewire_kit.errors import (
 from citewire_ledger import MemoryLedger
 from citewire_remote.breaker import BreakerPolicy, Breakers
 from citewire_remote.retry import RetryPolicy
+from generator_calls import make_passage, make_request
 
-PASSAGES = tuple(Passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
+PASSAGES = tuple(make_passage(n, n, f"{n} " + "word " * 100, title=f"P{n}", token_count=110) for n in range(1, 9))
 FAST = CallLimits(RetryPolicy(attempts=3, first_seconds=0.001, most_seconds=0.001), first_token_seconds=0.3)
 
 DOWN = Unavailable("down", reason="PROVIDER_UNAVAILABLE")
@@ -58,37 +53,36 @@ class EngineHarness:
         self, *providers: ChatProvider, limits: CallLimits = FAST, breaker: BreakerPolicy | None = None
     ) -> None:
         self.ledger = MemoryLedger()
-        registry = Registry(providers, [one.models[0].name for one in providers[1:]])
+        self.tenant_providers = TenantProviders()
+        registry = Registry(providers, [one.models[0].name for one in providers[1:]], self.tenant_providers.lease)
         engine = Engine(self.ledger, Breakers(breaker), limits)
-        self.tenant_providers = FakeTenantProviders()
-        self.generator = Generator(registry, engine=engine, lease=self.tenant_providers.lease)
+        self.generator = Generator(registry, engine)
         self.events: list[Event] = []
 
-    async def ask(self, **fields: object) -> list[Event]:
+    async def ask(self, **fields: Any) -> list[Event]:  # noqa: ANN401 # values of any kind are meant
         fields.setdefault("passages", PASSAGES[:2])
-        asked = replace(GenerateRequest("What is said?"), **fields)  # type: ignore[arg-type] # fields of many types
         self.events = []
-        async for event in self.generator.generate(asked):
+        async for event in self.generator.generate(*make_request("What is said?", **fields)):
             self.events.append(event)
         return self.events
 
-    async def fails(self, **fields: object) -> CitewireError:
+    async def fails(self, **fields: Any) -> CitewireError:  # noqa: ANN401 # values of any kind are meant
         with pytest.raises(CitewireError) as caught:
             await self.ask(**fields)
         return caught.value
 
     @property
     def text(self) -> str:
-        return "".join(text for event in self.events if isinstance(event, TextDelta) for text in event.texts)
+        return "".join(text for event in self.events if isinstance(event, pb.TextDelta) for text in event.texts)
 
     @property
     def notices(self) -> list[str]:
-        return [event.name for event in self.events if isinstance(event, Notice)]
+        return [event.name for event in self.events if isinstance(event, pb.Notice)]
 
     @property
-    def completed(self) -> Completed:
+    def completed(self) -> pb.Completed:
         last = self.events[-1]
-        assert isinstance(last, Completed)
+        assert isinstance(last, pb.Completed)
         return last
 
     @property
@@ -97,7 +91,7 @@ class EngineHarness:
         return [(row.new.provider, row.reason or row.outcome) for row in self.ledger.rows]
 
 
-class FakeTenantProviders:
+class TenantProviders:
     """A tenant's providers by the name of their model; leases are counted."""
 
     def __init__(self) -> None:
@@ -105,11 +99,11 @@ class FakeTenantProviders:
         self.leased = 0
 
     @asynccontextmanager
-    async def lease(self, sealed: ProviderRef) -> AsyncGenerator[Chosen]:
+    async def lease(self, sealed: ProviderRef) -> AsyncGenerator[ChatModel]:
         provider = self.providers[sealed.model]
         self.leased += 1
         try:
-            yield Chosen(provider, provider.models[0], own=True)
+            yield ChatModel(provider, provider.models[0], own=True)
         finally:
             self.leased -= 1
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
-from citewire_generator.model import FinishReason, ModelInfo, Suggestions, SuggestRequest, Usage
+from citewire.generator.v1 import generator_pb2 as pb
+
+from citewire_generator.model import FinishReason, ModelInfo, Suggestions, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 
 STOP = End(FinishReason.STOP, Usage(11, 2, 7))
@@ -51,7 +53,7 @@ class ScriptedChat(ChatProvider):
         finally:
             self.closed.set()
 
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         for step in self.script:
             if isinstance(step, Exception):
                 raise step
@@ -97,7 +99,7 @@ class ScriptedTurns(ChatProvider):
         finally:
             self.open -= 1
 
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         async for event in self.stream(ChatTask(model, ())):
             if isinstance(event, Delta):
                 return Suggestions(event.texts, Usage(3, 0, 2))

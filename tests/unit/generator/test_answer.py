@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_generator.answer import MAX_HELD, NotFoundGate, count_questions
 from citewire_generator.model import NOT_FOUND_SENTENCE
+from citewire_generator.not_found import MAX_HELD, NotFoundGate, count_questions
 
 PARAPHRASES = [
     "I couldn't find this information in the provided documents.",

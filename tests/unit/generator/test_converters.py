@@ -11,25 +11,11 @@ from citewire.common.v1.common_pb2 import PROVIDER_TYPE_CHAT, ProviderRef
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1.generator_pb2 import Fallback
 
-from citewire_generator.converters import from_event, from_models, to_request, to_suggest
-from citewire_generator.model import (
-    NOT_FOUND_SENTENCE,
-    AnswerPolicy,
-    Completed,
-    ContextFormat,
-    FinishReason,
-    Grounding,
-    Message,
-    ModelInfo,
-    PackedPassage,
-    Passage,
-    Role,
-    Started,
-    TextDelta,
-    Usage,
-)
+from citewire_generator.converters import event_to_proto, generate_from_proto, models_to_proto, suggest_from_proto
+from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelInfo, Role
+from citewire_generator.registry import ModelRoute
 from citewire_kit.errors import InvalidArgument
-from citewire_verify import MarkerStyle
+from generator_calls import make_policy
 
 
 def valid() -> pb.GenerateRequest:
@@ -55,15 +41,16 @@ def change(path: str, value: object) -> Callable[[pb.GenerateRequest], None]:
 
 
 def test_an_empty_policy_means_the_documented_defaults() -> None:
-    converted = to_request(valid())
-    assert converted.policy == AnswerPolicy(
-        ContextFormat.NUMBERED, MarkerStyle.NONE, Grounding.STRICT, not_found_sentence=NOT_FOUND_SENTENCE
+    request = valid()
+    assert generate_from_proto(request) == ([], ModelRoute("", None, []))
+    assert request.policy == make_policy(
+        pb.CONTEXT_FORMAT_NUMBERED, pb.MARKER_STYLE_NONE, pb.GROUNDING_STRICT, NOT_FOUND_SENTENCE
     )
-    assert (converted.max_completion_tokens, converted.temperature, converted.model) == (None, None, "")
-    assert converted.passages == (Passage(1, 2, "text"),)
+    assert not request.HasField("max_completion_tokens")
+    assert not request.HasField("temperature")
 
 
-def test_everything_is_carried_over() -> None:
+def test_what_is_said_stays_as_it_is() -> None:
     request = pb.GenerateRequest(
         question="What?",
         passages=[
@@ -90,14 +77,11 @@ def test_everything_is_carried_over() -> None:
         max_completion_tokens=32_768,
         temperature=2.0,
     )  # fmt: skip
-    converted = to_request(request)
-    assert converted.passages == (Passage(2**53 - 1, 7, "t", "T", "f", "s", "article", "u", "p. 3", 0.5, 9),)
-    assert converted.history == (Message(Role.USER, "a"), Message(Role.ASSISTANT, "b"))
-    assert converted.policy == AnswerPolicy(
-        ContextFormat.SOURCE_LABELS, MarkerStyle.SOURCE, Grounding.OPEN, "English", "Nothing.", True, True,
-        1000, 24_000, "Be brief.", answerable_threshold=0.0,
-    )  # fmt: skip
-    assert (converted.model, converted.max_completion_tokens, converted.temperature) == ("m", 32_768, 2.0)
+    before = pb.GenerateRequest.FromString(request.SerializeToString())
+    history, route = generate_from_proto(request)
+    assert request == before
+    assert history == [Message(Role.USER, "a"), Message(Role.ASSISTANT, "b")]
+    assert route == ModelRoute("m", None, [])
 
 
 @pytest.mark.parametrize(
@@ -136,7 +120,7 @@ def test_each_wrong_field_is_named(apply: Callable[[pb.GenerateRequest], None], 
     request = valid()
     apply(request)
     with pytest.raises(InvalidArgument) as caught:
-        to_request(request)
+        generate_from_proto(request)
     assert [violation.field for violation in caught.value.violations] == [field]
     assert caught.value.reason == "INVALID_FIELD"
 
@@ -156,7 +140,7 @@ def test_each_wrong_field_is_named(apply: Callable[[pb.GenerateRequest], None], 
 def test_limits_are_allowed(apply: Callable[[pb.GenerateRequest], None]) -> None:
     request = valid()
     apply(request)
-    to_request(request)
+    generate_from_proto(request)
 
 
 def test_all_violations_are_named_at_once() -> None:
@@ -167,7 +151,7 @@ def test_all_violations_are_named_at_once() -> None:
     request.history.add(role=pb.ROLE_USER)
     request.history.add(role=9, content="x")  # type: ignore[arg-type] # fields of many types
     with pytest.raises(InvalidArgument) as caught:
-        to_request(request)
+        generate_from_proto(request)
     assert [violation.field for violation in caught.value.violations] == [
         "question",
         "history[0].role",
@@ -180,10 +164,10 @@ def test_all_violations_are_named_at_once() -> None:
 def test_at_most_ten_thousand_passages() -> None:
     request = valid()
     request.passages.extend([request.passages[0]] * 9_999)
-    assert len(to_request(request).passages) == 10_000
+    generate_from_proto(request)
     request.passages.append(request.passages[0])
     with pytest.raises(InvalidArgument) as caught:
-        to_request(request)
+        generate_from_proto(request)
     assert caught.value.violations[0].field == "passages"
 
 
@@ -193,11 +177,11 @@ def test_a_tenants_own_provider_and_who_takes_over() -> None:
     request.provider.CopyFrom(ref)
     request.fallbacks.add().model = "openai/gpt-4.1"
     request.fallbacks.add().provider.CopyFrom(ref)
-    found = to_request(request)
-    assert (found.provider, found.fallbacks) == (ref, ("openai/gpt-4.1", ref))
+    _, route = generate_from_proto(request)
+    assert (route.provider, route.fallbacks) == (ref, ["openai/gpt-4.1", ref])
     request.fallbacks.extend([Fallback(model="m")] * 3)
     with pytest.raises(InvalidArgument, match="fallbacks: must be at most 4"):
-        to_request(request)
+        generate_from_proto(request)
 
 
 @pytest.mark.parametrize(
@@ -214,37 +198,35 @@ def test_a_tenants_own_provider_and_who_takes_over() -> None:
 )
 def test_suggestions_are_checked(request_: pb.SuggestQuestionsRequest, field: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        to_suggest(request_)
+        suggest_from_proto(request_)
     assert [violation.field for violation in caught.value.violations] == [field]
 
 
 def test_suggestions_have_defaults() -> None:
-    asked = to_suggest(pb.SuggestQuestionsRequest(passages=[pb.Passage(chunk_id=1, document_id=1, text="x")]))
-    assert (asked.count, asked.question, asked.language) == (3, "", "")
+    request = pb.SuggestQuestionsRequest(passages=[pb.Passage(chunk_id=1, document_id=1, text="x")])
+    assert suggest_from_proto(request) == ModelRoute("", None, [])
+    assert (request.count, request.question, request.language) == (3, "", "")
 
 
-def test_events() -> None:
-    packed = PackedPassage(1, 4, Passage(1, 1, "long text"), "long")
-    assert from_event(Started("p", "m", (packed,))) == pb.GenerateResponse(
-        started=pb.Started(provider="p", model="m", citations=[pb.Citation(number=1, passage_index=4, chars=4)])
-    )
-    assert from_event(TextDelta(("a", "b"))) == pb.GenerateResponse(delta=pb.TextDelta(texts=["a", "b"]))
-    done = Completed(Usage(3, 1, 2, estimated=True), FinishReason.REFUSAL, 1, True, 2, 3, (4, 5))
-    assert from_event(done) == pb.GenerateResponse(
-        completed=pb.Completed(
-            usage=pb.TokenUsage(prompt_tokens=3, cached_prompt_tokens=1, completion_tokens=2, estimated=True),
-            finish_reason=pb.FINISH_REASON_REFUSAL,
-            attempts=1,
-            not_found=True,
-            suggested_questions=2,
-            invalid_markers=3,
-            cited_numbers=[4, 5],
-        )
-    )
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [
+        (pb.Started(provider="p"), "started"),
+        (pb.TextDelta(texts=["a", "b"]), "delta"),
+        (pb.Notice(name="n"), "notice"),
+        (pb.VerifiedCitation(number=1), "verified_citation"),
+        (pb.UncitedSentence(sentence=pb.AnswerSpan(end=3)), "uncited_sentence"),
+        (pb.Completed(attempts=1), "completed"),
+    ],
+)
+def test_events(event: Event, field: str) -> None:
+    response = event_to_proto(event)
+    assert response.WhichOneof("event") == field
+    assert getattr(response, field) == event
 
 
 def test_the_first_model_is_the_default() -> None:
-    response = from_models([ModelInfo("a", "x", 100, 10), ModelInfo("b", "y", remote=False)])
+    response = models_to_proto([ModelInfo("a", "x", 100, 10), ModelInfo("b", "y", remote=False)])
     assert [(model.name, model.is_default, model.remote) for model in response.models] == [
         ("x", True, True),
         ("y", False, False),

@@ -6,17 +6,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.engine import CallLimits
-from citewire_generator.model import (
-    GenerateRequest,
-    Message,
-    Notice,
-    Passage,
-    Role,
-    Started,
-    Usage,
-)
+from citewire_generator.model import Message, Role, Usage
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
@@ -42,6 +35,7 @@ from engine_harness import (
     sample,
     sealed,
 )
+from generator_calls import make_passage, make_request
 from scripted_chat import ScriptedTurns
 
 
@@ -73,7 +67,7 @@ async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None
     ]  # fmt: skip
     assert harness.notices == ["failover"]
     assert (harness.completed.provider, harness.completed.attempts) == ("two", calls + 1)
-    assert harness.completed.usage == Usage(11, 2, 7)
+    assert harness.completed.usage == Usage(11, 2, 7).to_proto()
     assert sample("citewire_generator_failovers_total", **labels) - before == 1
     assert one.tasks[0].messages == two.tasks[0].messages
     assert two.tasks[0].model == "two-model"
@@ -149,7 +143,7 @@ async def test_an_open_breaker_without_a_chain_says_when() -> None:
 
 async def test_quoting_can_take_over_and_costs_nothing() -> None:
     harness = EngineHarness(ScriptedTurns("one", [DOWN]), Extractive())
-    await harness.ask(passages=(Passage(1, 1, "It is said that refunds take 14 days."),))
+    await harness.ask(passages=(make_passage(1, 1, "It is said that refunds take 14 days."),))
     assert harness.completed.provider == "extractive"
     assert {provider for provider, _ in harness.rows} == {"one"}
 
@@ -162,10 +156,10 @@ async def test_the_smallest_window_of_the_chain_bounds_the_context_before_starte
     harness = EngineHarness(one, two)
     await harness.ask(passages=PASSAGES, max_completion_tokens=2000)
     started = harness.events[0]
-    assert isinstance(started, Started)
-    assert 0 < len(started.packed) < 8
-    assert f"P{len(started.packed)}" in two.tasks[0].messages[-1].content
-    assert f"P{len(started.packed) + 1}" not in two.tasks[0].messages[-1].content
+    assert isinstance(started, pb.Started)
+    assert 0 < len(started.citations) < 8
+    assert f"P{len(started.citations)}" in two.tasks[0].messages[-1].content
+    assert f"P{len(started.citations) + 1}" not in two.tasks[0].messages[-1].content
     assert one.tasks[0].messages == two.tasks[0].messages
 
 
@@ -174,7 +168,7 @@ async def test_a_fallback_that_cannot_hold_the_question_is_left_out() -> None:
     harness = EngineHarness(one, two)
     assert (await harness.fails()).reason == "PROVIDER_AUTH"
     assert two.tasks == []
-    assert len(one.tasks[0].packed) == 2
+    assert len(one.tasks[0].citations) == 2
 
 
 async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() -> None:
@@ -183,14 +177,14 @@ async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() ->
     harness = EngineHarness(one)
     await harness.ask(passages=PASSAGES, history=history)
     started = harness.events[0]
-    assert isinstance(started, Started)
-    assert len(one.tasks[0].packed) == 8
-    assert started.packed == one.tasks[1].packed
-    assert 3 <= len(started.packed) <= 4
+    assert isinstance(started, pb.Started)
+    assert len(one.tasks[0].citations) == 8
+    assert [cited.passage_index for cited in started.citations] == [cited.index for cited in one.tasks[1].citations]
+    assert 3 <= len(started.citations) <= 4
     assert len(one.tasks[1].messages) < len(one.tasks[0].messages)
-    (notice,) = [event for event in harness.events if isinstance(event, Notice)]
+    (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
     assert notice.name == "context_trimmed"
-    assert f"{len(started.packed)} of 8 passages and 2 of 4 earlier messages" in notice.text
+    assert f"{len(started.citations)} of 8 passages and 2 of 4 earlier messages" in notice.text
     assert harness.completed.attempts == 2
 
 
@@ -205,7 +199,7 @@ async def test_after_a_takeover_started_names_who_answers() -> None:
     one, two = ScriptedTurns("one", [KEY], guessed=True), ScriptedTurns("two", answer("two"))
     harness = EngineHarness(one, two)
     await harness.ask()
-    assert isinstance(harness.events[0], Started)
+    assert isinstance(harness.events[0], pb.Started)
     assert (harness.events[0].provider, harness.notices) == ("two", ["failover"])
 
 
@@ -219,7 +213,7 @@ async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: 
     assert bool(harness.events) is at_once
     go.set()
     await asking
-    assert isinstance(harness.events[0], Started)
+    assert isinstance(harness.events[0], pb.Started)
 
 
 # -- Chains of requests ----------------------------------------------------------------------------------------------
@@ -255,7 +249,7 @@ async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
 async def test_without_own_providers_a_sealed_one_is_refused() -> None:
     generator = Generator(Registry([ScriptedTurns("one", answer("one"))]))
     with pytest.raises(Unimplemented):
-        [event async for event in generator.generate(GenerateRequest("x?", provider=sealed("m")))]
+        [event async for event in generator.generate(*make_request("x?", provider=sealed("m")))]
 
 
 def test_an_unknown_fallback_is_refused_at_start() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.model import (
-    SuggestRequest,
-)
 from citewire_kit.errors import (
     CitewireError,
 )
@@ -83,7 +81,7 @@ async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
 async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
     one, two = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [("Why?", "How?")])
     harness = EngineHarness(one, two)
-    suggestions = await harness.generator.suggest(SuggestRequest(PASSAGES[:2]))
+    suggestions = await harness.generator.suggest(pb.SuggestQuestionsRequest(passages=PASSAGES[:2], count=3))
     assert suggestions.questions == ("Why?", "How?")
     assert len(one.tasks) == 3
     assert harness.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]

@@ -3,26 +3,18 @@
 import asyncio
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator.extraction.weights import load_weights
-from citewire_generator.model import (
-    NOT_FOUND_SENTENCE,
-    AnswerPolicy,
-    ContextFormat,
-    FinishReason,
-    Grounding,
-    Passage,
-    SuggestRequest,
-    Usage,
-)
+from citewire_generator.model import NOT_FOUND_SENTENCE, FinishReason, Usage
 from citewire_generator.packing import Budget, pack
 from citewire_generator.providers.base import ChatTask, Delta, End
 from citewire_generator.providers.extractive import Extractive, quote
 from citewire_generator.suggestions import read_questions, suggest_from_passages
-from citewire_verify import MarkerStyle
+from generator_calls import changed, make_passage, make_policy
 
 HANDBOOK = (
-    Passage(
+    make_passage(
         1,
         1,
         "# Refunds\n\nYou can return a product within 30 days of delivery. Refunds are paid to the original card.\n"
@@ -32,7 +24,7 @@ HANDBOOK = (
         section="Shop handbook > Refunds",
         similarity=0.55,
     ),
-    Passage(
+    make_passage(
         2,
         1,
         "Shipping takes 3 to 5 business days inside the EU. Express shipping costs 12.50 EUR.",
@@ -41,8 +33,8 @@ HANDBOOK = (
         section="Shop handbook > Shipping",
         similarity=0.42,
     ),
-    Passage(3, 2, "name: Ann Miller\nrole: Head of Support\ncity: Lyon", file_name="staff.csv", similarity=0.4),
-    Passage(
+    make_passage(3, 2, "name: Ann Miller\nrole: Head of Support\ncity: Lyon", file_name="staff.csv", similarity=0.4),
+    make_passage(
         4,
         3,
         'def retry_delay(attempt: int) -> float:\n    """Seconds to wait."""\n'
@@ -50,21 +42,21 @@ HANDBOOK = (
         file_name="retry.py",
         similarity=0.35,
     ),
-    Passage(
+    make_passage(
         5, 4, "Die Lieferung ist ab 50 Euro kostenlos. Der Versand dauert drei Tage.", title="Versand", similarity=0.4
     ),
 )
 
 
 SPACES = (
-    Passage(1, 1, "1.1 Topological spaces", title="Topology", similarity=0.6),
-    Passage(2, 1, "A topological space is a set with open sets. Topological spaces are general.", similarity=0.6),
+    make_passage(1, 1, "1.1 Topological spaces", title="Topology", similarity=0.6),
+    make_passage(2, 1, "A topological space is a set with open sets. Topological spaces are general.", similarity=0.6),
 )
 
 
-def ask(question: str, passages: tuple[Passage, ...] = HANDBOOK, **policy: object) -> str:
-    packed = pack(passages, ContextFormat.NUMBERED, Budget()).passages
-    return quote(question, packed, AnswerPolicy(**policy), load_weights()).text  # type: ignore[arg-type] # fields of many types
+def ask(question: str, passages: tuple[pb.Passage, ...] = HANDBOOK, **policy: object) -> str:
+    packed = pack(passages, pb.CONTEXT_FORMAT_NUMBERED, Budget()).citations
+    return quote(question, packed, make_policy(**policy), load_weights()).text  # type: ignore[arg-type] # fields of many types
 
 
 @pytest.mark.parametrize(
@@ -84,49 +76,49 @@ def ask(question: str, passages: tuple[Passage, ...] = HANDBOOK, **policy: objec
     ],
 )
 def test_it_quotes_the_best_sentence_with_its_marker(question: str, expected: str) -> None:
-    assert ask(question, marker_style=MarkerStyle.REF).startswith(expected)
+    assert ask(question, marker_style=pb.MARKER_STYLE_REF).startswith(expected)
 
 
 def test_what_has_no_full_stop_does_not_run_into_the_next_sentence() -> None:
-    answer = ask("What are topological spaces?", SPACES, marker_style=MarkerStyle.REF)
+    answer = ask("What are topological spaces?", SPACES, marker_style=pb.MARKER_STYLE_REF)
     assert "1.1 Topological spaces [ref:1]" in answer.split("\n\n")
     assert len(answer.split("\n\n")) > 1
 
 
 def test_markers_follow_the_policy() -> None:
     question = "What does express shipping cost?"
-    assert ask(question, marker_style=MarkerStyle.SOURCE) == "Express shipping costs 12.50 EUR. [SOURCE 2]"
-    for style in (MarkerStyle.NONE, MarkerStyle.REMOVE):
+    assert ask(question, marker_style=pb.MARKER_STYLE_SOURCE) == "Express shipping costs 12.50 EUR. [SOURCE 2]"
+    for style in (pb.MARKER_STYLE_NONE, pb.MARKER_STYLE_REMOVE):
         assert ask(question, marker_style=style) == "Express shipping costs 12.50 EUR."
 
 
 def test_code_is_quoted_in_a_fence() -> None:
-    answer = ask("What is the longest retry delay?", marker_style=MarkerStyle.REF)
+    answer = ask("What is the longest retry delay?", marker_style=pb.MARKER_STYLE_REF)
     assert answer.startswith("```\ndef retry_delay(attempt: int) -> float:\n")
     assert answer.endswith("waits[1] * 2**attempt)\n```\n[ref:4]")
 
 
 @pytest.mark.parametrize("question", ["What is the capital of Mongolia?", "Who won the election in 1932?", "?!", "…"])
 def test_it_says_so_if_nothing_fits(question: str) -> None:
-    far = tuple(Passage(p.chunk_id, p.document_id, p.text, p.title, p.file_name, similarity=0.08) for p in HANDBOOK)
+    far = tuple(changed(passage, similarity=0.08) for passage in HANDBOOK)
     assert ask(question, far) == NOT_FOUND_SENTENCE
     assert ask(question, far, not_found_sentence="Nope.") == "Nope."
 
 
 def test_the_policys_threshold_decides() -> None:
-    packed = pack(HANDBOOK, ContextFormat.NUMBERED, Budget()).passages
+    packed = pack(HANDBOOK, pb.CONTEXT_FORMAT_NUMBERED, Budget()).citations
     question = "What does express shipping cost?"
-    answer = quote(question, packed, AnswerPolicy(), load_weights())
+    answer = quote(question, packed, make_policy(), load_weights())
     assert answer.score is not None
     assert 0.5 < answer.score < 1
     for threshold, found in ((0.0, True), (answer.score, True), (answer.score + 0.001, False), (1.0, False)):
-        again = quote(question, packed, AnswerPolicy(answerable_threshold=threshold), load_weights())
+        again = quote(question, packed, make_policy(answerable_threshold=threshold), load_weights())
         assert (again.found, again.score) == (found, answer.score)
-    assert quote(question, (), AnswerPolicy(answerable_threshold=0.0), load_weights()).score is None
+    assert quote(question, (), make_policy(answerable_threshold=0.0), load_weights()).score is None
 
 
 def test_general_knowledge_is_nothing_that_it_has() -> None:
-    answer = quote("Hello there!", (), AnswerPolicy(grounding=Grounding.OPEN), load_weights())
+    answer = quote("Hello there!", (), make_policy(grounding=pb.GROUNDING_OPEN), load_weights())
     assert answer.found
     assert answer.text.startswith("No language model is set up here")
 
@@ -136,7 +128,7 @@ def test_without_passages_nothing_is_found() -> None:
 
 
 def test_without_similarities_words_decide() -> None:
-    blind = tuple(Passage(p.chunk_id, p.document_id, p.text, p.title, p.file_name) for p in HANDBOOK)
+    blind = tuple(make_passage(p.chunk_id, 1, p.text, title=p.title, file_name=p.file_name) for p in HANDBOOK)
     assert "12.50" in ask("What does express shipping cost?", blind)
     assert ask("Who painted the Mona Lisa in Florence?", blind) == NOT_FOUND_SENTENCE
 
@@ -154,19 +146,19 @@ def test_not_found_suggests_questions_that_would_be_answered() -> None:
 
 def test_a_document_cannot_mint_a_citation() -> None:
     text = "The rebate is 5 percent [ref:7][SOURCE 2]. Other things are other things."
-    answer = ask("What is the rebate?", (Passage(1, 1, text, similarity=0.7),), marker_style=MarkerStyle.REF)
+    answer = ask("What is the rebate?", (make_passage(1, 1, text, similarity=0.7),), marker_style=pb.MARKER_STYLE_REF)
     assert answer == "The rebate is 5 percent (ref:7)(SOURCE 2). [ref:1]"
 
 
 def test_what_overlapping_chunks_share_is_quoted_once() -> None:
     text = "The rebate is 5 percent of the price for all members."
-    twice = (Passage(1, 1, text, similarity=0.7), Passage(2, 1, f"{text} It ends in May.", similarity=0.7))
+    twice = (make_passage(1, 1, text, similarity=0.7), make_passage(2, 1, f"{text} It ends in May.", similarity=0.7))
     assert ask("What is the rebate for members?", twice).count("5 percent") == 1
 
 
 def test_many_passages_are_read_by_what_they_share_with_the_question() -> None:
-    others = tuple(Passage(n, n, f"Nothing of note happened on day {n}. Weather was fine.") for n in range(1, 600))
-    answer = ask("What does express shipping cost?", (*others, HANDBOOK[1]), marker_style=MarkerStyle.REF)
+    others = tuple(make_passage(n, n, f"Nothing of note happened on day {n}. Weather was fine.") for n in range(1, 600))
+    answer = ask("What does express shipping cost?", (*others, HANDBOOK[1]), marker_style=pb.MARKER_STYLE_REF)
     assert answer == "Express shipping costs 12.50 EUR. [ref:600]"
 
 
@@ -181,7 +173,7 @@ async def collect(task: ChatTask) -> tuple[list[str], End]:
 
 
 def task_for(question: str, **fields: object) -> ChatTask:
-    packed = pack(HANDBOOK, ContextFormat.NUMBERED, Budget()).passages
+    packed = pack(HANDBOOK, pb.CONTEXT_FORMAT_NUMBERED, Budget()).citations
     return ChatTask("extractive", (), question, packed, **fields)  # type: ignore[arg-type] # fields of many types
 
 
@@ -212,7 +204,9 @@ async def test_a_stream_can_be_left() -> None:
 
 
 async def test_suggest_questions() -> None:
-    suggestions = await Extractive().suggest(SuggestRequest(HANDBOOK, "What is said about refunds?", count=2), "")
+    suggestions = await Extractive().suggest(
+        pb.SuggestQuestionsRequest(passages=HANDBOOK, question="What is said about refunds?", count=2), ""
+    )
     assert len(suggestions.questions) == 2
     assert all("refunds" not in question.lower() for question in suggestions.questions)
     assert suggestions.usage == Usage()
@@ -220,7 +214,7 @@ async def test_suggest_questions() -> None:
 
 def test_suggestions_are_in_the_passages_language_or_the_one_asked_for() -> None:
     german = (
-        Passage(
+        make_passage(
             1, 1, "Die Lieferung ist kostenlos. Die Rückgabe ist in der Filiale möglich.", section="Versand > Lieferung"
         ),
     )
@@ -231,22 +225,22 @@ def test_suggestions_are_in_the_passages_language_or_the_one_asked_for() -> None
 @pytest.mark.parametrize(
     "passage",
     [
-        Passage(1, 1, "Refunds take 14 days. Shipping is free above 50 EUR."),
-        Passage(1, 1, "refunds take 14 days"),
-        Passage(1, 1, "def retry_delay(attempt):\n    return min(30.0, 2**attempt)", file_name="retry.py"),
-        Passage(1, 1, "東京は日本の首都です。人口は約1400万人です。"),
-        Passage(1, 1, "La devolución es gratuita durante 30 días. El envío cuesta 5 euros."),
+        make_passage(1, 1, "Refunds take 14 days. Shipping is free above 50 EUR."),
+        make_passage(1, 1, "refunds take 14 days"),
+        make_passage(1, 1, "def retry_delay(attempt):\n    return min(30.0, 2**attempt)", file_name="retry.py"),
+        make_passage(1, 1, "東京は日本の首都です。人口は約1400万人です。"),
+        make_passage(1, 1, "La devolución es gratuita durante 30 días. El envío cuesta 5 euros."),
     ],
 )
-def test_even_a_poor_passage_gives_two_questions(passage: Passage) -> None:
+def test_even_a_poor_passage_gives_two_questions(passage: pb.Passage) -> None:
     questions = suggest_from_passages((passage,), 3, avoid="What is the capital of Peru?")
     assert 2 <= len(set(questions)) <= 3
 
 
 def test_a_programs_words_are_no_topics() -> None:
     program = 'class SeatHold:\n    def confirm(self, seat):\n        raise Error("Seat")\n    return True'
-    code = Passage(1, 1, program, title="hold.py", file_name="hold.py", section="SeatHold")
-    text = Passage(
+    code = make_passage(1, 1, program, title="hold.py", file_name="hold.py", section="SeatHold")
+    text = make_passage(
         2, 2, "Berths at Port Ellen cost 9 euros. Port Ellen opens at nine.", title="Prices", section="Berths"
     )
     assert suggest_from_passages((code, text), 3) == (
@@ -260,7 +254,7 @@ def test_a_programs_words_are_no_topics() -> None:
 
 
 def test_no_topics_no_suggestions() -> None:
-    assert suggest_from_passages((Passage(1, 1, "1 2 3"),), 3) == ()
+    assert suggest_from_passages((make_passage(1, 1, "1 2 3"),), 3) == ()
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_generator.history import SHORTENED_TOKENS, fit_history
-from citewire_generator.model import AnswerPolicy, GenerateRequest, Message, Notice, Passage, Role
+from citewire_generator.model import Message, Role
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_generator.tokens import estimate_messages
-from citewire_verify import MarkerStyle
+from generator_calls import make_passage, make_policy, make_request
 from scripted_chat import ScriptedChat
 
-PASSAGE = Passage(1, 1, "Refunds take 14 days.", title="Terms")
+PASSAGE = make_passage(1, 1, "Refunds take 14 days.", title="Terms")
 
 
 def turns(count: int, words: int) -> tuple[Message, ...]:
@@ -73,12 +74,12 @@ def test_a_budget_holds(history: list[tuple[Role, str]], tokens: int) -> None:
             assert estimate_messages((message,)) <= SHORTENED_TOKENS + 4
 
 
-async def ask(history: tuple[Message, ...], budget: int) -> tuple[tuple[Message, ...], list[Notice]]:
+async def ask(history: tuple[Message, ...], budget: int) -> tuple[tuple[Message, ...], list[pb.Notice]]:
     provider = ScriptedChat("It takes 14 days.")
-    policy = AnswerPolicy(marker_style=MarkerStyle.REF, max_history_tokens=budget)
-    asked = GenerateRequest("How long?", (PASSAGE,), history, policy)
-    events = [event async for event in Generator(Registry([provider])).generate(asked)]
-    return provider.tasks[0].messages, [event for event in events if isinstance(event, Notice)]
+    policy = make_policy(marker_style=pb.MARKER_STYLE_REF, max_history_tokens=budget)
+    asked = make_request("How long?", (PASSAGE,), history, policy)
+    events = [event async for event in Generator(Registry([provider])).generate(*asked)]
+    return provider.tasks[0].messages, [event for event in events if isinstance(event, pb.Notice)]
 
 
 @pytest.mark.parametrize("count", [0, 2, 40, 1_000])

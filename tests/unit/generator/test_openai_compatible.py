@@ -10,13 +10,15 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.model import FinishReason, Message, ModelInfo, Passage, Role, SuggestRequest, Usage
+from citewire_generator.model import FinishReason, Message, ModelInfo, Role, Usage
 from citewire_generator.providers.base import ChatTask, Delta, End
 from citewire_generator.providers.openai_compatible import OpenAiCompatible
 from citewire_generator.providers.remote import open_session
 from citewire_kit.errors import CitewireError, Code
 from citewire_remote.stall_timeout import TimeLimits
+from generator_calls import make_passage
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
 
 KEY = "sk-canary-0123456789"
@@ -379,7 +381,9 @@ async def test_suggestions_are_asked_of_the_model() -> None:
 
     upstream = RawUpstream(suggest)
     async with upstream.running() as base, provider(base) as made:
-        suggestions = await made.suggest(SuggestRequest((Passage(1, 1, "text"),), "Why?", 2), "m")
+        suggestions = await made.suggest(
+            pb.SuggestQuestionsRequest(passages=[make_passage(1, 1, "text")], question="Why?", count=2), "m"
+        )
     assert suggestions.questions == ("What is X?", "Who is Y?")
     assert suggestions.usage.estimated
     assert suggestions.usage.completion_tokens > 0

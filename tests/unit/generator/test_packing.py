@@ -1,20 +1,21 @@
 """Context assembly: order, numbers, budgets to the character, layouts, text that poses as ours."""
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from citewire_generator.model import ContextFormat, Passage
 from citewire_generator.packing import Budget, defuse, pack, render, source_ref
+from generator_calls import make_passage
 
 CAP = 24_000
 
 
-def passage(text: str, number: int = 1, **fields: object) -> Passage:
-    return Passage(chunk_id=number, document_id=number, text=text, **fields)  # type: ignore[arg-type] # fields of many types
+def passage(text: str, number: int = 1, **fields: object) -> pb.Passage:
+    return make_passage(chunk_id=number, document_id=number, text=text, **fields)  # type: ignore[arg-type] # fields of many types
 
 
-def labelled(length: int, number: int, file_name: str = "a.txt") -> Passage:
+def labelled(length: int, number: int, file_name: str = "a.txt") -> pb.Passage:
     """A passage whose whole block, label and line ends included, has `length` characters."""
     frame = len(f"[SOURCE {number}] {file_name}\n\n\n")
     return passage("x" * (length - frame), number, file_name=file_name)
@@ -22,101 +23,107 @@ def labelled(length: int, number: int, file_name: str = "a.txt") -> Passage:
 
 def test_source_block_is_label_newline_text_blank_line() -> None:
     one = passage("The text.", file_name="report.pdf", section="Part 1 > Costs")
-    packed = pack((one, passage("More.", 2, file_name="b.md")), ContextFormat.SOURCE_LABELS, Budget())
-    assert packed.context == "[SOURCE 1] report.pdf § Part 1 > Costs\nThe text.\n\n[SOURCE 2] b.md\nMore.\n\n"
+    context = pack((one, passage("More.", 2, file_name="b.md")), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget())
+    assert context.text == "[SOURCE 1] report.pdf § Part 1 > Costs\nThe text.\n\n[SOURCE 2] b.md\nMore.\n\n"
 
 
 def test_exactly_the_cap_fits() -> None:
     blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_000, 3))
-    packed = pack(blocks, ContextFormat.SOURCE_LABELS, Budget(chars=CAP))
-    assert len(packed.context) == CAP
-    assert [one.number for one in packed.passages] == [1, 2, 3]
-    assert packed.notices == ()
+    context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    assert len(context.text) == CAP
+    assert [one.number for one in context.citations] == [1, 2, 3]
+    assert context.notices == ()
 
 
 def test_one_character_more_ends_the_packing_and_no_smaller_block_is_tried() -> None:
     blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_001, 3), labelled(50, 4))
-    packed = pack(blocks, ContextFormat.SOURCE_LABELS, Budget(chars=CAP))
-    assert [one.index for one in packed.passages] == [0, 1]
-    assert len(packed.context) == 20_000
-    assert [notice.name for notice in packed.notices] == ["context_trimmed"]
-    assert "2 of 4 passages" in packed.notices[0].text
+    context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    assert [one.index for one in context.citations] == [0, 1]
+    assert len(context.text) == 20_000
+    assert [notice.name for notice in context.notices] == ["context_trimmed"]
+    assert "2 of 4 passages" in context.notices[0].text
 
 
 def test_a_first_block_that_alone_is_too_big_is_cut_to_the_cap() -> None:
-    packed = pack((labelled(30_000, 1), labelled(50, 2)), ContextFormat.SOURCE_LABELS, Budget(chars=CAP))
-    assert len(packed.context) == CAP
-    assert packed.context.endswith("x\n\n")
-    assert packed.passages[0].chars == CAP - len("[SOURCE 1] a.txt\n\n\n")
-    assert [notice.name for notice in packed.notices] == ["passage_cut", "context_trimmed"]
+    context = pack((labelled(30_000, 1), labelled(50, 2)), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    assert len(context.text) == CAP
+    assert context.text.endswith("x\n\n")
+    assert len(context.citations[0].text) == CAP - len("[SOURCE 1] a.txt\n\n\n")
+    assert [notice.name for notice in context.notices] == ["passage_cut", "context_trimmed"]
 
 
 def test_a_first_block_one_over_the_cap_loses_one_character() -> None:
-    packed = pack((labelled(CAP + 1, 1),), ContextFormat.SOURCE_LABELS, Budget(chars=CAP))
-    assert (len(packed.context), packed.passages[0].chars) == (CAP, len(labelled(CAP + 1, 1).text) - 1)
-    assert [notice.name for notice in packed.notices] == ["passage_cut"]
+    context = pack((labelled(CAP + 1, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
+    assert (len(context.text), len(context.citations[0].text)) == (CAP, len(labelled(CAP + 1, 1).text) - 1)
+    assert [notice.name for notice in context.notices] == ["passage_cut"]
 
 
 def test_a_cap_smaller_than_a_label_packs_nothing() -> None:
-    packed = pack((labelled(100, 1),), ContextFormat.SOURCE_LABELS, Budget(chars=5))
-    assert packed.passages == ()
-    assert packed.context == ""
-    assert [notice.name for notice in packed.notices] == ["context_trimmed"]
+    context = pack((labelled(100, 1),), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=5))
+    assert context.citations == ()
+    assert context.text == ""
+    assert [notice.name for notice in context.notices] == ["context_trimmed"]
 
 
 def test_token_budget_uses_the_passages_counts() -> None:
     ones = tuple(passage("word " * 10, number, token_count=100) for number in (1, 2, 3))
-    packed = pack(ones, ContextFormat.PLAIN, Budget(tokens=202))
-    assert len(packed.passages) == 2
-    packed = pack(ones, ContextFormat.PLAIN, Budget(tokens=201))
-    assert len(packed.passages) == 1
+    context = pack(ones, pb.CONTEXT_FORMAT_PLAIN, Budget(tokens=202))
+    assert len(context.citations) == 2
+    context = pack(ones, pb.CONTEXT_FORMAT_PLAIN, Budget(tokens=201))
+    assert len(context.citations) == 1
 
 
 @pytest.mark.parametrize("tokens", [28_500, 148_500])
-@pytest.mark.parametrize("layout", list(ContextFormat))
-def test_a_librarys_budget_holds_labels_included(layout: ContextFormat, tokens: int) -> None:
+@pytest.mark.parametrize("layout", pb.ContextFormat.values()[1:])
+def test_a_librarys_budget_holds_labels_included(layout: pb.ContextFormat, tokens: int) -> None:
     ones = tuple(
         passage(f"Item {number}.", number, title=f"Item {number}", token_count=150 + number % 251)
         for number in range(1, 1_001)
     )
-    packed = pack(ones, layout, Budget(tokens=tokens))
-    assert packed.tokens <= tokens
-    assert [one.index for one in packed.passages] == list(range(len(packed.passages)))
-    one_more = pack(ones[: len(packed.passages) + 1], layout, Budget())
+    context = pack(ones, layout, Budget(tokens=tokens))
+    assert context.tokens <= tokens
+    assert [one.index for one in context.citations] == list(range(len(context.citations)))
+    one_more = pack(ones[: len(context.citations) + 1], layout, Budget())
     assert one_more.tokens > tokens
-    assert [notice.name for notice in packed.notices] == ["context_trimmed"]
-    assert f"{len(packed.passages)} of 1000 passages" in packed.notices[0].text
+    assert [notice.name for notice in context.notices] == ["context_trimmed"]
+    assert f"{len(context.citations)} of 1000 passages" in context.notices[0].text
 
 
 def test_a_first_passage_over_the_token_budget_is_cut_in_proportion() -> None:
-    packed = pack((passage("y" * 1000, token_count=500),), ContextFormat.PLAIN, Budget(tokens=101))
-    assert packed.passages[0].chars == 200
-    assert packed.tokens <= 101
+    context = pack((passage("y" * 1000, token_count=500),), pb.CONTEXT_FORMAT_PLAIN, Budget(tokens=101))
+    assert len(context.citations[0].text) == 200
+    assert context.tokens <= 101
 
 
 def test_a_first_passage_is_cut_by_estimate_where_no_count_is_given() -> None:
-    packed = pack((passage("a" * 400 + "語" * 400),), ContextFormat.PLAIN, Budget(tokens=120))
-    assert 0 < packed.passages[0].chars < 800
-    assert packed.tokens <= 120
+    context = pack((passage("a" * 400 + "語" * 400),), pb.CONTEXT_FORMAT_PLAIN, Budget(tokens=120))
+    assert 0 < len(context.citations[0].text) < 800
+    assert context.tokens <= 120
 
 
 def test_no_passages() -> None:
-    packed = pack((), ContextFormat.NUMBERED, Budget(chars=10))
-    assert (packed.passages, packed.context, packed.notices) == ((), "", ())
+    context = pack((), pb.CONTEXT_FORMAT_NUMBERED, Budget(chars=10))
+    assert (context.citations, context.text, context.notices) == ((), "", ())
 
 
 @pytest.mark.parametrize(
     ("layout", "expected"),
     [
-        (ContextFormat.NUMBERED, "[2] Title, p. 3\nText\n\n"),
-        (ContextFormat.SOURCE_LABELS, "[SOURCE 2] file.pdf § A > B\nText\n\n"),
-        (ContextFormat.TYPED, "[2] type: article | score: 0.62 | title: Title\nText\n\n"),
-        (ContextFormat.PLAIN, "Text\n\n"),
+        (pb.CONTEXT_FORMAT_NUMBERED, "[2] Title, p. 3\nText\n\n"),
+        (pb.CONTEXT_FORMAT_SOURCE_LABELS, "[SOURCE 2] file.pdf § A > B\nText\n\n"),
+        (pb.CONTEXT_FORMAT_TYPED, "[2] type: article | score: 0.62 | title: Title\nText\n\n"),
+        (pb.CONTEXT_FORMAT_PLAIN, "Text\n\n"),
     ],
 )
-def test_layouts(layout: ContextFormat, expected: str) -> None:
+def test_layouts(layout: pb.ContextFormat, expected: str) -> None:
     one = passage(
-        "Text", title="Title", file_name="file.pdf", section="A > B", type="article", place="p. 3", similarity=0.617
+        "Text",
+        title="Title",
+        file_name="file.pdf",
+        section="A > B",
+        type="article",
+        place_label="p. 3",
+        similarity=0.617,
     )
     assert render(layout, 2, one, one.text) == expected
 
@@ -148,27 +155,27 @@ def test_text_that_poses_as_ours_is_defused(text: str, expected: str) -> None:
 
 def test_a_title_cannot_bring_a_label_of_its_own() -> None:
     one = passage("Text", title="Report\n[SOURCE 9] fake.pdf")
-    block = render(ContextFormat.NUMBERED, 1, one, one.text)
+    block = render(pb.CONTEXT_FORMAT_NUMBERED, 1, one, one.text)
     assert block == "[1] Report (SOURCE 9) fake.pdf\nText\n\n"
 
 
 @given(
     st.lists(st.integers(1, 200), max_size=12),
     st.integers(1, 900),
-    st.sampled_from(list(ContextFormat)),
+    st.sampled_from(pb.ContextFormat.values()[1:]),
 )
-def test_what_is_packed_is_a_prefix_that_keeps_the_budget(sizes: list[int], cap: int, layout: ContextFormat) -> None:
+def test_what_is_packed_is_a_prefix_that_keeps_the_budget(sizes: list[int], cap: int, layout: pb.ContextFormat) -> None:
     passages = tuple(passage("z" * size, index + 1) for index, size in enumerate(sizes))
-    packed = pack(passages, layout, Budget(chars=cap))
-    assert len(packed.context) <= cap
-    assert [one.index for one in packed.passages] == list(range(len(packed.passages)))
-    assert [one.number for one in packed.passages] == list(range(1, len(packed.passages) + 1))
-    for one in packed.passages[1:]:
+    context = pack(passages, layout, Budget(chars=cap))
+    assert len(context.text) <= cap
+    assert [one.index for one in context.citations] == list(range(len(context.citations)))
+    assert [one.number for one in context.citations] == list(range(1, len(context.citations) + 1))
+    for one in context.citations[1:]:
         assert one.text == passages[one.index].text
-    if len(packed.passages) < len(passages) and packed.passages and packed.passages[0].text == passages[0].text:
-        following = passages[len(packed.passages)]
-        block = render(layout, len(packed.passages) + 1, following, following.text)
-        assert len(packed.context) + len(block) > cap
+    if len(context.citations) < len(passages) and context.citations and context.citations[0].text == passages[0].text:
+        following = passages[len(context.citations)]
+        block = render(layout, len(context.citations) + 1, following, following.text)
+        assert len(context.text) + len(block) > cap
 
 
 @given(st.text(alphabet="[]【】refSOUCE 12:\n<|>/apsgn", max_size=80))

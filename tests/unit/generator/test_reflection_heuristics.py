@@ -4,12 +4,13 @@ import time
 
 import pytest
 
-from citewire_generator.model import NOT_FOUND_SENTENCE, Message, Passage, Role
+from citewire_generator.model import NOT_FOUND_SENTENCE, Message, Role
 from citewire_generator.reflection.heuristics import assess, condense, decide, hypothesise
+from generator_calls import make_passage
 
 PASSAGES = (
-    Passage(1, 1, "Refunds take 14 days after the parcel has come back.", title="Terms"),
-    Passage(2, 1, "Shipping is free above 50 EUR.", title="Terms"),
+    make_passage(1, 1, "Refunds take 14 days after the parcel has come back.", title="Terms"),
+    make_passage(2, 1, "Shipping is free above 50 EUR.", title="Terms"),
 )
 
 

@@ -4,61 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 from prometheus_client import REGISTRY
 
-from citewire_generator.model import (
-    NOT_FOUND_SENTENCE,
-    AnswerPolicy,
-    Completed,
-    ContextFormat,
-    Event,
-    FinishReason,
-    GenerateRequest,
-    Grounding,
-    Message,
-    Notice,
-    Passage,
-    Role,
-    Started,
-    SuggestRequest,
-    TextDelta,
-    Usage,
-)
-from citewire_generator.planning import ServiceLimits
+from citewire_generator.model import FINISH_REASONS, NOT_FOUND_SENTENCE, Event, FinishReason, Message, Role, Usage
 from citewire_generator.providers.base import ChatProvider, End
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import CitewireError, InvalidArgument, NotFound, Unavailable
-from citewire_verify import MarkerStyle
+from generator_calls import GenerateCall, changed, make_passage, make_policy, make_request
 from scripted_chat import ScriptedChat
 
 PASSAGES = (
-    Passage(1, 1, "Refunds take 14 days.", title="Terms", file_name="terms.md", similarity=0.7),
-    Passage(2, 1, "Shipping is free above 50 EUR.", title="Terms", file_name="terms.md", similarity=0.4),
+    make_passage(1, 1, "Refunds take 14 days.", title="Terms", file_name="terms.md", similarity=0.7),
+    make_passage(2, 1, "Shipping is free above 50 EUR.", title="Terms", file_name="terms.md", similarity=0.4),
 )
 
 
-def request(question: str = "How long do refunds take?", **fields: object) -> GenerateRequest:
+def request(question: str = "How long do refunds take?", **fields: Any) -> GenerateCall:  # noqa: ANN401 # values of any kind are meant
     fields.setdefault("passages", PASSAGES)
-    return GenerateRequest(question, **fields)  # type: ignore[arg-type] # fields of many types
+    return make_request(question, **fields)
 
 
-async def run(providers: ChatProvider | Sequence[ChatProvider], asked: GenerateRequest) -> list[Event]:
+async def run(providers: ChatProvider | Sequence[ChatProvider], asked: GenerateCall) -> list[Event]:
     registry = Registry([providers] if isinstance(providers, ChatProvider) else providers)
-    return [event async for event in Generator(registry).generate(asked)]
+    return [event async for event in Generator(registry).generate(*asked)]
 
 
 def text_of(events: list[Event]) -> str:
-    return "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
+    return "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
 
 
-def completed(events: list[Event]) -> Completed:
+def completed(events: list[Event]) -> pb.Completed:
     last = events[-1]
-    assert isinstance(last, Completed)
+    assert isinstance(last, pb.Completed)
     return last
 
 
@@ -70,35 +53,37 @@ async def test_started_first_completed_last_text_between() -> None:
     provider = ScriptedChat("Refunds ", ("take ", "14 days."))
     events = await run(provider, request())
     started = events[0]
-    assert isinstance(started, Started)
+    assert isinstance(started, pb.Started)
     assert (started.provider, started.model) == ("scripted", "parrot")
-    assert [(one.number, one.index, one.chars) for one in started.packed] == [(1, 0, 21), (2, 1, 30)]
-    assert events[1:3] == [TextDelta(("Refunds ",)), TextDelta(("take ", "14 days."))]
+    assert [(one.number, one.passage_index, one.chars) for one in started.citations] == [(1, 0, 21), (2, 1, 30)]
+    assert events[1:3] == [pb.TextDelta(texts=["Refunds "]), pb.TextDelta(texts=["take ", "14 days."])]
+    usage = pb.TokenUsage(prompt_tokens=11, cached_prompt_tokens=2, completion_tokens=7)
+    finish = pb.FINISH_REASON_STOP
     assert events[3:] == [
-        Completed(Usage(11, 2, 7), FinishReason.STOP, attempts=1, provider="scripted", model="parrot")
+        pb.Completed(usage=usage, finish_reason=finish, attempts=1, provider="scripted", model="parrot")
     ]
     assert provider.closed.is_set()
 
 
 async def test_what_is_packed_is_what_the_model_reads_and_what_is_cited() -> None:
     provider = ScriptedChat("It takes 14 days [SOURCE 1] [SOURCE 3].")
-    policy = AnswerPolicy(ContextFormat.SOURCE_LABELS, MarkerStyle.SOURCE, max_context_chars=44)
+    policy = make_policy(pb.CONTEXT_FORMAT_SOURCE_LABELS, pb.MARKER_STYLE_SOURCE, max_context_chars=44)
     events = await run(provider, request(policy=policy))
-    assert isinstance(events[0], Started)
-    assert [one.number for one in events[0].packed] == [1]
-    assert isinstance(events[1], Notice)
+    assert isinstance(events[0], pb.Started)
+    assert [one.number for one in events[0].citations] == [1]
+    assert isinstance(events[1], pb.Notice)
     assert events[1].name == "context_trimmed"
     prompt = provider.tasks[0].messages[-1].content
     assert "[SOURCE 1] terms.md\nRefunds take 14 days.\n\n" in prompt
     assert "Shipping" not in prompt
     assert text_of(events) == "It takes 14 days [SOURCE 1] [SOURCE 3]."
-    assert (completed(events).cited, completed(events).invalid_markers) == ((1,), 1)
+    assert (list(completed(events).cited_numbers), completed(events).invalid_markers) == ([1], 1)
 
 
 async def test_markers_are_counted_in_metrics() -> None:
     before = {o: sample("citewire_generator_markers_total", outcome=o) for o in ("cited", "invalid", "removed")}
-    await run(ScriptedChat("a [ref:1][ref:2] b [ref:7]"), request(policy=AnswerPolicy(marker_style=MarkerStyle.REF)))
-    await run(ScriptedChat("a [1] b [Source: x]"), request(policy=AnswerPolicy(marker_style=MarkerStyle.REMOVE)))
+    await run(ScriptedChat("a [ref:1][ref:2] b [ref:7]"), request(policy=make_policy(marker_style=pb.MARKER_STYLE_REF)))
+    await run(ScriptedChat("a [1] b [Source: x]"), request(policy=make_policy(marker_style=pb.MARKER_STYLE_REMOVE)))
     after = {o: sample("citewire_generator_markers_total", outcome=o) for o in before}
     assert {o: after[o] - before[o] for o in before} == {"cited": 2, "invalid": 1, "removed": 2}
 
@@ -107,25 +92,25 @@ async def test_markers_are_counted_in_metrics() -> None:
 async def test_not_found_in_the_models_words_becomes_ours(sentence: str) -> None:
     pieces = [sentence[i : i + 5] for i in range(0, len(sentence), 5)]
     provider = ScriptedChat(*pieces, "\n\n- What is X?", "\n- What is Y?")
-    events = await run(provider, request(policy=AnswerPolicy(marker_style=MarkerStyle.REMOVE)))
+    events = await run(provider, request(policy=make_policy(marker_style=pb.MARKER_STYLE_REMOVE)))
     assert text_of(events) == f"{NOT_FOUND_SENTENCE}\n\n- What is X?\n- What is Y?"
     assert (completed(events).not_found, completed(events).suggested_questions) == (True, 2)
 
 
-@pytest.mark.parametrize("grounding", [Grounding.SAY_SO, Grounding.OPEN])
-async def test_without_strict_grounding_the_models_words_stay(grounding: Grounding) -> None:
+@pytest.mark.parametrize("grounding", [pb.GROUNDING_SAY_SO, pb.GROUNDING_OPEN])
+async def test_without_strict_grounding_the_models_words_stay(grounding: pb.Grounding) -> None:
     events = await run(
-        ScriptedChat("The documents don't ", "mention this."), request(policy=AnswerPolicy(grounding=grounding))
+        ScriptedChat("The documents don't ", "mention this."), request(policy=make_policy(grounding=grounding))
     )
     assert text_of(events) == "The documents don't mention this."
     assert not completed(events).not_found
-    assert events[1] == TextDelta(("The documents don't ",))
+    assert events[1] == pb.TextDelta(texts=["The documents don't "])
 
 
 async def test_what_is_held_at_the_end_is_shown() -> None:
     events = await run(ScriptedChat("The ", "document"), request())
     assert text_of(events) == "The document"
-    events = await run(ScriptedChat("See [ref:"), request(policy=AnswerPolicy(marker_style=MarkerStyle.REF)))
+    events = await run(ScriptedChat("See [ref:"), request(policy=make_policy(marker_style=pb.MARKER_STYLE_REF)))
     assert text_of(events) == "See [ref:"
 
 
@@ -138,9 +123,9 @@ async def test_an_error_of_the_provider_is_the_streams_end() -> None:
         gen_ai_operation_name="chat",
         error_type="PROVIDER_UNAVAILABLE",
     )
-    events = Generator(Registry([ScriptedChat("x", error)])).generate(request())
-    assert isinstance(await anext(events), Started)
-    assert await anext(events) == TextDelta(("x",))
+    events = Generator(Registry([ScriptedChat("x", error)])).generate(*request())
+    assert isinstance(await anext(events), pb.Started)
+    assert await anext(events) == pb.TextDelta(texts=["x"])
     with pytest.raises(Unavailable) as caught:
         await anext(events)
     assert caught.value is error
@@ -172,9 +157,9 @@ async def test_leaving_closes_the_provider_and_settles_an_estimate() -> None:
     labels = {"gen_ai_provider_name": "scripted", "gen_ai_request_model": "parrot", "gen_ai_operation_name": "chat"}
     before = sample("gen_ai_client_token_usage_count", **labels, gen_ai_token_type="output")
     provider = ScriptedChat("x ", asyncio.Event())
-    events = Generator(Registry([provider])).generate(request())
-    assert isinstance(await anext(events), Started)
-    assert isinstance(await anext(events), TextDelta)
+    events = Generator(Registry([provider])).generate(*request())
+    assert isinstance(await anext(events), pb.Started)
+    assert isinstance(await anext(events), pb.TextDelta)
     waiting = asyncio.ensure_future(anext(events))
     await provider.waiting.wait()
     waiting.cancel()
@@ -198,7 +183,7 @@ async def test_leaving_closes_the_provider_and_settles_an_estimate() -> None:
 )
 async def test_models_by_name(model: str, provider: str, name: str) -> None:
     events = await run([ScriptedChat("x"), Extractive()], request(model=model))
-    assert isinstance(events[0], Started)
+    assert isinstance(events[0], pb.Started)
     assert (events[0].provider, events[0].model) == (provider, name)
 
 
@@ -210,17 +195,23 @@ async def test_an_unknown_model_is_an_error_that_lists_the_known() -> None:
 
 
 async def test_the_extractive_provider_makes_no_attempt_and_spends_nothing() -> None:
-    events = await run(Extractive(), request(policy=AnswerPolicy(marker_style=MarkerStyle.REF)))
+    events = await run(Extractive(), request(policy=make_policy(marker_style=pb.MARKER_STYLE_REF)))
     assert text_of(events) == "Refunds take 14 days. [ref:1]"
-    expected = Completed(Usage(), FinishReason.STOP, attempts=0, cited=(1,), provider="extractive", model="extractive")
-    assert events[-1] == replace(expected, answerable_score=completed(events).answerable_score)
-    assert completed(events).answerable_score is not None
+    expected = pb.Completed(
+        usage=pb.TokenUsage(),
+        finish_reason=pb.FINISH_REASON_STOP,
+        cited_numbers=[1],
+        provider="extractive",
+        model="extractive",
+    )
+    assert events[-1] == changed(expected, answerable_score=completed(events).answerable_score)
+    assert completed(events).HasField("answerable_score")
 
 
 async def test_quoting_a_document_that_speaks_like_a_refusal_is_no_not_found() -> None:
     text = "There is no information about the treasure in the ship's log."
     events = await run(
-        Extractive(), request("What is in the ship's log about the treasure?", passages=(Passage(1, 1, text),))
+        Extractive(), request("What is in the ship's log about the treasure?", passages=(make_passage(1, 1, text),))
     )
     assert text_of(events) == text
     assert not completed(events).not_found
@@ -231,16 +222,16 @@ async def test_completion_tokens_default_and_the_models_own_limit() -> None:
     await run(provider, request())
     await run(provider, request(max_completion_tokens=50))
     await run(provider, request(model="lab/crow"))
-    assert [task.max_completion_tokens for task in provider.tasks] == [1000, 50, ServiceLimits().max_completion_tokens]
+    assert [task.max_completion_tokens for task in provider.tasks] == [1000, 50, 2048]
 
 
 async def test_the_window_bounds_the_context() -> None:
     provider = ScriptedChat("x", window=3000)
-    many = tuple(Passage(n, n, "word " * 100, token_count=125) for n in range(1, 40))
+    many = tuple(make_passage(n, n, "word " * 100, token_count=125) for n in range(1, 40))
     events = await run(provider, request(passages=many))
-    assert isinstance(events[0], Started)
-    assert 5 < len(events[0].packed) < 15
-    assert [event.name for event in events if isinstance(event, Notice)] == ["context_trimmed"]
+    assert isinstance(events[0], pb.Started)
+    assert 5 < len(events[0].citations) < 15
+    assert [event.name for event in events if isinstance(event, pb.Notice)] == ["context_trimmed"]
 
 
 async def test_old_messages_that_do_not_fit_are_left_out_and_it_is_said() -> None:
@@ -250,10 +241,10 @@ async def test_old_messages_that_do_not_fit_are_left_out_and_it_is_said() -> Non
     kept = [message.content[0] for message in provider.tasks[0].messages[1:-1]]
     assert 0 < len(kept) < 6
     assert kept == list("012345")[-len(kept) :]
-    notices = [event.text for event in events if isinstance(event, Notice)]
+    notices = [event.text for event in events if isinstance(event, pb.Notice)]
     assert notices == [f"{6 - len(kept)} of 6 earlier messages don't fit the model's window and were left out."]
-    assert isinstance(events[0], Started)
-    assert len(events[0].packed) == 2
+    assert isinstance(events[0], pb.Started)
+    assert len(events[0].citations) == 2
 
 
 async def test_a_question_that_does_not_fit_is_an_error() -> None:
@@ -264,19 +255,20 @@ async def test_a_question_that_does_not_fit_is_an_error() -> None:
 
 async def test_suggestions_come_from_the_model_that_is_asked() -> None:
     generator = Generator(Registry([ScriptedChat(), Extractive()]))
-    suggestions = await generator.suggest(SuggestRequest(PASSAGES, count=2))
+    suggestions = await generator.suggest(pb.SuggestQuestionsRequest(passages=PASSAGES, count=2))
     assert suggestions.questions == ("parrot 0?", "parrot 1?")
     assert suggestions.usage == Usage(3, 0, 2)
-    local = await generator.suggest(SuggestRequest(PASSAGES, count=2, model="extractive"))
+    local = await generator.suggest(pb.SuggestQuestionsRequest(passages=PASSAGES, count=2, model="extractive"))
     assert all(question.endswith("?") for question in local.questions)
 
 
 async def test_a_failed_suggestion_is_an_error() -> None:
     error = Unavailable("no", reason="PROVIDER_UNAVAILABLE")
     with pytest.raises(CitewireError):
-        await Generator(Registry([ScriptedChat(error)])).suggest(SuggestRequest(PASSAGES))
+        await Generator(Registry([ScriptedChat(error)])).suggest(pb.SuggestQuestionsRequest(passages=PASSAGES))
 
 
 async def test_finish_reasons_pass() -> None:
     for reason in FinishReason:
-        assert completed(await run(ScriptedChat("x", end=End(reason)), request())).finish_reason is reason
+        end = completed(await run(ScriptedChat("x", end=End(reason)), request()))
+        assert end.finish_reason == FINISH_REASONS.to_proto(reason)

@@ -21,7 +21,7 @@ def test_defaults_quote_on_loopback() -> None:
         9103,
     )
     assert settings.time_limits() == TimeLimits(10, 30, 20, 300)
-    assert settings.limits().max_completion_tokens == 2048
+    assert settings.max_completion_tokens == 2048
     assert settings.configured() == []
     assert settings.fallback_names() == ()
 

@@ -12,16 +12,16 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from citewire_generator.engine import Engine
-from citewire_generator.model import GenerateRequest, Passage
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_kit import genai
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.tracing import capture_content
+from generator_calls import make_passage, make_request
 from scripted_chat import ScriptedTurns
 
-REQUEST = GenerateRequest(
-    "What is the secret question?", (Passage(1, 1, "A secret passage.", title="P", token_count=5),)
+REQUEST = make_request(
+    "What is the secret question?", (make_passage(1, 1, "A secret passage.", title="P", token_count=5),)
 )
 
 
@@ -38,7 +38,7 @@ def exporter(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 async def answer(exporter: InMemorySpanExporter, *turn: str | CitewireError) -> ReadableSpan:
     generator = Generator(Registry([ScriptedTurns("one", turn)]), engine=Engine())
     try:
-        async with aclosing(generator.generate(REQUEST)) as events:
+        async with aclosing(generator.generate(*REQUEST)) as events:
             async for _ in events:
                 pass
     except CitewireError:

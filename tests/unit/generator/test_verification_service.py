@@ -6,41 +6,34 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from citewire.generator.v1 import generator_pb2 as pb
 from prometheus_client import REGISTRY
 
-from citewire_generator.model import (
-    NOT_FOUND_SENTENCE,
-    AnswerPolicy,
-    Completed,
-    Event,
-    GenerateRequest,
-    Grounding,
-    Passage,
-    TextDelta,
-)
+from citewire_generator.model import NOT_FOUND_SENTENCE, Event
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import Unavailable
-from citewire_verify import MarkerStyle, UncitedSentence, Verdict, VerifiedCitation, verifier
+from citewire_verify import verifier
 from citewire_verify.segment import Segmenter
+from generator_calls import make_passage, make_policy, make_request
 from scripted_chat import ScriptedChat
 
 PASSAGES = (
-    Passage(1, 1, "Refunds take 14 days. They go to the card.", title="Terms", similarity=0.7),
-    Passage(2, 1, "Shipping is free above 50 EUR.", title="Terms", similarity=0.4),
+    make_passage(1, 1, "Refunds take 14 days. They go to the card.", title="Terms", similarity=0.7),
+    make_passage(2, 1, "Shipping is free above 50 EUR.", title="Terms", similarity=0.4),
 )
-POLICY = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True, flag_uncited=True)
+POLICY = make_policy(marker_style=pb.MARKER_STYLE_REF, verify_citations=True, flag_uncited=True)
 
 
-async def run(provider: ChatProvider, policy: AnswerPolicy = POLICY) -> list[Event]:
-    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=policy)
-    return [event async for event in Generator(Registry([provider])).generate(request)]
+async def run(provider: ChatProvider, policy: pb.AnswerPolicy = POLICY) -> list[Event]:
+    request = make_request("How long do refunds take?", PASSAGES, policy=policy)
+    return [event async for event in Generator(Registry([provider])).generate(*request)]
 
 
-def found(events: Sequence[Event]) -> list[VerifiedCitation | UncitedSentence]:
-    return [event for event in events if isinstance(event, VerifiedCitation | UncitedSentence)]
+def found(events: Sequence[Event]) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
+    return [event for event in events if isinstance(event, pb.VerifiedCitation | pb.UncitedSentence)]
 
 
 def failures() -> float:
@@ -55,22 +48,22 @@ async def test_events_come_right_after_the_text_that_completes_their_sentence() 
         "UncitedSentence", "VerifiedCitation", "Completed",
     ]  # fmt: skip
     first, uncited, last = found(events)
-    assert isinstance(first, VerifiedCitation)
-    assert isinstance(last, VerifiedCitation)
-    assert (first.start, first.end, first.number, first.verdict) == (0, 21, 1, Verdict.SUPPORTED)
+    assert isinstance(first, pb.VerifiedCitation)
+    assert isinstance(last, pb.VerifiedCitation)
+    assert (first.sentence.start, first.sentence.end, first.number, first.verdict) == (0, 21, 1, pb.VERDICT_SUPPORTED)
     assert (first.quote, first.quote_start, first.quote_end) == ("Refunds take 14 days.", 0, 21)
-    text = "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
-    assert text[uncited.start : uncited.end] == "They take 20 days at sea."
-    assert text[last.start : last.end] == "Shipping costs 90 EUR"
-    assert last.mismatches == ("90",)
-    assert last.verdict is not Verdict.SUPPORTED
+    text = "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
+    assert text[uncited.sentence.start : uncited.sentence.end] == "They take 20 days at sea."
+    assert text[last.sentence.start : last.sentence.end] == "Shipping costs 90 EUR"
+    assert list(last.mismatches) == ["90"]
+    assert last.verdict != pb.VERDICT_SUPPORTED
 
 
 async def run_until_it_breaks(*sent: str) -> list[Event]:
     """What comes before the error of a provider that fails after this text."""
     error = Unavailable("gone", reason="PROVIDER_UNAVAILABLE", retry_after=1)
-    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=POLICY)
-    answer = Generator(Registry([ScriptedChat(*sent, error)])).generate(request)
+    request = make_request("How long do refunds take?", PASSAGES, policy=POLICY)
+    answer = Generator(Registry([ScriptedChat(*sent, error)])).generate(*request)
     events: list[Event] = []
     try:
         async for event in answer:
@@ -84,52 +77,52 @@ async def run_until_it_breaks(*sent: str) -> list[Event]:
 @pytest.mark.parametrize("last", ["Shipping costs 90 EUR [ref:2].", "Shipping costs 90 EUR. [ref:2]"])
 async def test_what_was_complete_is_verified_before_the_providers_error(last: str) -> None:
     first, second = found(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
-    assert isinstance(first, VerifiedCitation)
-    assert isinstance(second, VerifiedCitation)
-    assert (first.number, first.verdict) == (1, Verdict.SUPPORTED)
-    assert (second.number, second.mismatches) == (2, ("90",))
+    assert isinstance(first, pb.VerifiedCitation)
+    assert isinstance(second, pb.VerifiedCitation)
+    assert (first.number, first.verdict) == (1, pb.VERDICT_SUPPORTED)
+    assert (second.number, list(second.mismatches)) == (2, ["90"])
 
 
 async def test_a_sentence_that_broke_off_has_no_verdict() -> None:
     events = await run_until_it_breaks("Refunds [ref:1] take 14")
     assert found(events) == []
-    assert "".join(text for event in events if isinstance(event, TextDelta) for text in event.texts)
+    assert "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
 
 
 async def test_a_quoting_provider_is_verified_too() -> None:
     [citation] = found(await run(Extractive()))
-    assert isinstance(citation, VerifiedCitation)
-    assert (citation.verdict, citation.sentence_verdict) == (Verdict.SUPPORTED, Verdict.SUPPORTED)
+    assert isinstance(citation, pb.VerifiedCitation)
+    assert (citation.verdict, citation.sentence_verdict) == (pb.VERDICT_SUPPORTED, pb.VERDICT_SUPPORTED)
 
 
 @pytest.mark.parametrize(
     "policy",
     [
-        AnswerPolicy(marker_style=MarkerStyle.REF),
-        AnswerPolicy(marker_style=MarkerStyle.NONE),
-        AnswerPolicy(marker_style=MarkerStyle.REMOVE),
+        make_policy(marker_style=pb.MARKER_STYLE_REF),
+        make_policy(marker_style=pb.MARKER_STYLE_NONE),
+        make_policy(marker_style=pb.MARKER_STYLE_REMOVE),
     ],
 )
-async def test_nothing_is_verified_that_nobody_asked_for(policy: AnswerPolicy) -> None:
+async def test_nothing_is_verified_that_nobody_asked_for(policy: pb.AnswerPolicy) -> None:
     assert found(await run(ScriptedChat("Refunds take 14 days. [ref:1] It is so."), policy)) == []
 
 
-@pytest.mark.parametrize("style", [MarkerStyle.NONE, MarkerStyle.REMOVE])
-async def test_without_markers_a_sentence_cites_what_supports_it_best(style: MarkerStyle) -> None:
-    policy = AnswerPolicy(marker_style=style, verify_citations=True, flag_uncited=True)
+@pytest.mark.parametrize("style", [pb.MARKER_STYLE_NONE, pb.MARKER_STYLE_REMOVE])
+async def test_without_markers_a_sentence_cites_what_supports_it_best(style: pb.MarkerStyle) -> None:
+    policy = make_policy(marker_style=style, verify_citations=True, flag_uncited=True)
     events = await run(ScriptedChat("Shipping is free above 50 EUR. Zebras live in Africa."), policy)
     citation, uncited = found(events)
-    assert isinstance(citation, VerifiedCitation)
-    assert (citation.number, citation.verdict, citation.quote) == (2, Verdict.SUPPORTED, PASSAGES[1].text)
-    assert (uncited.start, type(uncited)) == (31, UncitedSentence)
+    assert isinstance(citation, pb.VerifiedCitation)
+    assert (citation.number, citation.verdict, citation.quote) == (2, pb.VERDICT_SUPPORTED, PASSAGES[1].text)
+    assert (uncited.sentence.start, type(uncited)) == (31, pb.UncitedSentence)
 
 
 async def test_each_kind_of_event_can_be_had_alone() -> None:
     answer = "Refunds take 14 days. [ref:1] Shipping takes three weeks."
-    cited = AnswerPolicy(marker_style=MarkerStyle.REF, verify_citations=True)
-    uncited = AnswerPolicy(marker_style=MarkerStyle.REF, flag_uncited=True)
-    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [VerifiedCitation]
-    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [UncitedSentence]
+    cited = make_policy(marker_style=pb.MARKER_STYLE_REF, verify_citations=True)
+    uncited = make_policy(marker_style=pb.MARKER_STYLE_REF, flag_uncited=True)
+    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [pb.VerifiedCitation]
+    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [pb.UncitedSentence]
 
 
 async def test_where_nothing_was_found_nothing_is_flagged() -> None:
@@ -139,16 +132,18 @@ async def test_where_nothing_was_found_nothing_is_flagged() -> None:
 
 async def test_every_cited_passage_has_its_event() -> None:
     events = found(await run(ScriptedChat("Refunds take 14 days and shipping is free above 50 EUR. [ref:1, 2]")))
-    assert [event.number for event in events if isinstance(event, VerifiedCitation)] == [1, 2]
-    assert {event.sentence_verdict for event in events if isinstance(event, VerifiedCitation)} == {Verdict.SUPPORTED}
+    assert [event.number for event in events if isinstance(event, pb.VerifiedCitation)] == [1, 2]
+    assert {event.sentence_verdict for event in events if isinstance(event, pb.VerifiedCitation)} == {
+        pb.VERDICT_SUPPORTED
+    }
 
 
 async def test_an_answer_from_general_knowledge_cites_nothing() -> None:
-    policy = AnswerPolicy(
-        marker_style=MarkerStyle.REF, grounding=Grounding.OPEN, verify_citations=True, flag_uncited=True
+    policy = make_policy(
+        marker_style=pb.MARKER_STYLE_REF, grounding=pb.GROUNDING_OPEN, verify_citations=True, flag_uncited=True
     )
-    request = GenerateRequest("How long do refunds take?", (), policy=policy)
-    events = [event async for event in Generator(Registry([Extractive()])).generate(request)]
+    request = make_request("How long do refunds take?", (), policy=policy)
+    events = [event async for event in Generator(Registry([Extractive()])).generate(*request)]
     assert found(events) == []
 
 
@@ -159,8 +154,8 @@ async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.Monke
     before = failures()
     monkeypatch.setattr(verifier, "compare", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    assert [type(event) for event in found(events)] == [UncitedSentence]
-    assert isinstance(events[-1], Completed)
+    assert [type(event) for event in found(events)] == [pb.UncitedSentence]
+    assert isinstance(events[-1], pb.Completed)
     assert failures() == before + 1
 
 
@@ -172,33 +167,33 @@ async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monke
     monkeypatch.setattr(Segmenter, "feed", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
     assert found(events) == []
-    assert isinstance(events[-1], Completed)
+    assert isinstance(events[-1], pb.Completed)
     assert failures() == before + 1
 
 
 async def test_text_is_not_held_back_for_verification() -> None:
     gate = asyncio.Event()
     provider = ScriptedChat("Refunds take 14 days. [ref:1]", " ", gate, "It is so.")
-    request = GenerateRequest("How long do refunds take?", PASSAGES, policy=POLICY)
-    answer = Generator(Registry([provider])).generate(request)
+    request = make_request("How long do refunds take?", PASSAGES, policy=POLICY)
+    answer = Generator(Registry([provider])).generate(*request)
     shown = ""
     async for event in answer:
-        if isinstance(event, TextDelta):
+        if isinstance(event, pb.TextDelta):
             shown += "".join(event.texts)
         if shown.endswith("[ref:1] "):
             break
     gate.set()
     rest = [event async for event in answer]
-    assert [type(event) for event in found(rest)] == [VerifiedCitation, UncitedSentence] or len(found(rest)) == 1
+    assert [type(event) for event in found(rest)] == [pb.VerifiedCitation, pb.UncitedSentence] or len(found(rest)) == 1
 
 
 async def test_a_long_passage_is_read_beside_the_loop() -> None:
     filler = "Zebras live in Africa and eat grass all day long. " * 600
-    passage = Passage(1, 1, f"{filler}Refunds take 14 days.", title="Terms")
-    request = GenerateRequest("How long?", (passage,), policy=POLICY)
+    passage = make_passage(1, 1, f"{filler}Refunds take 14 days.", title="Terms")
+    request = make_request("How long?", (passage,), policy=POLICY)
     provider = ScriptedChat("Refunds take 14 days. [ref:1]")
-    events = [event async for event in Generator(Registry([provider])).generate(request)]
+    events = [event async for event in Generator(Registry([provider])).generate(*request)]
     [citation] = found(events)
-    assert isinstance(citation, VerifiedCitation)
+    assert isinstance(citation, pb.VerifiedCitation)
     assert citation.quote == "Refunds take 14 days."
     assert passage.text[citation.quote_start : citation.quote_end] == citation.quote

@@ -1,113 +1,89 @@
-"""The not-found sentence: recognised at the start of an answer, also where the model paraphrased it.
+"""The text of one answer on its way to the reader: stages that each hold back what they must, and own their flush."""
 
-Under strict grounding an answer that the passages don't support starts with exactly the policy's sentence. Models say
-it in their own words all the same, so the beginning is held back, only as long as it can still become such a sentence,
-and a paraphrase is replaced. A sentence that gives part of an answer ("… don't give the price, but …") is none.
-"""
+from collections.abc import Sequence
+from typing import Protocol
 
-import re
+from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_verify.not_found import DECORATION, is_not_found, may_become_not_found, normalise_sentence
-
-MAX_HELD = 200
-"""Longest beginning, in code points, that is held back; a longer first sentence is shown as the model wrote it."""
-MAX_TAIL = 8192
-"""Code points after the sentence in which suggested questions are counted."""
-
-_ENDS = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\b[a-zA-Z])[.!?…](?=[\s\"'”’*_)\]\[【]|$)|[。！？]|\n")
-_CLOSING = "\"'”’»*_"
-_QUESTION_END = re.compile(r"[?？؟][\"'”’»)*_]*(?=\s|$)")
-_LIST_ITEM = re.compile(r"^\s*(?:[-*+•–]|\(?\d{1,2}[.)])\s+\S")
+from citewire_generator.model import Citation
+from citewire_generator.not_found import NotFoundGate
+from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
+from citewire_generator.verification import MARKER_STYLES, AnswerVerifier
+from citewire_verify import MarkerFilter, MarkerStyle, Sentence
 
 
-class NotFoundGate:
-    """Watches the start of one answer.
+class TextStage(Protocol):
+    """What is done to the text of one answer."""
+
+    def feed(self, text: str) -> str:
+        """Takes the next piece and returns what may be passed on now."""
+        ...
+
+    def finish(self) -> str:
+        """Returns what was held back: the answer has ended."""
+        ...
+
+
+class AnswerText:
+    """The text of one answer: the not-found sentence, then markers; what they pass on is verified.
 
     Args:
-        sentence: The exact sentence that a not-found answer starts with.
-        paraphrases: Whether to look for paraphrases: not where the text is quoted from documents.
+        policy: The answer's policy.
+        citations: What the answer may cite.
+        quoted: Whether a provider in this process writes it, by quoting.
     """
 
-    def __init__(self, sentence: str, *, paraphrases: bool = True) -> None:
-        self._paraphrases = paraphrases
-        self._sentence = sentence
-        self._normal = normalise_sentence(sentence)
-        self._held: str | None = ""
-        self._tail = ""
-        self._closing = False
-        self.not_found = False
-        """Whether the answer starts with the sentence."""
+    def __init__(self, policy: pb.AnswerPolicy, citations: Sequence[Citation], *, quoted: bool) -> None:
+        self._gate: NotFoundGate | None = None
+        if quoted or policy.grounding == pb.GROUNDING_STRICT:
+            # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
+            self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoted)
+        self.markers = MarkerFilter(MARKER_STYLES.from_proto(policy.marker_style) or MarkerStyle.NONE, len(citations))
+        self._stages: tuple[TextStage, ...] = (self._gate, self.markers) if self._gate else (self.markers,)
+        self._verifier: AnswerVerifier | None = None
+        if policy.verify_citations or policy.flag_uncited:
+            self._verifier = AnswerVerifier(policy, citations, known=(NO_GENERAL_KNOWLEDGE,))
+        self.sentences: Sequence[Sentence] = ()
+        """Complete sentences that are still to be verified."""
+
+    @property
+    def not_found(self) -> bool:
+        """Whether the answer is the not-found sentence."""
+        return self._gate is not None and self._gate.not_found
 
     @property
     def suggested_questions(self) -> int:
-        """How many questions follow the sentence."""
-        return count_questions(self._tail) if self.not_found else 0
+        """How many questions follow the not-found sentence."""
+        return self._gate.suggested_questions if self._gate is not None else 0
 
-    def feed(self, text: str) -> str:
-        """Takes the next piece of the answer and returns what may be passed on now."""
-        if self._held is None:
-            if self._closing:
-                text = self._drop_closing(text)
-            if self.not_found and len(self._tail) < MAX_TAIL:
-                self._tail += text
-            return text
-        self._held += text
-        return self._decide(final=False)
+    def feed(self, texts: Sequence[str]) -> list[str]:
+        """Takes a delta's texts and returns what may be sent of them, entry by entry."""
+        shown: list[str] = []
+        for text in texts:
+            passed = text
+            for stage in self._stages:
+                passed = passed and stage.feed(passed)
+            if passed:
+                shown.append(passed)
+        if shown and self._verifier is not None:
+            self.sentences = self._verifier.feed("".join(shown), self.markers.take_markers())
+        return shown
 
     def finish(self) -> str:
-        """Returns what is still held: an answer so short that it ended before it was decided."""
-        return "" if self._held is None else self._decide(final=True)
+        """Returns what the stages still held back; the answer has ended."""
+        rest = ""
+        for stage in self._stages:
+            rest = (rest and stage.feed(rest)) + stage.finish()
+        if self._verifier is not None:
+            complete = self._verifier.feed(rest, self.markers.take_markers()) if rest else []
+            self.sentences = [*complete, *self._verifier.finish()]
+        return rest
 
-    def _decide(self, *, final: bool) -> str:
-        held = self._held or ""
-        end = self._sentence_end(held, final=final)
-        if end is not None:
-            return self._replace(held[end:]) if self._is_not_found(held[:end]) else self._release(held)
-        if len(held) <= MAX_HELD and self._may_become(held):
-            return ""
-        return self._release(held)
+    def abort(self) -> None:
+        """The answer broke off: what was sent is kept, so its complete sentences are to be verified."""
+        self.sentences = [*self.sentences, *self._verifier.finish(broken=True)] if self._verifier else []
 
-    def _sentence_end(self, held: str, *, final: bool) -> int | None:
-        """Where the first sentence ends; None if that isn't known yet.
-
-        A point at the very end of what is held may belong to a number or an abbreviation: the next piece tells. The
-        exact sentence needs no next piece.
-        """
-        start = len(held) - len(held.lstrip(DECORATION))
-        for match in _ENDS.finditer(held, start):
-            known = match.end() < len(held) or final or match.group() not in ".!?…"
-            return match.end() if known or normalise_sentence(held[: match.end()]) == self._normal else None
-        return len(held) if final else None
-
-    def _may_become(self, held: str) -> bool:
-        normal = normalise_sentence(held)
-        if self._normal.startswith(normal) or normal.startswith(self._normal):
-            return True
-        return self._paraphrases and may_become_not_found(held)
-
-    def _is_not_found(self, sentence: str) -> bool:
-        if normalise_sentence(sentence) == self._normal:
-            return True
-        return self._paraphrases and len(sentence) <= MAX_HELD and is_not_found(sentence)
-
-    def _replace(self, rest: str) -> str:
-        self._held, self.not_found = None, True
-        self._tail = self._drop_closing(rest)
-        return self._sentence + self._tail
-
-    def _drop_closing(self, text: str) -> str:
-        """Drops what closes quotation or emphasis around the sentence: its opening went with the paraphrase."""
-        text = text.lstrip(_CLOSING)
-        self._closing = not text
-        return text
-
-    def _release(self, held: str) -> str:
-        self._held = None
-        return held.lstrip()
-
-
-def count_questions(text: str) -> int:
-    """Counts the questions in a text: those in a list if there is one, else every sentence that asks."""
-    lines = text.splitlines()
-    items = [line for line in lines if _LIST_ITEM.match(line)]
-    return sum(len(_QUESTION_END.findall(line)) for line in items or lines)
+    async def verify(self) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
+        """Verifies the complete sentences."""
+        sentences, self.sentences = self.sentences, ()
+        return await self._verifier.verify(sentences, uncited=not self.not_found) if self._verifier else []

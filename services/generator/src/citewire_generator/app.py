@@ -10,12 +10,11 @@ from citewire.generator.v1.generator_pb2_grpc import add_GeneratorServiceService
 from citewire_generator.calls import OPERATION
 from citewire_generator.engine import Engine
 from citewire_generator.model import ModelInfo
-from citewire_generator.models import describe_model
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_generator.reflection.service import Reflector
-from citewire_generator.registry import Registry
+from citewire_generator.registry import Lease, Registry, describe_model
 from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
 from citewire_generator.settings import GeneratorSettings
@@ -54,37 +53,36 @@ async def start(
     metrics_server = start_metrics_server(settings)
     stack.callback(metrics_server.close)
     catalogue = load_catalogue(settings.catalogue)
-    registry = _registry(_providers(stack, settings, catalogue) if providers is None else providers, settings)
-    init_streams([DIALECT])
-    for model in registry.models():
-        init_model(provider=model.provider, model=model.name, operation=OPERATION)
     if ledger is None:
-        opening = settings.ledger("generator", calls_providers=any(model.remote for model in registry.models()))
-        ledger = await stack.enter_async_context(opening)
-    engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
+        remote = bool(settings.configured()) if providers is None else any(provider.remote for provider in providers)
+        ledger = await stack.enter_async_context(settings.ledger("generator", calls_providers=remote))
     vault = Vault(settings.key_source(), settings.egress_policy())
     tenant_providers = _tenant_providers(settings, vault, catalogue, ledger)
     stack.push_async_callback(tenant_providers.close)
-    generator = Generator(registry, settings.limits(), engine=engine, lease=tenant_providers.lease)
-    reflector = Reflector(registry, engine=engine, lease=tenant_providers.lease, seconds=settings.judge_seconds)
+    if providers is None:
+        providers = _providers(stack, settings, catalogue)
+    registry = _registry(providers, settings, tenant_providers.lease)
+    init_streams([DIALECT])
+    for model in registry.models():
+        init_model(provider=model.provider, model=model.name, operation=OPERATION)
+    engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
+    generator = Generator(registry, engine, settings.max_completion_tokens)
+    reflector = Reflector(registry, engine, settings.judge_seconds)
     server = GrpcServer(
         settings,
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
     )
-    server.add(
-        add_GeneratorServiceServicer_to_server,
-        GeneratorServicer(generator, reflector, vault, tenant_providers),
-        SERVICE_NAME,
-    )
+    servicer = GeneratorServicer(generator, reflector, vault, tenant_providers)
+    server.add(add_GeneratorServiceServicer_to_server, servicer, SERVICE_NAME)
     await server.start()
-    chosen = registry.default
+    default = registry.default
     log.info(
         "provider_ready",
-        provider=chosen.provider.name,
-        model=chosen.model.name,
-        remote=chosen.model.remote,
+        provider=default.provider.name,
+        model=default.model.name,
+        remote=default.model.remote,
         models=len(registry.models()),
         fallbacks=[fallback.title for fallback in registry.fallbacks],
     )
@@ -92,9 +90,9 @@ async def start(
     return server
 
 
-def _registry(providers: Sequence[ChatProvider], settings: GeneratorSettings) -> Registry:
+def _registry(providers: Sequence[ChatProvider], settings: GeneratorSettings, lease: Lease) -> Registry:
     try:
-        return Registry(providers, settings.fallback_names())
+        return Registry(providers, settings.fallback_names(), lease)
     except NotFound as exc:
         raise StartupError(f"{settings.env_name('fallbacks')}: {exc.message}") from exc
 
@@ -103,9 +101,13 @@ def _providers(stack: AsyncExitStack, settings: GeneratorSettings, catalogue: Ca
     """Builds the providers, the default first."""
     limits = settings.time_limits()
     providers: list[ChatProvider] = []
-    for one in settings.configured():
-        models = tuple(describe_model(catalogue, one.kind, name, one.context_window) for name in one.models)
-        remote = build_chat_provider(one.kind, api_base=one.api_base, api_key=one.api_key, models=models, limits=limits)
+    for configured in settings.configured():
+        models = tuple(
+            describe_model(catalogue, configured.kind, name, configured.context_window) for name in configured.models
+        )
+        remote = build_chat_provider(
+            configured.kind, api_base=configured.api_base, api_key=configured.api_key, models=models, limits=limits
+        )
         stack.push_async_callback(remote.close)
         providers.append(remote)
     providers.insert(0 if settings.provider == "extractive" else len(providers), Extractive())

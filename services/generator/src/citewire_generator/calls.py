@@ -7,7 +7,7 @@ from typing import Final
 
 from citewire_generator import metrics
 from citewire_generator.model import Usage
-from citewire_generator.registry import Chosen
+from citewire_generator.registry import ChatModel
 from citewire_generator.tokens import estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_kit.genai import ModelSpan, measured_call
@@ -33,15 +33,15 @@ class Call:
     """One call.
 
     Args:
-        chosen: Which model.
+        chat_model: Which model.
         prompt_tokens: Our estimate, for where the provider reports no usage.
         entry: The call's row in the ledger.
     """
 
-    def __init__(self, chosen: Chosen, prompt_tokens: int, entry: LedgerCall) -> None:
-        self._provider = chosen.provider.name
-        self._model = chosen.model.name
-        self._remote = chosen.model.remote
+    def __init__(self, chat_model: ChatModel, prompt_tokens: int, entry: LedgerCall) -> None:
+        self._provider = chat_model.provider.name
+        self._model = chat_model.model.name
+        self._remote = chat_model.model.remote
         self._prompt_tokens = prompt_tokens
         self._entry = entry
         self._gaps = metrics.token_gaps(self._provider, self._model)

@@ -8,15 +8,16 @@ error is the stream's end: text is never said twice. Every attempt has a row in 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
+
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
 from citewire_generator.calls import Call
-from citewire_generator.chain import Chain
-from citewire_generator.model import Message, Notice, Usage
+from citewire_generator.model import Message, Usage
 from citewire_generator.providers.base import Delta, End
-from citewire_generator.registry import Chosen
+from citewire_generator.registry import Chain, ChatModel
 from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NewCall, NoLedger, Purpose
@@ -43,14 +44,14 @@ provider would cost too."""
 class Admitted:
     """The first call is on the ledger, so no budget refuses it, and is being made."""
 
-    chosen: Chosen
+    chat_model: ChatModel
 
 
 @dataclass(frozen=True, slots=True)
 class Began:
     """A model has begun to answer: from here on nobody takes over."""
 
-    chosen: Chosen
+    chat_model: ChatModel
     attempts: int
     """Calls made to providers so far, this one included; none for a model in this process."""
 
@@ -64,7 +65,7 @@ class Ended:
     """What it reported, or our estimate."""
 
 
-EngineEvent = Admitted | Began | Delta | Ended | Notice
+EngineEvent = Admitted | Began | Delta | Ended | pb.Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Work(ABC):
     purpose: Purpose
 
     @abstractmethod
-    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+    def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
         """Starts the call of one model."""
 
     @abstractmethod
@@ -95,10 +96,10 @@ class Work(ABC):
         """Our estimate of the prompt."""
 
     @abstractmethod
-    def max_output_tokens(self, chosen: Chosen) -> int:
+    def max_output_tokens(self, chat_model: ChatModel) -> int:
         """Most tokens that the model may write."""
 
-    def messages(self, chosen: Chosen) -> Sequence[Message]:
+    def messages(self, chat_model: ChatModel) -> Sequence[Message]:
         """What a model is told, for traces that hold content; () where it is no list of messages."""
         return ()
 
@@ -137,75 +138,79 @@ class Engine:
             CitewireError: The last provider's, if none of the chain began; or that of the one which began.
         """
         tally = _Tally()
-        for position, chosen in enumerate(work.chain):
-            deadline = asyncio.get_running_loop().time() + self._limits.first_token_seconds
-            retries = Retries(self._limits.retry, deadline=deadline)
-            while True:
-                began = False
-                try:
-                    async with aclosing(self._attempt(work, chosen, deadline, tally)) as events:
-                        async for event in events:
-                            began = began or not isinstance(event, Admitted)
-                            yield event
-                except CitewireError as exc:
-                    if began:
-                        raise
-                    error = exc
-                else:
-                    return
-                if error.reason == "CONTEXT_TOO_LONG" and work.trim():
-                    continue
-                delay = None if "breaker" in error.metadata else retries.delay_after(error)
-                if delay is None:
-                    break
-                metrics.RETRIES.labels(chosen.provider.name, error.reason).inc()
-                log.info("provider_retried", provider=chosen.title, reason=error.reason, seconds=round(delay, 3))
+        position = 0
+        deadline, retries = self._patience()
+        while True:
+            chat_model, began = work.chain[position], False
+            try:
+                async with aclosing(self._attempt(work, chat_model, deadline, tally)) as events:
+                    async for event in events:
+                        began = began or not isinstance(event, Admitted)
+                        yield event
+            except CitewireError as exc:
+                if began:
+                    raise
+                error = exc
+            else:
+                return
+            if error.reason == "CONTEXT_TOO_LONG" and work.trim():
+                continue
+            delay = None if "breaker" in error.metadata else retries.delay_after(error)
+            if delay is not None:
+                metrics.RETRIES.labels(chat_model.provider.name, error.reason).inc()
+                log.info("provider_retried", provider=chat_model.title, reason=error.reason, seconds=round(delay, 3))
                 await asyncio.sleep(delay)
-            if position + 1 == len(work.chain) or error.reason not in TAKEN_OVER:
+                continue
+            position += 1
+            if position == len(work.chain) or error.reason not in TAKEN_OVER:
                 raise error
-            yield _takeover(chosen, work.chain[position + 1], error)
+            yield _takeover(chat_model, work.chain[position], error)
+            deadline, retries = self._patience()
+
+    def _patience(self) -> tuple[float, Retries]:
+        """Returns until when a model may give its first token, and the retries until then."""
+        deadline = asyncio.get_running_loop().time() + self._limits.first_token_seconds
+        return deadline, Retries(self._limits.retry, deadline=deadline)
 
     async def _attempt(
-        self, work: Work, chosen: Chosen, deadline: float, tally: _Tally
+        self, work: Work, chat_model: ChatModel, deadline: float, tally: _Tally
     ) -> AsyncGenerator[Admitted | Began | Delta | Ended, None]:
         """Makes one call."""
-        remote = chosen.model.remote
+        remote = chat_model.model.remote
         ledger = self._ledger if remote else self._local
-        with self._breakers.of(chosen.provider, chosen.provider.name).enter() as permit:
-            async with ledger.call(_new_call(work, chosen)) as entry:
-                tally.attempts += remote
-                if not tally.admitted:
-                    tally.admitted = True
-                    yield Admitted(chosen)
-                call = Call(chosen, work.prompt_tokens(), entry)
-                with call.measured():
-                    if call.traces_content:
-                        call.asked((message.role, message.content) for message in work.messages(chosen))
-                    end: End | None = None
-                    async with aclosing(work.stream(chosen)) as events:
-                        first = await self._first(events, chosen, deadline if remote else None)
-                        yield Began(chosen, tally.attempts)
-                        if isinstance(first, End):
-                            end = first
-                        else:
-                            call.received(first.texts)
-                            yield first
-                            async for event in events:
-                                if isinstance(event, End):
-                                    end = event
-                                    break
-                                call.received(event.texts)
-                                yield event
-                    if end is None:
-                        raise Unavailable(
-                            "the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN"
-                        )
-                    permit.succeeded()
-                    usage = call.settle(end.usage, end.finish_reason.name.lower())
+        async with AsyncExitStack() as stack:
+            breaker = self._breakers.of(chat_model.provider, chat_model.provider.name)
+            permit = stack.enter_context(breaker.enter())
+            entry = await stack.enter_async_context(ledger.call(_new_call(work, chat_model)))
+            tally.attempts += remote
+            if not tally.admitted:
+                tally.admitted = True
+                yield Admitted(chat_model)
+            call = Call(chat_model, work.prompt_tokens(), entry)
+            stack.enter_context(call.measured())
+            if call.traces_content:
+                call.asked((message.role, message.content) for message in work.messages(chat_model))
+            events = await stack.enter_async_context(aclosing(work.stream(chat_model)))
+            first = await self._first(events, chat_model, deadline if remote else None)
+            yield Began(chat_model, tally.attempts)
+            end = first if isinstance(first, End) else None
+            if not isinstance(first, End):
+                call.received(first.texts)
+                yield first
+                async for event in events:
+                    if isinstance(event, End):
+                        end = event
+                        break
+                    call.received(event.texts)
+                    yield event
+            if end is None:
+                raise Unavailable("the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN")
+            permit.succeeded()
+            usage = call.settle(end.usage, end.finish_reason.value)
         yield Ended(end, usage)
 
     async def _first(
-        self, events: AsyncGenerator[Delta | End, None], chosen: Chosen, deadline: float | None
+        self, events: AsyncGenerator[Delta | End, None], chat_model: ChatModel, deadline: float | None
     ) -> Delta | End:
         """Waits for the first event. Unlike the limits of a provider's client, this one is of all attempts together."""
         try:
@@ -215,28 +220,28 @@ class Engine:
             raise DeadlineExceeded(
                 f"the model provider sent no first token in {self._limits.first_token_seconds:g} s",
                 reason="PROVIDER_TIMEOUT",
-                metadata={"provider": chosen.provider.name},
+                metadata={"provider": chat_model.provider.name},
             ) from None
         if event is None:
             raise Unavailable("the model provider's stream broke: it is empty", reason="PROVIDER_STREAM_BROKEN")
         return event
 
 
-def _new_call(work: Work, chosen: Chosen) -> NewCall:
+def _new_call(work: Work, chat_model: ChatModel) -> NewCall:
     return NewCall(
         purpose=work.purpose,
-        provider=chosen.provider.name,
-        model=chosen.model.name,
-        price=chosen.model.price,
+        provider=chat_model.provider.name,
+        model=chat_model.model.name,
+        price=chat_model.model.price,
         input_tokens=work.prompt_tokens(),
-        max_output_tokens=work.max_output_tokens(chosen),
-        own=chosen.own,
+        max_output_tokens=work.max_output_tokens(chat_model),
+        own=chat_model.own,
     )
 
 
-def _takeover(failed: Chosen, following: Chosen, error: CitewireError) -> Notice:
+def _takeover(failed: ChatModel, following: ChatModel, error: CitewireError) -> pb.Notice:
     names = (failed.provider.name, following.provider.name)
     metrics.FAILOVERS.labels(*names, error.reason).inc()
     log.warning("provider_failover", provider=failed.title, next=following.title, reason=error.reason)
     text = f"{failed.title} {TAKEN_OVER[error.reason]}; {following.title} answers instead."
-    return Notice("failover", text, following.provider.name, following.model.name)
+    return pb.Notice(name="failover", text=text, provider=following.provider.name, model=following.model.name)

@@ -24,7 +24,7 @@ _MARKER = re.compile(r"\s?\[(?:ref|source)s?[\s:#]{0,3}\d[^\]\n]{0,80}\]", re.IG
 
 
 @dataclass(frozen=True, slots=True)
-class Fitted:
+class FittedHistory:
     """A conversation within a budget.
 
     Attributes:
@@ -47,7 +47,7 @@ def without_markers(message: Message) -> Message:
     return Message(message.role, _MARKER.sub("", message.content))
 
 
-def fit_history(history: Sequence[Message], tokens: int | None, *, shorten: bool) -> Fitted:
+def fit_history(history: Sequence[Message], tokens: int | None, *, shorten: bool) -> FittedHistory:
     """Fits a conversation into a budget.
 
     Args:
@@ -57,12 +57,12 @@ def fit_history(history: Sequence[Message], tokens: int | None, *, shorten: bool
     """
     total = estimate_messages(history)
     if tokens is None or total <= tokens:
-        return Fitted(tuple(history), total)
+        return FittedHistory(tuple(history), total)
     whole = newest(history, tokens - tokens // SHARE_OF_OLDER if shorten else tokens)
     older = history[: len(history) - len(whole)]
     short = _shortened(older, tokens - estimate_messages(whole)) if shorten else ()
-    kept = (*short, *whole)
-    return Fitted(kept, estimate_messages(kept), len(short), len(history) - len(kept))
+    messages = (*short, *whole)
+    return FittedHistory(messages, estimate_messages(messages), len(short), len(history) - len(messages))
 
 
 def newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
@@ -78,7 +78,7 @@ def newest(history: Sequence[Message], tokens: int) -> tuple[Message, ...]:
 
 def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
     """As many of the latest of these as fit in few words."""
-    kept: list[Message] = []
+    latest: list[Message] = []
     for message in reversed(older):
         room = min(tokens - MESSAGE_OVERHEAD, SHORTENED_TOKENS)
         if room < LEAST_TOKENS:
@@ -86,9 +86,9 @@ def _shortened(older: Sequence[Message], tokens: int) -> tuple[Message, ...]:
         short = Message(message.role, _beginning(without_markers(message).content, room))
         if not short.content:
             break
-        kept.append(short)
+        latest.append(short)
         tokens -= estimate_messages((short,))
-    return tuple(reversed(kept))
+    return tuple(reversed(latest))
 
 
 def _beginning(text: str, tokens: int) -> str:

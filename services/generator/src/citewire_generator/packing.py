@@ -6,9 +6,12 @@ first block that alone is too big is cut to the budget. What is packed here is e
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from citewire_generator.model import ContextFormat, Notice, PackedPassage, Passage
+from citewire.generator.v1 import generator_pb2 as pb
+
+from citewire_generator.model import Citation
 from citewire_generator.tokens import estimate_tokens
 
 MARGIN = 0.95
@@ -44,18 +47,18 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
-    """The context as it goes into the prompt."""
+class Context:
+    """The passages as they go into the prompt."""
 
-    passages: tuple[PackedPassage, ...]
-    context: str
+    citations: tuple[Citation, ...]
+    text: str
     """The blocks, one after the other; empty if there are none."""
     tokens: int
-    """Estimated tokens of the context."""
-    notices: tuple[Notice, ...]
+    """Our estimate."""
+    notices: tuple[pb.Notice, ...]
 
 
-def pack(passages: tuple[Passage, ...], layout: ContextFormat, budget: Budget) -> Packed:
+def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budget) -> Context:
     """Packs passages into a context.
 
     Args:
@@ -66,19 +69,19 @@ def pack(passages: tuple[Passage, ...], layout: ContextFormat, budget: Budget) -
     Returns:
         What was placed, and a notice for what was cut or left out.
     """
-    packed: list[PackedPassage] = []
+    citations: list[Citation] = []
     blocks: list[str] = []
-    notices: list[Notice] = []
+    notices: list[pb.Notice] = []
     chars = tokens = 0
     for index, passage in enumerate(passages):
-        number = len(packed) + 1
+        number = len(citations) + 1
         text = defuse(passage.text)
         block = render(layout, number, passage, text)
         cost = _block_tokens(passage, block, text)
         too_long = budget.chars is not None and chars + len(block) > budget.chars
         too_dear = budget.tokens is not None and tokens + cost > budget.tokens
         if too_long or too_dear:
-            if packed:
+            if citations:
                 break
             text = _cut(layout, passage, text, budget)
             if not text:
@@ -86,33 +89,33 @@ def pack(passages: tuple[Passage, ...], layout: ContextFormat, budget: Budget) -
             block = render(layout, number, passage, text)
             cost = min(cost, estimate_tokens(block)) if budget.tokens is None else min(cost, budget.tokens)
             notices.append(_cut_notice(passage, len(text)))
-        packed.append(PackedPassage(number, index, passage, text))
+        citations.append(Citation(number, index, passage, text))
         blocks.append(block)
         chars += len(block)
         tokens += cost
         if too_long or too_dear:
             break
-    if len(packed) < len(passages):
-        notices.append(_trimmed_notice(len(packed), len(passages)))
-    return Packed(tuple(packed), "".join(blocks), tokens, tuple(notices))
+    if len(citations) < len(passages):
+        notices.append(_trimmed_notice(len(citations), len(passages)))
+    return Context(tuple(citations), "".join(blocks), tokens, tuple(notices))
 
 
-def render(layout: ContextFormat, number: int, passage: Passage, text: str) -> str:
+def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str) -> str:
     """Lays one passage out as a block, its line ends and blank line included."""
-    if layout is ContextFormat.PLAIN:
+    if layout == pb.CONTEXT_FORMAT_PLAIN:
         return f"{text}\n\n"
-    if layout is ContextFormat.SOURCE_LABELS:
+    if layout == pb.CONTEXT_FORMAT_SOURCE_LABELS:
         return f"[SOURCE {number}] {source_ref(passage)}\n{text}\n\n"
-    if layout is ContextFormat.TYPED:
-        score = "" if passage.similarity is None else f" | score: {passage.similarity:.2f}"
+    if layout == pb.CONTEXT_FORMAT_TYPED:
+        score = f" | score: {passage.similarity:.2f}" if passage.HasField("similarity") else ""
         kind = _one_line(passage.type) or "passage"
         return f"[{number}] type: {kind}{score} | title: {_name(passage)}\n{text}\n\n"
-    place = f", {_one_line(passage.place)}" if passage.place else ""
+    place = f", {_one_line(passage.place_label)}" if passage.place_label else ""
     return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}\n{text}\n\n"
 
 
-def source_ref(passage: Passage) -> str:
-    """Names a passage's place: `file § section`, or the file alone when there is no section."""
+def source_ref(passage: pb.Passage) -> str:
+    """Names a passage's source: `file § section`, or the file alone if there is no section."""
     name = _one_line(passage.file_name) or _name(passage)
     section = _one_line(passage.section)
     return f"{name} § {section}" if section else name
@@ -142,13 +145,13 @@ def _round_brackets(match: re.Match[str]) -> str:
     return f"({inner})"
 
 
-def _block_tokens(passage: Passage, block: str, text: str) -> int:
+def _block_tokens(passage: pb.Passage, block: str, text: str) -> int:
     if not passage.token_count:
         return estimate_tokens(block)
     return passage.token_count + estimate_tokens(block[: len(block) - len(text)])
 
 
-def _cut(layout: ContextFormat, passage: Passage, text: str, budget: Budget) -> str:
+def _cut(layout: pb.ContextFormat, passage: pb.Passage, text: str, budget: Budget) -> str:
     """Cuts a first passage's text so that its block fits; empty if not even a character would."""
     frame = render(layout, 1, passage, "")
     keep = len(text)
@@ -165,23 +168,24 @@ def _cut(layout: ContextFormat, passage: Passage, text: str, budget: Budget) -> 
     return text[: max(keep, 0)]
 
 
-def _cut_notice(passage: Passage, chars: int) -> Notice:
-    return Notice(
-        "passage_cut",
-        f"The first passage ({source_ref(passage)}) is longer than the context's budget: "
+def _cut_notice(passage: pb.Passage, chars: int) -> pb.Notice:
+    return pb.Notice(
+        name="passage_cut",
+        text=f"The first passage ({source_ref(passage)}) is longer than the context's budget: "
         f"{chars:,} of its {len(passage.text):,} characters were used.",
     )
 
 
-def _trimmed_notice(kept: int, given: int) -> Notice:
-    left = given - kept
-    return Notice(
-        "context_trimmed",
-        f"{kept} of {given} passages fit into the context's budget; {left} {'was' if left == 1 else 'were'} left out.",
+def _trimmed_notice(placed: int, given: int) -> pb.Notice:
+    left = given - placed
+    verb = "was" if left == 1 else "were"
+    return pb.Notice(
+        name="context_trimmed",
+        text=f"{placed} of {given} passages fit into the context's budget; {left} {verb} left out.",
     )
 
 
-def _name(passage: Passage) -> str:
+def _name(passage: pb.Passage) -> str:
     return (
         _one_line(passage.title)
         or _one_line(passage.file_name)

@@ -1,37 +1,21 @@
-"""The one way of an answer: choose the models, pack, say what was packed, stream, watch the text, complete."""
+"""The one way of an answer: choose the models, pack, say what may be cited, stream, verify, complete."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
+
+from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
-from citewire_generator.answer import NotFoundGate
-from citewire_generator.chain import Chain, LeaseProvider, open_chain
-from citewire_generator.engine import Admitted, Began, Ended, Engine, Work
-from citewire_generator.model import (
-    Completed,
-    Event,
-    FinishReason,
-    GenerateRequest,
-    Grounding,
-    Message,
-    ModelInfo,
-    Notice,
-    PackedPassage,
-    Started,
-    Suggestions,
-    SuggestRequest,
-    TextDelta,
-)
-from citewire_generator.planning import AnswerPlan, ServiceLimits
+from citewire_generator.answer import AnswerText
+from citewire_generator.engine import Admitted, Began, Ended, Engine, EngineEvent, Work
+from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Message, ModelInfo, Suggestions
+from citewire_generator.planning import AnswerPlan
 from citewire_generator.providers.base import Delta, End
-from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
-from citewire_generator.registry import Chosen, Registry
+from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
 from citewire_generator.tokens import estimate_tokens
-from citewire_generator.verification import AnswerVerifier
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Purpose
-from citewire_verify import MarkerFilter, Sentence, UncitedSentence, VerifiedCitation
 
 log = get_logger(__name__)
 
@@ -39,56 +23,132 @@ SUGGESTION_TOKENS = 64
 """Most tokens of one suggested question."""
 
 
-class _AnswerText:
-    """What is done to the text of one answer on its way: the not-found sentence, then markers."""
+class Generator:
+    """Writes answers and suggests questions.
 
-    def __init__(self, began: Began, packed: tuple[PackedPassage, ...], request: GenerateRequest) -> None:
-        policy = request.policy
-        strict = policy.grounding is Grounding.STRICT
-        # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
-        quoting = not began.chosen.model.remote
-        self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoting) if strict or quoting else None
-        self.markers = MarkerFilter(policy.marker_style, len(packed))
-        self._verifier: AnswerVerifier | None = None
-        if policy.verify_citations or policy.flag_uncited:
-            self._verifier = AnswerVerifier(policy, packed, known=(NO_GENERAL_KNOWLEDGE,))
+    Args:
+        registry: The models.
+        engine: Makes the calls.
+        max_completion_tokens: Of an answer whose request doesn't say.
+    """
 
-    @property
-    def not_found(self) -> bool:
-        return self._gate is not None and self._gate.not_found
+    def __init__(self, registry: Registry, engine: Engine | None = None, max_completion_tokens: int = 2048) -> None:
+        self._registry = registry
+        self._engine = engine or Engine()
+        self._max_completion_tokens = max_completion_tokens
 
-    @property
-    def suggested_questions(self) -> int:
-        return self._gate.suggested_questions if self._gate is not None else 0
+    def models(self) -> list[ModelInfo]:
+        """The models offered, the default first."""
+        return self._registry.models()
 
-    def completed_by(self, texts: tuple[str, ...], *, final: bool = False, broken: bool = False) -> list[Sentence]:
-        """Returns the sentences that these texts, which were shown, complete; none unless they are asked for.
+    async def generate(
+        self, request: pb.GenerateRequest, history: Sequence[Message] = (), route: ModelRoute | None = None
+    ) -> AsyncGenerator[Event, None]:
+        """Streams an answer: `Started`, notices and text, `Completed`.
 
-        Those that are left come with the last texts, or where the answer breaks off.
+        `Started` says what is cited, so it comes as soon as nothing can change that any more and no budget refuses the
+        call: before the provider's first word, or with it where a provider may still find the prompt too long.
+
+        Closing the generator stops the provider.
+
+        Args:
+            request: As the converters completed it.
+            history: The earlier messages, oldest first.
+            route: The models that may answer.
+
+        Raises:
+            CitewireError: The request can't be served, or the provider failed; then there is no `Completed`.
         """
-        if self._verifier is None:
-            return []
-        found = self._verifier.feed("".join(texts), self.markers.take_markers())
-        return found + self._verifier.finish(broken=broken) if final or broken else found
+        async with self._run(request, history, route or ModelRoute()) as (plan, events):
+            opening = _Opening(plan)
+            async for event in events:
+                for message in opening.feed(event):
+                    yield message
+                if isinstance(event, Began):
+                    break
+            began = opening.began
+            if began is None:
+                raise _no_end()
+            quoted = not began.chat_model.model.remote
+            text = AnswerText(request.policy, plan.context.citations, quoted=quoted)
+            ended: EngineEvent = began
+            try:
+                async for event in events:
+                    if not isinstance(event, Delta):
+                        ended = event
+                        break
+                    if shown := text.feed(event.texts):
+                        yield pb.TextDelta(texts=shown)
+                    for message in await text.verify() if text.sentences else ():
+                        yield message
+                if not isinstance(ended, Ended):
+                    raise _no_end()
+            except CitewireError:
+                text.abort()
+                for message in await text.verify():
+                    yield message
+                raise
+            if rest := text.finish():
+                yield pb.TextDelta(texts=[rest])
+            for message in await text.verify():
+                yield message
+            yield _completed(plan, began, text, ended)
 
-    async def judge(self, sentences: list[Sentence]) -> list[VerifiedCitation | UncitedSentence]:
-        """Returns what is to be said of complete sentences."""
-        return await self._verifier.verify(sentences, uncited=not self.not_found) if self._verifier else []
+    async def suggest(self, request: pb.SuggestQuestionsRequest, route: ModelRoute | None = None) -> Suggestions:
+        """Suggests questions that the passages answer.
 
-    def feed(self, delta: Delta) -> tuple[str, ...]:
-        """Returns what may be shown of a delta's texts, entry by entry."""
-        gate, markers = self._gate, self.markers
-        shown: list[str] = []
-        for text in delta.texts:
-            passed = text if gate is None else gate.feed(text)
-            if passed and (passed := markers.feed(passed)):
-                shown.append(passed)
-        return tuple(shown)
+        Raises:
+            CitewireError: There is no such model, or the provider failed.
+        """
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            work = _SuggestionWork(request, chain)
+            async with aclosing(self._engine.run(work)) as events:
+                async for _ in events:
+                    pass
+        return work.suggestions
 
-    def finish(self) -> str:
-        """Returns what was still held back."""
-        held = self._gate.finish() if self._gate else ""
-        return (self.markers.feed(held) if held else "") + self.markers.finish()
+    @asynccontextmanager
+    async def _run(
+        self, request: pb.GenerateRequest, history: Sequence[Message], route: ModelRoute
+    ) -> AsyncGenerator[tuple[AnswerPlan, AsyncGenerator[EngineEvent, None]]]:
+        """Plans the prompt and starts the call; leaving the block stops it."""
+        async with self._registry.open_chain(route) as chain:
+            plan = AnswerPlan(request, history, chain, self._max_completion_tokens)
+            async with aclosing(self._engine.run(_AnswerWork(plan))) as events:
+                yield plan, events
+
+
+class _Opening:
+    """What is sent before the first token: `Started` once its citations are settled, and notices after it."""
+
+    def __init__(self, plan: AnswerPlan) -> None:
+        self._plan = plan
+        self._early: list[pb.Notice] = []
+        self._started = False
+        self.began: Began | None = None
+
+    def feed(self, event: EngineEvent) -> Sequence[Event]:
+        """Takes what the engine says and returns what is sent now."""
+        if isinstance(event, pb.Notice):
+            if self._started:
+                return (event,)
+            self._early.append(event)
+        elif isinstance(event, Began):
+            self.began = event
+            return () if self._started else self._start(event.chat_model)
+        elif isinstance(event, Admitted) and not self._plan.may_overflow:
+            return self._start(event.chat_model)
+        return ()
+
+    def _start(self, chat_model: ChatModel) -> Sequence[Event]:
+        self._started = True
+        self._plan.settle()
+        citations = [
+            pb.Citation(number=citation.number, passage_index=citation.index, chars=len(citation.text))
+            for citation in self._plan.context.citations
+        ]
+        started = pb.Started(provider=chat_model.provider.name, model=chat_model.model.name, citations=citations)
+        return (started, *self._plan.notices, *self._early)
 
 
 class _AnswerWork(Work):
@@ -100,17 +160,17 @@ class _AnswerWork(Work):
         self._plan = plan
         self.chain = plan.chain
 
-    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
-        return chosen.provider.stream(self._plan.task(chosen))
+    def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
+        return chat_model.provider.stream(self._plan.task(chat_model))
 
     def prompt_tokens(self) -> int:
         return self._plan.prompt_tokens
 
-    def max_output_tokens(self, chosen: Chosen) -> int:
-        return self._plan.task(chosen).max_completion_tokens or 0
+    def max_output_tokens(self, chat_model: ChatModel) -> int:
+        return self._plan.task(chat_model).max_completion_tokens or 0
 
-    def messages(self, chosen: Chosen) -> Sequence[Message]:
-        return self._plan.task(chosen).messages
+    def messages(self, chat_model: ChatModel) -> Sequence[Message]:
+        return self._plan.task(chat_model).messages
 
     def trim(self) -> bool:
         return self._plan.trim()
@@ -121,158 +181,59 @@ class _SuggestionWork(Work):
 
     purpose = Purpose.SUGGESTIONS
 
-    def __init__(self, request: SuggestRequest, chain: Chain) -> None:
+    def __init__(self, request: pb.SuggestQuestionsRequest, chain: Chain) -> None:
         self._request = request
         self.chain = chain
-        self.found: Suggestions | None = None
+        self.suggestions = Suggestions()
 
-    async def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
-        self.found = await chosen.provider.suggest(self._request, chosen.model.name)
-        yield End(FinishReason.STOP, self.found.usage)
+    async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
+        self.suggestions = await chat_model.provider.suggest(self._request, chat_model.model.name)
+        yield End(FinishReason.STOP, self.suggestions.usage)
 
     def prompt_tokens(self) -> int:
         return estimate_tokens(self._request.question) + sum(
-            one.token_count or estimate_tokens(one.text) for one in self._request.passages
+            passage.token_count or estimate_tokens(passage.text) for passage in self._request.passages
         )
 
-    def max_output_tokens(self, chosen: Chosen) -> int:
+    def max_output_tokens(self, chat_model: ChatModel) -> int:
         return SUGGESTION_TOKENS * self._request.count
 
 
-class Generator:
-    """Writes answers and suggests questions.
-
-    Args:
-        registry: The operator's models.
-        limits: Defaults of requests.
-        engine: Makes the calls.
-        lease: Opens tenant providers; None if this process takes none.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        limits: ServiceLimits | None = None,
-        *,
-        engine: Engine | None = None,
-        lease: LeaseProvider | None = None,
-    ) -> None:
-        self._registry = registry
-        self._limits = limits or ServiceLimits()
-        self._engine = engine or Engine()
-        self._lease = lease
-
-    def models(self) -> list[ModelInfo]:
-        """The models offered, the default first."""
-        return self._registry.models()
-
-    async def generate(self, request: GenerateRequest) -> AsyncGenerator[Event, None]:
-        """Streams an answer: `Started`, notices and text, `Completed`.
-
-        `Started` says what is cited, so it comes as soon as nothing can change that any more and no budget refuses the
-        call: before the provider's first word, or with it where a provider may still find the prompt too long.
-
-        Closing the generator stops the provider.
-
-        Raises:
-            CitewireError: The request can't be served, or the provider failed; then there is no `Completed`.
-        """
-        async with open_chain(self._registry, self._lease, request) as chain:
-            plan = AnswerPlan(request, chain, self._limits)
-            shown = False
-            early: list[Notice] = []
-            began: Began | None = None
-            text: _AnswerText | None = None
-            async with aclosing(self._engine.run(_AnswerWork(plan))) as events:
-                try:
-                    async for event in events:
-                        # Deltas first: there is one per token, and one of all others.
-                        if isinstance(event, Delta) and text is not None:
-                            if texts := text.feed(event):
-                                yield TextDelta(texts)
-                                if sentences := text.completed_by(texts):
-                                    for found in await text.judge(sentences):
-                                        yield found
-                        elif isinstance(event, Notice):
-                            if shown:
-                                yield event
-                            else:
-                                early.append(event)
-                        elif isinstance(event, Admitted):
-                            if not plan.may_overflow:
-                                shown = True
-                                for first in (*_beginning(plan, event.chosen), *early):
-                                    yield first
-                        elif isinstance(event, Began):
-                            if not shown:
-                                for first in (*_beginning(plan, event.chosen), *early):
-                                    yield first
-                            began, text = event, _AnswerText(event, plan.packed.passages, request)
-                        elif isinstance(event, Ended) and began is not None and text is not None:
-                            if rest := text.finish():
-                                yield TextDelta((rest,))
-                            for found in await text.judge(text.completed_by((rest,), final=True)):
-                                yield found
-                            yield _completed(plan, began, text, event)
-                            return
-                    raise Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
-                except CitewireError:
-                    # What was sent before the provider failed is kept, so it is verified too.
-                    if text is not None:
-                        for found in await text.judge(text.completed_by((), broken=True)):
-                            yield found
-                    raise
-
-    async def suggest(self, request: SuggestRequest) -> Suggestions:
-        """Suggests questions that the passages answer.
-
-        Raises:
-            CitewireError: There is no such model, or the provider failed.
-        """
-        async with open_chain(self._registry, self._lease, request) as chain:
-            work = _SuggestionWork(request, chain)
-            async with aclosing(self._engine.run(work)) as events:
-                async for _ in events:
-                    pass
-        return work.found or Suggestions(())
+def _no_end() -> CitewireError:
+    return Unavailable("the answer has no end", reason="PROVIDER_STREAM_BROKEN")
 
 
-def _beginning(plan: AnswerPlan, chosen: Chosen) -> tuple[Event, ...]:
-    plan.settle()
-    return Started(chosen.provider.name, chosen.model.name, plan.packed.passages), *plan.notices
-
-
-def _completed(plan: AnswerPlan, began: Began, text: _AnswerText, ended: Ended) -> Completed:
-    chosen, usage = began.chosen, ended.usage
-    completed = Completed(
-        usage=usage,
-        finish_reason=ended.end.finish_reason,
-        attempts=began.attempts,
-        not_found=ended.end.not_found or text.not_found,
-        suggested_questions=text.suggested_questions,
-        invalid_markers=text.markers.invalid,
-        cited=text.markers.cited,
-        provider=chosen.provider.name,
-        model=chosen.model.name,
-        answerable_score=ended.end.answerable_score,
-    )
-    metrics.CITED.inc(len(completed.cited))
-    metrics.INVALID.inc(completed.invalid_markers)
-    metrics.REMOVED.inc(text.markers.removed)
-    (metrics.ANSWERS_NOT_FOUND if completed.not_found else metrics.ANSWERS_FOUND).inc()
+def _completed(plan: AnswerPlan, began: Began, text: AnswerText, ended: Ended) -> pb.Completed:
+    chat_model, usage, markers = began.chat_model, ended.usage, text.markers
+    not_found = ended.end.not_found or text.not_found
+    metrics.CITED.inc(len(markers.cited))
+    metrics.INVALID.inc(markers.invalid)
+    metrics.REMOVED.inc(markers.removed)
+    (metrics.ANSWERS_NOT_FOUND if not_found else metrics.ANSWERS_FOUND).inc()
     log.info(
         "answer_completed",
-        provider=chosen.provider.name,
-        model=chosen.model.name,
+        provider=chat_model.provider.name,
+        model=chat_model.model.name,
         attempts=began.attempts,
-        packed=len(plan.packed.passages),
+        citations=len(plan.context.citations),
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,
         estimated=usage.estimated,
-        finish_reason=ended.end.finish_reason.name,
-        not_found=completed.not_found,
-        cited=len(completed.cited),
-        invalid_markers=completed.invalid_markers,
-        removed_markers=text.markers.removed,
+        finish_reason=ended.end.finish_reason.value,
+        not_found=not_found,
+        cited=len(markers.cited),
+        invalid_markers=markers.invalid,
+        removed_markers=markers.removed,
     )
-    return completed
+    return pb.Completed(
+        usage=usage.to_proto(),
+        finish_reason=FINISH_REASONS.to_proto(ended.end.finish_reason),
+        attempts=began.attempts,
+        not_found=not_found,
+        suggested_questions=text.suggested_questions,
+        invalid_markers=markers.invalid,
+        cited_numbers=markers.cited,
+        provider=chat_model.provider.name,
+        model=chat_model.model.name,
+        answerable_score=ended.end.answerable_score,
+    )

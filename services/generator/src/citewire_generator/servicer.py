@@ -9,22 +9,7 @@ import grpc
 from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 
-from citewire_generator.converters import (
-    from_assessment,
-    from_decision,
-    from_event,
-    from_models,
-    from_rewritten,
-    from_suggestions,
-    from_verification,
-    to_assess,
-    to_decide,
-    to_request,
-    to_rewrite,
-    to_suggest,
-    to_verify,
-)
-from citewire_generator.converters.fields import CHAT
+from citewire_generator import converters
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
 from citewire_generator.tenant_providers import TenantChatProviders
@@ -55,35 +40,38 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         self, request: pb.GenerateRequest, context: Context
     ) -> AsyncGenerator[pb.GenerateResponse, None]:
         with track_stream(DIALECT):
-            async with aclosing(self._generator.generate(to_request(request))) as events:
+            history, route = converters.generate_from_proto(request)
+            async with aclosing(self._generator.generate(request, history, route)) as events:
                 async for event in events:
-                    yield from_event(event)
+                    yield converters.event_to_proto(event)
 
     async def Verify(self, request: pb.VerifyRequest, context: Context) -> pb.VerifyResponse:
-        return from_verification(await verify_answer(*to_verify(request)))
+        converters.check_verify(request)
+        return await verify_answer(request)
 
     async def Decide(self, request: pb.DecideRequest, context: Context) -> pb.DecideResponse:
-        return from_decision(await self._reflector.decide(to_decide(request)))
+        return await self._reflector.decide(request, converters.decide_from_proto(request))
 
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:
-        return from_assessment(await self._reflector.assess(to_assess(request)))
+        return await self._reflector.assess(request, converters.assess_from_proto(request))
 
     async def Rewrite(self, request: pb.RewriteRequest, context: Context) -> pb.RewriteResponse:
-        return from_rewritten(await self._reflector.rewrite(to_rewrite(request)))
+        return await self._reflector.rewrite(request, *converters.rewrite_from_proto(request))
 
     async def SuggestQuestions(
         self, request: pb.SuggestQuestionsRequest, context: Context
     ) -> pb.SuggestQuestionsResponse:
-        return from_suggestions(await self._generator.suggest(to_suggest(request)))
+        suggestions = await self._generator.suggest(request, converters.suggest_from_proto(request))
+        return pb.SuggestQuestionsResponse(questions=suggestions.questions, usage=suggestions.usage.to_proto())
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
-        return from_models(self._generator.models())
+        return converters.models_to_proto(self._generator.models())
 
     async def SealProvider(self, request: pb.SealProviderRequest, context: Context) -> pb.SealProviderResponse:
         test = None if request.spec.skip_test else self._tenant_providers.test_provider
-        ref, report, _ = await self._vault.seal(provider_from_proto(request.spec, CHAT), test)
+        ref, report, _ = await self._vault.seal(provider_from_proto(request.spec, converters.CHAT), test)
         return pb.SealProviderResponse(ref=ref, test=report)
 
     async def RewrapProvider(self, request: pb.RewrapProviderRequest, context: Context) -> pb.RewrapProviderResponse:
-        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, CHAT))
+        ref, changed = self._vault.rewrap(rewrap_from_proto(request.ref, converters.CHAT))
         return pb.RewrapProviderResponse(ref=ref, changed=changed)

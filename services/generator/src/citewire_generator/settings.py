@@ -7,7 +7,6 @@ from typing import Literal, Self
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from citewire_generator.engine import CallLimits
-from citewire_generator.planning import ServiceLimits
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
@@ -167,21 +166,21 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     def configured(self) -> list[ConfiguredProvider]:
         """Returns the remote providers that are configured, the default first."""
         anthropic, openai = text_of(self.anthropic_api_key), text_of(self.openai_api_key)
-        found: list[ConfiguredProvider] = []
+        providers: list[ConfiguredProvider] = []
         if anthropic:
             models = _names(self.anthropic_model, self.anthropic_more_models)
-            found.append(ConfiguredProvider("anthropic", self.anthropic_api_base, anthropic, models))
+            providers.append(ConfiguredProvider("anthropic", self.anthropic_api_base, anthropic, models))
         if openai:
             models = _names(self.openai_model, self.openai_more_models)
-            found.append(ConfiguredProvider("openai", self.openai_api_base, openai, models))
+            providers.append(ConfiguredProvider("openai", self.openai_api_base, openai, models))
         if self.ollama_api_base:
             models = _names(self.ollama_model, self.ollama_more_models)
-            found.append(ConfiguredProvider("ollama", self.ollama_api_base, "", models, self.ollama_context_window))
+            providers.append(ConfiguredProvider("ollama", self.ollama_api_base, "", models, self.ollama_context_window))
         if self.api_base and self.model:
             models = _names(self.model, self.more_models)
             key, window = text_of(self.api_key), self.context_window
-            found.append(ConfiguredProvider("openai-compatible", self.api_base, key, models, window))
-        return sorted(found, key=lambda one: one.kind != self.provider)
+            providers.append(ConfiguredProvider("openai-compatible", self.api_base, key, models, window))
+        return sorted(providers, key=lambda provider: provider.kind != self.provider)
 
     def fallback_names(self) -> tuple[str, ...]:
         """Returns the names of the models that take over."""
@@ -206,10 +205,6 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     def breaker_policy(self) -> BreakerPolicy:
         """Returns when a provider is left alone."""
         return BreakerPolicy(failures=self.breaker_failures, open_seconds=self.breaker_seconds)
-
-    def limits(self) -> ServiceLimits:
-        """Returns the limits as the domain wants them."""
-        return ServiceLimits(max_completion_tokens=self.max_completion_tokens)
 
 
 def _names(*lists: str) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Source, answer_score, rank, score_units
 from citewire_generator.extraction.weights import load_weights
-from citewire_generator.model import Passage
 from citewire_generator.packing import defuse
 from citewire_verify.text.languages import detect_language
 from citewire_verify.text.sentences import is_code
@@ -77,7 +78,7 @@ def read_questions(text: str, count: int, *, avoid: str = "") -> tuple[str, ...]
 
 
 def suggest_from_passages(
-    passages: Sequence[Passage], count: int, *, avoid: str = "", language: str = ""
+    passages: Sequence[pb.Passage], count: int, *, avoid: str = "", language: str = ""
 ) -> tuple[str, ...]:
     """Makes questions from what passages are about: their sections, the names and the terms that recur.
 
@@ -93,7 +94,7 @@ def suggest_from_passages(
     code = language_code(language) if language else None
     code = code or detect_language(" ".join(passage.text[:600] for passage in read))
     avoided = content_keys(avoid)
-    sources = [Source(one.text, " ".join((one.title, one.file_name, one.section))) for one in read]
+    sources = [Source(passage.text, " ".join((passage.title, passage.file_name, passage.section))) for passage in read]
     questions: list[str] = []
     used: set[str] = set()
     for topic in _topics(read)[:MAX_TRIED]:
@@ -120,7 +121,7 @@ class _Topic:
     """A single word: only where there is little else."""
 
 
-def _topics(passages: Sequence[Passage]) -> list[_Topic]:
+def _topics(passages: Sequence[pb.Passage]) -> list[_Topic]:
     """Sections first, for their author named them; then names and recurring pairs of words; then single words.
 
     What a program is about is what its parts are called. Its words count only where there is nothing but programs.

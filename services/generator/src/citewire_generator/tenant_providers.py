@@ -8,7 +8,7 @@ from citewire.common.v1.common_pb2 import ProviderRef
 from citewire_generator.engine import Engine, Work
 from citewire_generator.model import Message, ModelInfo, Role
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
-from citewire_generator.registry import Chosen
+from citewire_generator.registry import ChatModel
 from citewire_generator.tokens import estimate_messages
 from citewire_ledger import Purpose
 from citewire_remote.tenant_providers import TenantClients, TenantProvider, Vault
@@ -43,14 +43,14 @@ class TenantChatProviders:
         )
 
     @asynccontextmanager
-    async def lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[Chosen]:
+    async def lease(self, provider: ProviderRef | TenantProvider) -> AsyncGenerator[ChatModel]:
         """Opens one of the current tenant's providers; it stays open inside the block.
 
         Raises:
             CitewireError: It isn't the tenant's, or can't be opened here.
         """
         async with self._clients.lease(provider) as client:
-            yield Chosen(client, self._describe(provider.provider, provider.model), own=True)
+            yield ChatModel(client, self._describe(provider.provider, provider.model), own=True)
 
     async def test_provider(self, provider: TenantProvider) -> None:
         """Generates a few tokens.
@@ -58,7 +58,7 @@ class TenantChatProviders:
         Raises:
             CitewireError: The call failed.
         """
-        async with self.lease(provider) as chosen, aclosing(self._engine.run(_TestCall(chosen))) as events:
+        async with self.lease(provider) as chat_model, aclosing(self._engine.run(_TestCall(chat_model))) as events:
             async for _ in events:
                 pass
 
@@ -72,17 +72,17 @@ class _TestCall(Work):
 
     purpose = Purpose.PROVIDER_TEST
 
-    def __init__(self, chosen: Chosen) -> None:
-        self.chain = (chosen,)
+    def __init__(self, chat_model: ChatModel) -> None:
+        self.chain = (chat_model,)
 
-    def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
-        return chosen.provider.stream(
-            ChatTask(model=chosen.model.name, messages=_QUESTION, max_completion_tokens=TEST_TOKENS)
+    def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
+        return chat_model.provider.stream(
+            ChatTask(model=chat_model.model.name, messages=_QUESTION, max_completion_tokens=TEST_TOKENS)
         )
 
     def prompt_tokens(self) -> int:
         return estimate_messages(_QUESTION)
 
-    def max_output_tokens(self, chosen: Chosen) -> int:
-        del chosen
+    def max_output_tokens(self, chat_model: ChatModel) -> int:
+        del chat_model
         return TEST_TOKENS

@@ -7,25 +7,30 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator import metrics
-from citewire_generator.model import AnswerPolicy, PackedPassage, Passage
+from citewire_generator.model import Citation
+from citewire_kit.enums import EnumMap
 from citewire_kit.telemetry import get_logger
 from citewire_verify import (
     Marker,
     MarkerStyle,
+    Passage,
     Sentence,
     UncitedSentence,
-    Verification,
+    Verdict,
     VerifiedCitation,
     Verifier,
     verify,
 )
-from citewire_verify import Passage as CitedPassage
 
 log = get_logger(__name__)
 
 IN_LOOP = 6_000
 """Code points of passages that are read in the event loop; more are read in a thread, so that other answers go on."""
+MARKER_STYLES = EnumMap(MarkerStyle, pb.MarkerStyle, unspecified=MarkerStyle.NONE)
+_VERDICTS = EnumMap(Verdict, pb.Verdict)
 
 
 class AnswerVerifier:
@@ -33,22 +38,23 @@ class AnswerVerifier:
 
     Args:
         policy: What is asked of the answer.
-        packed: What it may cite.
+        citations: What it may cite.
         known: Sentences that are the server's own and state nothing.
     """
 
-    def __init__(self, policy: AnswerPolicy, packed: Sequence[PackedPassage], known: Sequence[str] = ()) -> None:
+    def __init__(self, policy: pb.AnswerPolicy, citations: Sequence[Citation], known: Sequence[str] = ()) -> None:
+        marked = policy.marker_style in {pb.MARKER_STYLE_REF, pb.MARKER_STYLE_SOURCE}
         self._verifier: Verifier | None = Verifier(
-            {one.number: _cited_passage(one.passage, one.chars) for one in packed},
+            {citation.number: _passage(citation.passage, len(citation.text)) for citation in citations},
             cited=policy.verify_citations,
             uncited=policy.flag_uncited,
-            attribute=policy.verify_citations and policy.marker_style not in {MarkerStyle.REF, MarkerStyle.SOURCE},
+            attribute=policy.verify_citations and not marked,
             known=(policy.not_found_sentence, *known),
         )
 
     def feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         """Takes text that was sent and returns the sentences that are complete now."""
-        return self._segment(lambda verifier: verifier.feed(text, markers)) if text else []
+        return self._segment(lambda verifier: verifier.feed(text, markers))
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
         """Returns the sentences that are left where the answer ends, or where it broke off."""
@@ -56,45 +62,71 @@ class AnswerVerifier:
 
     async def verify(
         self, sentences: Sequence[Sentence], *, uncited: bool = True
-    ) -> list[VerifiedCitation | UncitedSentence]:
+    ) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
         """Verifies complete sentences; `uncited` is False where nothing is to be cited."""
-        found: list[VerifiedCitation | UncitedSentence] = []
+        results: list[VerifiedCitation | UncitedSentence] = []
         for sentence in sentences:
             try:
                 if self._verifier is None:
                     break
                 if self._verifier.unread(sentence) > IN_LOOP:
-                    found += await asyncio.to_thread(self._verifier.verify, sentence, uncited=uncited)
+                    results += await asyncio.to_thread(self._verifier.verify, sentence, uncited=uncited)
                 else:
-                    found += self._verifier.verify(sentence, uncited=uncited)
+                    results += self._verifier.verify(sentence, uncited=uncited)
             except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-                _failed("sentence")
-        return found
+                _count_failure("sentence")
+        return [_citation(result) if isinstance(result, VerifiedCitation) else _uncited(result) for result in results]
 
-    def _segment(self, read: Callable[[Verifier], list[Sentence]]) -> list[Sentence]:
+    def _segment(self, segment: Callable[[Verifier], list[Sentence]]) -> list[Sentence]:
         try:
-            return read(self._verifier) if self._verifier else []
+            return segment(self._verifier) if self._verifier else []
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            _failed("answer")
+            _count_failure("answer")
             self._verifier = None
             return []
 
 
-async def verify_answer(answer: str, passages: Sequence[Passage], style: MarkerStyle) -> Verification:
+async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
     """Verifies a whole answer in a thread, so that other calls go on; it ends after a sentence if it is cancelled."""
+    passages = [_passage(passage) for passage in request.passages]
+    style = MARKER_STYLES.from_proto(request.marker_style) or MarkerStyle.NONE
     left = threading.Event()
-    cited = [_cited_passage(passage) for passage in passages]
     try:
-        return await asyncio.to_thread(verify, answer, cited, markers=style, cancelled=left.is_set)
+        result = await asyncio.to_thread(verify, request.answer, passages, markers=style, cancelled=left.is_set)
     finally:
         left.set()
+    return pb.VerifyResponse(
+        verified_citations=[_citation(citation) for citation in result.citations],
+        uncited_sentences=[_uncited(sentence) for sentence in result.uncited],
+        cited_numbers=result.cited_numbers,
+        invalid_markers=result.invalid_markers,
+    )
 
 
-def _cited_passage(passage: Passage, chars: int | None = None) -> CitedPassage:
-    headings = "\n".join((passage.title, passage.section, passage.file_name, passage.place))
-    return CitedPassage(passage.text[:chars], headings)
+def _passage(passage: pb.Passage, chars: int | None = None) -> Passage:
+    """A passage as the verifier reads it: its first `chars` code points, and its headings."""
+    headings = (passage.title, passage.section, passage.file_name, passage.place_label)
+    return Passage(passage.text[:chars], "\n".join(headings))
 
 
-def _failed(what: str) -> None:
+def _citation(citation: VerifiedCitation) -> pb.VerifiedCitation:
+    return pb.VerifiedCitation(
+        sentence=pb.AnswerSpan(start=citation.start, end=citation.end),
+        number=citation.number,
+        quote=citation.quote,
+        quote_start=citation.quote_start,
+        quote_end=citation.quote_end,
+        support=citation.support,
+        verdict=_VERDICTS.to_proto(citation.verdict),
+        sentence_verdict=_VERDICTS.to_proto(citation.sentence_verdict),
+        mismatches=citation.mismatches,
+    )
+
+
+def _uncited(sentence: UncitedSentence) -> pb.UncitedSentence:
+    return pb.UncitedSentence(sentence=pb.AnswerSpan(start=sentence.start, end=sentence.end))
+
+
+def _count_failure(what: str) -> None:
     metrics.VERIFICATION_FAILURES.inc()
     log.exception("verification_failed", what=what)

@@ -5,16 +5,9 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from citewire_generator.model import (
-    AnswerPolicy,
-    FinishReason,
-    Message,
-    ModelInfo,
-    PackedPassage,
-    Suggestions,
-    SuggestRequest,
-    Usage,
-)
+from citewire.generator.v1 import generator_pb2 as pb
+
+from citewire_generator.model import Citation, FinishReason, Message, ModelInfo, Suggestions, Usage
 from citewire_remote.failures import stream_broken
 
 
@@ -22,15 +15,15 @@ from citewire_remote.failures import stream_broken
 class ChatTask:
     """One answer to write.
 
-    A language model reads `messages`; a provider without one reads the question and the packed passages that the
+    A language model reads `messages`; a provider without one reads the question and the passages that the
     messages were made of.
     """
 
     model: str
     messages: tuple[Message, ...]
     question: str = ""
-    packed: tuple[PackedPassage, ...] = ()
-    policy: AnswerPolicy = field(default_factory=AnswerPolicy)
+    citations: tuple[Citation, ...] = ()
+    policy: pb.AnswerPolicy = field(default_factory=pb.AnswerPolicy)
     max_completion_tokens: int | None = None
     temperature: float | None = None
 
@@ -108,7 +101,7 @@ class ChatProvider(ABC):
         raise stream_broken("it has no end")
 
     @abstractmethod
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Suggests questions that the passages answer."""
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
 """Answers without a language model: the sentences of the passages that fit the question best, word for word.
 
 Deterministic. Whether anything fits is decided by a threshold that was derived from measured score distributions; see
-`text/weights.py`.
+`extraction/weights.py`.
 """
 
 import asyncio
@@ -10,23 +10,15 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Candidate, Scored, Source, answerable, rank, score_units
 from citewire_generator.extraction.weights import Weights, load_weights
-from citewire_generator.model import (
-    AnswerPolicy,
-    FinishReason,
-    Grounding,
-    ModelInfo,
-    PackedPassage,
-    Suggestions,
-    SuggestRequest,
-    Usage,
-)
+from citewire_generator.model import Citation, FinishReason, ModelInfo, Suggestions, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
-from citewire_verify import MarkerStyle
 from citewire_verify.text.sentences import UnitKind, is_code
 from citewire_verify.text.terms import normalise, words
 
@@ -81,15 +73,15 @@ class Extractive(ChatProvider):
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         """Streams the answer word by word, as fast as it is taken."""
         # In a thread: a thousand passages take a while, and other streams go on meanwhile.
-        answer = await asyncio.to_thread(quote, task.question, task.packed, task.policy, self._weights)
+        answer = await asyncio.to_thread(quote, task.question, task.citations, task.policy, self._weights)
         texts = _WORD.findall(answer.text)
-        kept = _within(texts, task.max_completion_tokens)
-        for start, end in _batches(kept):
+        count = _within(texts, task.max_completion_tokens)
+        for start, end in _batches(count):
             yield Delta(tuple(texts[start:end]))
-        reason = FinishReason.STOP if kept == len(texts) else FinishReason.LENGTH
+        reason = FinishReason.STOP if count == len(texts) else FinishReason.LENGTH
         yield End(reason, Usage(), not_found=not answer.found, answerable_score=answer.score)
 
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Suggests questions about the passages' topics."""
         del model
         questions = await asyncio.to_thread(
@@ -102,63 +94,64 @@ class Extractive(ChatProvider):
         return Suggestions(questions)
 
 
-def quote(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy, weights: Weights) -> Quoted:
+def quote(question: str, citations: tuple[Citation, ...], policy: pb.AnswerPolicy, weights: Weights) -> Quoted:
     """Answers a question by quoting from the packed passages."""
-    if policy.grounding is Grounding.OPEN and not packed:
+    if policy.grounding == pb.GROUNDING_OPEN and not citations:
         return Quoted(NO_GENERAL_KNOWLEDGE, found=True)
-    read = _shortlist(question, packed)
-    scored = score_units(read_question(question), [_source(one) for one in read])
+    read = _shortlist(question, citations)
+    scored = score_units(read_question(question), [_source(citation) for citation in read])
     ranked = rank(scored, weights.unit)
     score = answerable(scored, ranked[0][1], weights) if ranked else None
-    lowest = THRESHOLD if policy.answerable_threshold is None else policy.answerable_threshold
+    lowest = policy.answerable_threshold if policy.HasField("answerable_threshold") else THRESHOLD
     if score is None or score < lowest:
-        return Quoted(_not_found(question, packed, policy), found=False, score=score)
-    chosen = _choose(ranked, weights)
-    return Quoted(_compose(scored, chosen, read, policy.marker_style), found=True, score=score)
+        return Quoted(_not_found(question, citations, policy), found=False, score=score)
+    quoted = _choose(ranked, weights)
+    return Quoted(_compose(scored, quoted, read, policy.marker_style), found=True, score=score)
 
 
-def _shortlist(question: str, packed: tuple[PackedPassage, ...]) -> list[PackedPassage]:
-    if len(packed) <= MAX_READ:
-        return list(packed)
+def _shortlist(question: str, citations: tuple[Citation, ...]) -> list[Citation]:
+    if len(citations) <= MAX_READ:
+        return list(citations)
     # Beginnings of words, so that most forms of a word are found without taking each text apart.
-    wanted = {normalise(word)[:5] for word in words(question) if len(word) > 2}
+    beginnings = {normalise(word)[:5] for word in words(question) if len(word) > 2}
 
-    def fits(one: PackedPassage) -> float:
-        text = one.text.casefold()
-        return sum(1 for word in wanted if word in text) + len(wanted) * (one.passage.similarity or 0.0)
+    def fits(citation: Citation) -> float:
+        text = citation.text.casefold()
+        return sum(1 for beginning in beginnings if beginning in text) + len(beginnings) * citation.passage.similarity
 
-    best = sorted(packed, key=lambda one: (-fits(one), one.number))[:MAX_READ]
-    return sorted(best, key=lambda one: one.number)
+    best = sorted(citations, key=lambda citation: (-fits(citation), citation.number))[:MAX_READ]
+    return sorted(best, key=lambda citation: citation.number)
 
 
-def _source(one: PackedPassage) -> Source:
-    passage = one.passage
+def _source(citation: Citation) -> Source:
+    passage, text = citation.passage, citation.text
     headings = "\n".join((passage.title, passage.file_name, passage.section))
-    return Source(one.text, headings, passage.similarity, code=is_code(passage.file_name, one.text))
+    similarity = passage.similarity if passage.HasField("similarity") else None
+    return Source(text, headings, similarity, code=is_code(passage.file_name, text))
 
 
 def _choose(ranked: list[tuple[float, Candidate]], weights: Weights) -> list[Candidate]:
     """The best unit, and those close behind it that say something else; passages by their best unit, then in order."""
-    chosen: list[Candidate] = []
+    quoted: list[Candidate] = []
     for score, candidate in ranked:
-        if len(chosen) == MAX_QUOTES or score < ranked[0][0] - weights.unit_margin:
+        if len(quoted) == MAX_QUOTES or score < ranked[0][0] - weights.unit_margin:
             break
-        if not any(_same(candidate.keys, other.keys) for other in chosen):
-            chosen.append(candidate)
-    places = {candidate.source: place for place, candidate in reversed(list(enumerate(chosen)))}
-    return sorted(chosen, key=lambda candidate: (places[candidate.source], candidate.order))
+        if not any(_same(candidate.keys, other.keys) for other in quoted):
+            quoted.append(candidate)
+    places = {candidate.source: place for place, candidate in reversed(list(enumerate(quoted)))}
+    return sorted(quoted, key=lambda candidate: (places[candidate.source], candidate.order))
 
 
-def _same(one: frozenset[str], other: frozenset[str]) -> bool:
-    smaller = min(len(one), len(other))
-    return smaller > 0 and len(one & other) >= _SAME * smaller
+def _same(keys: frozenset[str], other: frozenset[str]) -> bool:
+    smaller = min(len(keys), len(other))
+    return smaller > 0 and len(keys & other) >= _SAME * smaller
 
 
-def _compose(scored: Scored, chosen: list[Candidate], read: list[PackedPassage], style: MarkerStyle) -> str:
+def _compose(scored: Scored, quoted: list[Candidate], read: list[Citation], style: pb.MarkerStyle) -> str:
     """Sentences that follow one another make a paragraph; a row or a piece of code stands alone."""
     blocks: list[str] = []
     in_paragraph = False
-    for candidate in chosen:
+    for candidate in quoted:
         text = scored.sources[candidate.source].text[candidate.unit.start : candidate.unit.end]
         marker = _marker(style, read[candidate.source].number)
         kind = candidate.unit.kind
@@ -189,18 +182,18 @@ def _shown(text: str, kind: UnitKind) -> str:
     return "\n".join(f"- {line}" for line in lines if line) if len(lines) > 1 else lines[0]
 
 
-def _marker(style: MarkerStyle, number: int) -> str:
-    if style is MarkerStyle.REF:
+def _marker(style: pb.MarkerStyle, number: int) -> str:
+    if style == pb.MARKER_STYLE_REF:
         return f"[ref:{number}]"
-    return f"[SOURCE {number}]" if style is MarkerStyle.SOURCE else ""
+    return f"[SOURCE {number}]" if style == pb.MARKER_STYLE_SOURCE else ""
 
 
-def _not_found(question: str, packed: tuple[PackedPassage, ...], policy: AnswerPolicy) -> str:
-    if not policy.suggest_on_not_found or not packed:
+def _not_found(question: str, citations: tuple[Citation, ...], policy: pb.AnswerPolicy) -> str:
+    if not policy.suggest_on_not_found or not citations:
         return policy.not_found_sentence
-    passages = [one.passage for one in packed]
+    passages = [citation.passage for citation in citations]
     questions = suggest_from_passages(passages, SUGGESTED, avoid=question, language=policy.answer_language)
-    return "\n".join([policy.not_found_sentence, "", *(f"- {one}" for one in questions)]).rstrip()
+    return "\n".join([policy.not_found_sentence, "", *(f"- {suggestion}" for suggestion in questions)]).rstrip()
 
 
 def _within(texts: list[str], max_tokens: int | None) -> int:

@@ -18,8 +18,9 @@ import aiohttp
 import anthropic
 import httpx2
 import openai
+from citewire.generator.v1 import generator_pb2 as pb
 
-from citewire_generator.model import FinishReason, Message, ModelInfo, Suggestions, SuggestRequest, Usage
+from citewire_generator.model import FinishReason, Message, ModelInfo, Suggestions, Usage
 from citewire_generator.prompts import build_suggestion_messages
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
 from citewire_generator.providers.reading import AnswerReader
@@ -145,7 +146,7 @@ class RemoteChat(ChatProvider):
             raise timed_out("didn't finish", self._name, self._limits.whole) from exc
         return Completion(text, reader.usage or estimate_usage(task.messages, text), reader.finish_reason)
 
-    async def suggest(self, request: SuggestRequest, model: str) -> Suggestions:
+    async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Asks the model for questions."""
         messages = build_suggestion_messages(request, _SUGGESTION_CHARS)
         task = ChatTask(model=model, messages=messages, max_completion_tokens=64 * request.count, temperature=0.3)

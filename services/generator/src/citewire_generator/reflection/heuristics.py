@@ -8,9 +8,10 @@ gets the topic words of the question before it.
 import re
 from collections.abc import Sequence
 
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator.extraction.questions import read_question
-from citewire_generator.model import Message, Passage, Role
-from citewire_generator.reflection.values import Assessment, Decision, Rewritten
+from citewire_generator.model import Message, Role
 from citewire_verify.not_found import is_not_found
 from citewire_verify.text.small_talk import is_small_talk, refers_back
 from citewire_verify.text.terms import content_keys, terms
@@ -22,7 +23,6 @@ LEAST_UTILITY = 0.5
 MAX_TOPICS = 6
 """Topic words that a follow-up takes over."""
 
-_NAMED = "Heuristic, without a language model: "
 _ARITHMETIC = re.compile(
     r"(?P<asked>what is|what's|calculate|compute|was ist|combien font)?(?P<sum>[\d\s.,+\-*/x×÷^()%=]{3,200})\??"
 )
@@ -32,45 +32,49 @@ _MARKER = re.compile(r"[\[【［](?:ref|source)s?[^\]】］\n]{0,80}[\]】］]",
 _SENTENCE = re.compile(r"[^.!?。！？\n]+(?:[.!?](?!\s|$)[^.!?。！？\n]*)*")
 
 
-def decide(question: str) -> Decision:
+def decide(question: str) -> pb.DecideResponse:
     """Says whether a message needs retrieval."""
-    if is_small_talk(question):
-        return Decision(False, f"{_NAMED}the message is a greeting or small talk.", heuristic=True)
-    if _is_arithmetic(question.strip().casefold()):
-        return Decision(False, f"{_NAMED}the message is arithmetic.", heuristic=True)
-    return Decision(True, f"{_NAMED}the message may be about saved content.", heuristic=True)
+    needed, reason = False, "the message is a greeting or small talk"
+    if not is_small_talk(question):
+        needed = not _is_arithmetic(question.strip().casefold())
+        reason = "the message may be about saved content" if needed else "the message is arithmetic"
+    reason = f"Heuristic, without a language model: {reason}."
+    return pb.DecideResponse(needs_retrieval=needed, reason=reason, usage=pb.TokenUsage(), heuristic=True)
 
 
-def assess(question: str, answer: str, passages: Sequence[Passage]) -> Assessment:
+def assess(question: str, answer: str, passages: Sequence[pb.Passage]) -> pb.AssessResponse:
     """Says how well passages support an answer, by the words that they share."""
-    sentences = [found for match in _SENTENCE.finditer(_MARKER.sub("", answer)) if (found := match.group().strip())]
+    sentences = [text for match in _SENTENCE.finditer(_MARKER.sub("", answer)) if (text := match.group().strip())]
     if not sentences or is_not_found(f"{sentences[0]}."):
-        return Assessment(supported=True, utility=0.0, heuristic=True)
-    read = [content_keys(f"{one.title} {one.section} {one.text}") for one in passages]
+        return pb.AssessResponse(supported=True, utility=0.0, usage=pb.TokenUsage(), heuristic=True)
+    read = [content_keys(f"{passage.title} {passage.section} {passage.text}") for passage in passages]
     claims = [keys for sentence in sentences if (keys := content_keys(sentence))]
-    supported = bool(read) and all(any(_share(keys, held) >= SUPPORT for held in read) for keys in claims)
-    said = content_keys(answer)
-    coverage = _share({key for key, weight in read_question(question).weights.items() if weight >= 1.0}, said)
-    return Assessment(supported, round(LEAST_UTILITY + (1 - LEAST_UTILITY) * coverage, 2), heuristic=True)
+    supported = bool(read) and all(any(_share(keys, passage) >= SUPPORT for passage in read) for keys in claims)
+    topics = {key for key, weight in read_question(question).weights.items() if weight >= 1.0}
+    coverage = _share(topics, content_keys(answer))
+    utility = round(LEAST_UTILITY + (1 - LEAST_UTILITY) * coverage, 2)
+    return pb.AssessResponse(supported=supported, utility=utility, usage=pb.TokenUsage(), heuristic=True)
 
 
-def condense(question: str, history: Sequence[Message]) -> Rewritten:
+def condense(question: str, history: Sequence[Message]) -> pb.RewriteResponse:
     """Adds what the question before was about to a question that refers back."""
-    before = next((one.content for one in reversed(history) if one.role is Role.USER), "")
+    before = next((message.content for message in reversed(history) if message.role is Role.USER), "")
     topics = content_keys(question)
     if not before or (len(topics) > 1 and not refers_back(question)):
-        return Rewritten(question, heuristic=True)
+        return pb.RewriteResponse(text=question, usage=pb.TokenUsage(), heuristic=True)
     about: dict[str, str] = {}
     for term in terms(before):
         if not term.stop and term.key not in topics:
             about.setdefault(term.key, before[term.start : term.end])
     named = " ".join(list(about.values())[:MAX_TOPICS])
-    return Rewritten(f"{question.strip()} ({named})" if named else question, heuristic=True)
+    return pb.RewriteResponse(
+        text=f"{question.strip()} ({named})" if named else question, usage=pb.TokenUsage(), heuristic=True
+    )
 
 
-def hypothesise(question: str) -> Rewritten:
+def hypothesise(question: str) -> pb.RewriteResponse:
     """There is no passage without a model that writes one: the question stands for itself."""
-    return Rewritten(question, fallback=True, heuristic=True)
+    return pb.RewriteResponse(text=question, fallback=True, usage=pb.TokenUsage(), heuristic=True)
 
 
 def _is_arithmetic(message: str) -> bool:

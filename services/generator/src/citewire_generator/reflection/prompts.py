@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from citewire_generator.chain import Chain
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator.history import without_markers
-from citewire_generator.model import ContextFormat, Message, Passage, Role
+from citewire_generator.model import Message, Role
 from citewire_generator.packing import MARGIN, defuse, render
-from citewire_generator.reflection.values import AssessRequest
+from citewire_generator.registry import Chain
 from citewire_generator.tokens import estimate_messages, estimate_tokens
 
 JUDGEMENT_TOKENS = 512
@@ -98,10 +99,10 @@ def decision_prompt(question: str) -> Prompt:
     return _prompt(_DECIDE, _tagged("message", shorten(question, QUESTION_TOKENS)), JUDGEMENT_TOKENS, DECISION_SCHEMA)
 
 
-def assessment_prompt(request: AssessRequest, chain: Chain) -> Prompt:
+def assessment_prompt(request: pb.AssessRequest, chain: Chain) -> Prompt:
     """Asks how good an answer is. The passages share the smallest window of the chain with it, cited ones first."""
     question = _tagged("question", shorten(request.question, QUESTION_TOKENS))
-    windows = [chosen.model.context_window for chosen in chain if chosen.model.context_window]
+    windows = [window for chat_model in chain if (window := chat_model.model.context_window)]
     room: int | None = None
     if windows:
         fixed = estimate_messages(_messages(_ASSESS, question)) + FRAME_TOKENS
@@ -160,14 +161,14 @@ def _without_middle(text: str, keep: int) -> str:
     return f"{text[: keep - tail]}…{text[len(text) - tail :]}"
 
 
-def _passages(passages: Sequence[Passage], answer: str, tokens: int | None) -> str:
+def _passages(passages: Sequence[pb.Passage], answer: str, tokens: int | None) -> str:
     """The passages that fit, in their order and under their numbers; cited ones go before the others."""
     cited = {int(number) for number in _MARKER_NUMBER.findall(answer)}
     numbers = sorted(range(1, len(passages) + 1), key=lambda number: (number not in cited, number))
     blocks: dict[int, str] = {}
     for number in numbers:
         passage = passages[number - 1]
-        block = render(ContextFormat.NUMBERED, number, passage, defuse(_inside(passage.text)))
+        block = render(pb.CONTEXT_FORMAT_NUMBERED, number, passage, defuse(_inside(passage.text)))
         if tokens is not None:
             tokens -= estimate_tokens(block)
             if tokens < 0:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+from citewire.generator.v1 import generator_pb2 as pb
+
 from citewire_generator import metrics
-from citewire_generator.chain import Chain, LeaseProvider, open_chain
 from citewire_generator.engine import TAKEN_OVER, Ended, Engine, Work
 from citewire_generator.model import FinishReason, Message, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
@@ -26,17 +27,7 @@ from citewire_generator.reflection.prompts import (
     passage_prompt,
 )
 from citewire_generator.reflection.reading import read_assessment, read_condensed, read_decision, read_passage
-from citewire_generator.reflection.values import (
-    FALLBACK_UTILITY,
-    Assessment,
-    AssessRequest,
-    DecideRequest,
-    Decision,
-    RewriteKind,
-    RewriteRequest,
-    Rewritten,
-)
-from citewire_generator.registry import Chosen, Registry
+from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
 from citewire_generator.tokens import estimate_messages
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError
@@ -47,6 +38,8 @@ log = get_logger(__name__)
 
 SECONDS = 10.0
 """Time of a judgement, retries and those that take over included."""
+FALLBACK_UTILITY = 0.7
+"""Utility of an answer that couldn't be assessed; such a one counts as supported."""
 MARGIN_SECONDS = 0.25
 """How long before the caller's deadline the fallback is given: after it nobody would hear it."""
 
@@ -60,8 +53,8 @@ _Plain: TypeAlias = WeakKeyDictionary[ChatProvider, set[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """What came of asking.
+class _Reply:
+    """What a model replied.
 
     Attributes:
         text: What the model wrote; None if it failed, or if it isn't a language model.
@@ -86,12 +79,12 @@ class _Judgement(Work):
         self._plain = plain
         self.text: str | None = None
 
-    async def stream(self, chosen: Chosen) -> AsyncGenerator[Delta | End, None]:
+    async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
         self.text = None
-        if not chosen.model.remote:
+        if not chat_model.model.remote:
             yield End(FinishReason.STOP, Usage())
             return
-        completion = await self._complete(chosen)
+        completion = await self._complete(chat_model)
         self.text = completion.text
         if completion.text:
             yield Delta((completion.text,))
@@ -100,10 +93,10 @@ class _Judgement(Work):
     def prompt_tokens(self) -> int:
         return estimate_messages(self._prompt.messages)
 
-    def messages(self, chosen: Chosen) -> Sequence[Message]:
+    def messages(self, chat_model: ChatModel) -> Sequence[Message]:
         return self._prompt.messages
 
-    async def _complete(self, chosen: Chosen) -> Completion:
+    async def _complete(self, chat_model: ChatModel) -> Completion:
         """Asks one model: with a schema at temperature 0, or without, where it refuses that.
 
         A provider doesn't say in a way that could be relied on whether it is the schema or the temperature that its
@@ -111,113 +104,104 @@ class _Judgement(Work):
         was refused isn't billed. That the model is so is remembered once it has worked.
         """
         plain = ChatTask(
-            model=chosen.model.name,
+            model=chat_model.model.name,
             messages=self._prompt.messages,
-            max_completion_tokens=self.max_output_tokens(chosen),
+            max_completion_tokens=self.max_output_tokens(chat_model),
         )
-        known = self._plain.setdefault(chosen.provider, set())
-        if chosen.model.name in known:
-            return await chosen.provider.complete(plain)
+        known = self._plain.setdefault(chat_model.provider, set())
+        if chat_model.model.name in known:
+            return await chat_model.provider.complete(plain)
         try:
             task = replace(plain, temperature=0.0)
-            return await chosen.provider.complete(task, json_schema=self._prompt.json_schema)
+            return await chat_model.provider.complete(task, json_schema=self._prompt.json_schema)
         except CitewireError as exc:
             if exc.reason != "PROVIDER_REJECTED":
                 raise
-        completion = await chosen.provider.complete(plain)
-        log.info("judgement_plain", provider=chosen.title)
-        known.add(chosen.model.name)
+        completion = await chat_model.provider.complete(plain)
+        log.info("judgement_plain", provider=chat_model.title)
+        known.add(chat_model.model.name)
         return completion
 
-    def max_output_tokens(self, chosen: Chosen) -> int:
-        return min(self._prompt.max_tokens, chosen.model.max_completion_tokens or self._prompt.max_tokens)
+    def max_output_tokens(self, chat_model: ChatModel) -> int:
+        return min(self._prompt.max_tokens, chat_model.model.max_completion_tokens or self._prompt.max_tokens)
 
 
 class Reflector:
     """Decides, assesses, rewrites.
 
     Args:
-        registry: The operator's models.
+        registry: The models.
         engine: Makes the calls.
-        lease: Opens tenant providers; None if this process takes none.
         seconds: Time of a judgement.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        *,
-        engine: Engine | None = None,
-        lease: LeaseProvider | None = None,
-        seconds: float = SECONDS,
-    ) -> None:
+    def __init__(self, registry: Registry, engine: Engine | None = None, seconds: float = SECONDS) -> None:
         self._registry = registry
         self._engine = engine or Engine()
-        self._lease = lease
         self._seconds = seconds
         self._plain: _Plain = WeakKeyDictionary()
 
-    async def decide(self, request: DecideRequest) -> Decision:
+    async def decide(self, request: pb.DecideRequest, route: ModelRoute | None = None) -> pb.DecideResponse:
         """Decides whether a question needs retrieval; it does where that can't be found out.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
         """
-        async with open_chain(self._registry, self._lease, request) as chain:
-            said = await self._ask(chain, Purpose.DECISION, decision_prompt(request.question))
-        if said.by_rule:
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            reply = await self._ask(chain, Purpose.DECISION, decision_prompt(request.question))
+        if reply.by_rule:
             return heuristics.decide(request.question)
-        if said.text is None:
-            _count(Purpose.DECISION, fallback=True)
-            return Decision(True, _LATE if said.late else _FAILED, said.usage, fallback=True)
-        found = read_decision(said.text)
-        _count(Purpose.DECISION, fallback=found is None)
-        if found is None:
-            return Decision(True, _UNREADABLE, said.usage, fallback=True)
-        needed, reason = found
-        return Decision(needed, reason or _NO_REASON, said.usage)
+        decision = None if reply.text is None else read_decision(reply.text)
+        _count(Purpose.DECISION, fallback=decision is None)
+        usage = reply.usage.to_proto()
+        if decision is None:
+            reason = _UNREADABLE if reply.text is not None else _LATE if reply.late else _FAILED
+            return pb.DecideResponse(needs_retrieval=True, reason=reason, usage=usage, fallback=True)
+        needed, reason = decision
+        return pb.DecideResponse(needs_retrieval=needed, reason=reason or _NO_REASON, usage=usage)
 
-    async def assess(self, request: AssessRequest) -> Assessment:
+    async def assess(self, request: pb.AssessRequest, route: ModelRoute | None = None) -> pb.AssessResponse:
         """Judges an answer; it counts as supported, of utility 0.7, where that can't be found out.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
         """
-        async with open_chain(self._registry, self._lease, request) as chain:
-            said = await self._ask(chain, Purpose.ASSESSMENT, assessment_prompt(request, chain))
-        if said.by_rule:
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            reply = await self._ask(chain, Purpose.ASSESSMENT, assessment_prompt(request, chain))
+        if reply.by_rule:
             return await asyncio.to_thread(heuristics.assess, request.question, request.answer, request.passages)
-        found = None if said.text is None else read_assessment(said.text)
-        _count(Purpose.ASSESSMENT, fallback=found is None)
-        if found is None:
-            return Assessment(True, FALLBACK_UTILITY, said.usage, fallback=True)
-        return Assessment(*found, said.usage)
+        assessment = None if reply.text is None else read_assessment(reply.text)
+        _count(Purpose.ASSESSMENT, fallback=assessment is None)
+        supported, utility = assessment or (True, FALLBACK_UTILITY)
+        usage = reply.usage.to_proto()
+        return pb.AssessResponse(supported=supported, utility=utility, usage=usage, fallback=assessment is None)
 
-    async def rewrite(self, request: RewriteRequest) -> Rewritten:
+    async def rewrite(
+        self, request: pb.RewriteRequest, history: Sequence[Message] = (), route: ModelRoute | None = None
+    ) -> pb.RewriteResponse:
         """Says a question in other words; it stays as it is where they can't be had.
+
+        Args:
+            request: As the converters checked it.
+            history: Its earlier messages, oldest first.
+            route: The models that may rewrite it.
 
         Raises:
             CitewireError: There is no such model, or the call isn't paid for.
         """
-        condensing = request.kind is RewriteKind.CONDENSE
-        if condensing and not request.history:
-            return Rewritten(request.question)
-        prompt = (
-            condensation_prompt(request.question, request.history) if condensing else passage_prompt(request.question)
-        )
-        async with open_chain(self._registry, self._lease, request) as chain:
-            said = await self._ask(chain, Purpose.REWRITING, prompt)
-        if said.by_rule:
-            return (
-                heuristics.condense(request.question, request.history)
-                if condensing
-                else heuristics.hypothesise(request.question)
-            )
-        text = "" if said.text is None else (read_condensed if condensing else read_passage)(said.text)
+        question, condense = request.question, request.kind == pb.REWRITE_KIND_CONDENSE
+        if condense and not history:
+            return pb.RewriteResponse(text=question, usage=pb.TokenUsage())
+        prompt = condensation_prompt(question, history) if condense else passage_prompt(question)
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            reply = await self._ask(chain, Purpose.REWRITING, prompt)
+        if reply.by_rule:
+            return heuristics.condense(question, history) if condense else heuristics.hypothesise(question)
+        text = "" if reply.text is None else (read_condensed if condense else read_passage)(reply.text)
         _count(Purpose.REWRITING, fallback=not text)
-        return Rewritten(text or request.question, said.usage, fallback=not text)
+        return pb.RewriteResponse(text=text or question, usage=reply.usage.to_proto(), fallback=not text)
 
-    async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Said:
+    async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Reply:
         """Asks the models of a chain, within the time of a judgement and of the caller."""
         work = _Judgement(chain, purpose, prompt, self._plain)
         usage = Usage()
@@ -233,13 +217,13 @@ class Reflector:
             if not scope.expired():
                 raise
             log.warning("judgement_late", purpose=purpose.value, seconds=round(seconds, 3))
-            return _Said(None, late=True)
+            return _Reply(None, late=True)
         except CitewireError as exc:
             if exc.reason not in TAKEN_OVER:
                 raise
             log.warning("judgement_failed", purpose=purpose.value, reason=exc.reason)
-            return _Said(None, late=exc.reason == "PROVIDER_TIMEOUT")
-        return _Said(work.text, usage, by_rule=work.text is None)
+            return _Reply(None, late=exc.reason == "PROVIDER_TIMEOUT")
+        return _Reply(work.text, usage, by_rule=work.text is None)
 
 
 def _count(purpose: Purpose, *, fallback: bool) -> None:
