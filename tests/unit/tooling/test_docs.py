@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -84,3 +85,21 @@ def test_tests_that_documents_name_exist() -> None:
         or not re.search(rf"def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"))
     ]
     assert missing == []
+
+
+def test_the_walkthrough_is_short_and_names_functions_that_exist() -> None:
+    text = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    walks = re.split(r"^## .+$", text, flags=re.MULTILINE)[1:]
+    assert [len(re.findall(r"^\d+\. `", walk, re.MULTILINE)) <= 12 for walk in walks] == [True, True, True]
+    stops = re.findall(r"^\d+\. `([^`:]+):([\w.]+)`", text, re.MULTILINE)
+    assert len(stops) == len(re.findall(r"^\d+\. ", text, re.MULTILINE))
+    assert [f"{path}:{name}" for path, name in stops if name not in _functions(ROOT / path)] == []
+
+
+def _functions(path: Path) -> set[str]:
+    """Functions and methods of a file, the latter as `Class.method`."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []
+    methods = {(node.name, method) for node in body if isinstance(node, ast.ClassDef) for method in node.body}
+    functions = [("", node) for node in body] + list(methods)
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {f"{owner}.{node.name}".lstrip(".") for owner, node in functions if isinstance(node, kinds)}
