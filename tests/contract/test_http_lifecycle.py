@@ -324,7 +324,7 @@ async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, dat
         "FROM unnest(ARRAY[-1, 60]) s RETURNING 1"
     )
     assert len(rows(database, insert)) == 2
-    await gateway.services.chats.sweep()  # unless the gateway's own housekeeping came first
+    await gateway.services.chats.sweep()  # unless the gateway's own sweeper came first
     found = rows(database, "SELECT state, reason FROM chat.exchanges ORDER BY lease_until")
     assert found == [("failed", "ORPHANED"), ("running", None)]
 

@@ -31,9 +31,9 @@ POLICIES_WITHOUT = {
     # Of functions that run as the owner, each for one purpose; no service connects as the owner.
     "chat.api_keys owner_touches_all": "notes a key's use",
     "chat.api_keys owner_reads_all": "finds a key by its hash",
-    "chat.exchanges owner_closes_all": "housekeeping closes exchanges that a killed process left open",
+    "chat.exchanges owner_closes_all": "the sweeper closes exchanges that a killed process left open",
     "chat.exchanges owner_reads_all": "the same",
-    "chat.idempotency_keys owner_sweeps_all": "housekeeping forgets old keys",
+    "chat.idempotency_keys owner_sweeps_all": "the sweeper forgets old keys",
     "chat.plans owner_reads_all": "a key's plan",
     "chat.providers owner_reads_all": "counts providers by the key that sealed them",
     "chat.users owner_reads_all": "a key's user",

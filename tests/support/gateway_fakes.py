@@ -36,13 +36,17 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
         "type": "file",
         "token_count": 10,
         "live": True,
+        "heading": "Annual report",
+        "label": "report.pdf",
     }
     return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{**values, **fields})
 
 
 def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant
     """A result of a dense search."""
-    return retriever_pb2.SearchResult(chunk=chunk(chunk_id, **fields), rank_score=similarity, score=similarity)
+    return retriever_pb2.SearchResult(
+        chunk=chunk(chunk_id, **fields), rank_score=similarity, score=similarity, first_score=similarity
+    )
 
 
 def delta(*texts: str) -> generator_pb2.GenerateResponse:
@@ -207,6 +211,8 @@ class FakeRetriever(Retriever):
         self.results: list[retriever_pb2.SearchResult] = [result(1), result(2, 0.7)]
         self.filtered_results: list[retriever_pb2.SearchResult] | None = None
         """Of a search with a filter, where they differ."""
+        self.query_filter: retriever_pb2.QueryFilter | None = None
+        """What a question says about documents."""
         self.known = {7, 8}
         self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
         self.counts = retriever_pb2.ScopeCounts(items=2, kept=2, chunks=9)
@@ -222,12 +228,14 @@ class FakeRetriever(Retriever):
         self.tenants.append(find_tenant())
         await self.log.note("plan")
         self._check(request.scope)
+        restricted = request.scope.HasField("filter") or request.scope.HasField("selection")
         return retriever_pb2.PlanResponse(
             path=self.path,
             reason="2 items are searched.",
             counts=self.counts,
             space=self.space,
             calibration=self.calibration,
+            query_filter=self.query_filter if request.derive_filter and not restricted else None,
         )
 
     async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
@@ -239,7 +247,8 @@ class FakeRetriever(Retriever):
         filtered = request.scope.HasField("filter") and self.filtered_results is not None
         candidates = self.filtered_results or [] if filtered else self.results
         results = [each for each in candidates if not request.min_score or each.score >= request.min_score]
-        return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space)
+        off_topic = bool(results) and all(each.HasField("score") and each.score <= 0 for each in results)
+        return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space, off_topic=off_topic)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest

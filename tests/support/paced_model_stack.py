@@ -33,7 +33,7 @@ _ENVIRONMENT = {
     # An exchange whose gateway died is closed when its chat can no longer be running: soon, here.
     "CITEWIRE_GATEWAY_CHAT_SECONDS": str(CHAT_SECONDS),
     "CITEWIRE_GATEWAY_ORPHAN_SECONDS": str(ORPHAN_SECONDS),
-    "CITEWIRE_GATEWAY_HOUSEKEEPING_SECONDS": "0.5",
+    "CITEWIRE_GATEWAY_SWEEPER_SECONDS": "0.5",
     # A killed worker's job is taken up again when its lease has passed.
     "CITEWIRE_WORKER_LEASE_SECONDS": "2",
     "CITEWIRE_WORKER_POLL_SECONDS": "0.5",

@@ -286,6 +286,7 @@ def _tagged(tag: str) -> filter_pb2.Filter:
 
 
 async def test_a_question_narrows_its_search_and_says_so(harness: PipelineHarness) -> None:
+    harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     events = await harness.events(LIBRARY, question="What is new in #rust?")
     assert harness.retriever.searches[-1].scope.filter == _tagged("rust")
     step = next(event for event in events if isinstance(event, Step))
@@ -294,6 +295,7 @@ async def test_a_question_narrows_its_search_and_says_so(harness: PipelineHarnes
 
 async def test_a_narrowing_that_leaves_nothing_is_dropped_and_said(harness: PipelineHarness) -> None:
     harness.retriever.filtered_results = []
+    harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     events = await harness.events(LIBRARY, question="What is new in #rust?")
     assert not harness.retriever.searches[-1].scope.HasField("filter")
     assert "filter_dropped" in [event.name for event in events if isinstance(event, Step)]
@@ -302,6 +304,7 @@ async def test_a_narrowing_that_leaves_nothing_is_dropped_and_said(harness: Pipe
 
 async def test_a_given_filter_is_not_narrowed_further(harness: PipelineHarness) -> None:
     given = _tagged("go")
+    harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
     await harness.events(LIBRARY, question="What is new in #rust?", scope=retriever_pb2.Scope(filter=given))
     assert harness.retriever.searches[-1].scope.filter == given
 

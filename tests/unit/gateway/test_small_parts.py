@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.replay import dump, load
-from citewire_gateway.chat.calibration import MIN_SIMILARITIES, min_similarity
 from citewire_gateway.chat.events import (
     Citation,
     Citations,
@@ -191,12 +190,6 @@ def test_usage_adds_up_and_stays_an_estimate() -> None:
     total = usage(1, 2)
     add_usage(total, usage(3, 4, estimated=True))
     assert total == usage(4, 6, estimated=True)
-
-
-def test_thresholds_know_models_with_and_without_their_organisation() -> None:
-    assert min_similarity("all-MiniLM-L6-v2") == min_similarity("sentence-transformers/all-MiniLM-L6-v2")
-    assert min_similarity("all-MiniLM-L6-v2") == MIN_SIMILARITIES["all-MiniLM-L6-v2"] > 0
-    assert min_similarity("something-else") == 0
 
 
 @given(st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.calibration import min_similarity
-from citewire_gateway.chat.query_filters import derive_filter
 from citewire_gateway.chat.reflection import Reflection
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
@@ -42,7 +39,7 @@ class ContextFinder:
         self._reflection = reflection
 
     async def find(self, run: ChatRun) -> Retrieval:
-        """Returns the chunks; none if nothing is selected, or if no chunk is above the threshold."""
+        """Returns the chunks; none if nothing is selected, or if no chunk has to do with the question."""
         chat, profile = run.chat, run.chat.profile
         if profile.history is not None:
             run.history = tuple(await self._history(run))
@@ -54,43 +51,49 @@ class ContextFinder:
             scope.ClearField("selection")
         question = await self._condense(run)
         text = await self._hypothetical_answer(run, question) or question
-        retrieval = await self._search_filtered(run, _search_request(run, scope, question), question, text)
+        retrieval = await self._search_narrowed(run, _search_request(run, scope, question), question, text)
         run.plan = retrieval.plan
         run.answerable_threshold = retrieval.answerable_threshold
         if retrieval.vector is not None:
             run.embedding_model = retrieval.vector.space.model
             if retrieval.vector.truncated:
                 run.steps.append(truncated_step(sum(retrieval.vector.token_counts)))
-        if not _is_relevant(retrieval):
+        if retrieval.off_topic:
             return replace(retrieval, results=())
         if profile.rerank is None or retrieval.counts is not None:  # whole items are in the order of their dates
             return retrieval
         keep = chat.top_k if profile.rerank.keep is None else min(chat.top_k, profile.rerank.keep)
         return await self._rerank(run, question, retrieval, keep)
 
-    async def _search_filtered(
+    async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str
     ) -> Retrieval:
         """Searches, at first under the filter that the question speaks of; without it, where it leaves nothing."""
-        scope, query_filter = request.scope, None
-        if run.chat.profile.derive_filter and not scope.HasField("filter") and not scope.HasField("selection"):
-            query_filter = derive_filter(question, datetime.now(UTC))
-        if query_filter is None:
-            return await self._search(run, request, text)
-        scope.filter.CopyFrom(query_filter.filter)
-        retrieval = await self._search(run, request, text)
-        if retrieval.results:
-            run.steps.append(filter_derived_step(query_filter.words))
+        retrieval = await self._search(run, request, text, question if run.chat.profile.derive_filter else "")
+        if retrieval.plan is None or not retrieval.plan.HasField("query_filter"):
             return retrieval
-        run.steps.append(filter_dropped_step(query_filter.words))
-        scope.ClearField("filter")
+        phrases = retrieval.plan.query_filter.phrases
+        if retrieval.results:
+            run.steps.append(filter_derived_step(phrases))
+            return retrieval
+        run.steps.append(filter_dropped_step(phrases))
         return await self._search(run, request, text)
 
-    async def _search(self, run: ChatRun, request: retriever_pb2.SearchRequest, text: str) -> Retrieval:
+    async def _search(
+        self, run: ChatRun, request: retriever_pb2.SearchRequest, text: str, filter_from: str = ""
+    ) -> Retrieval:
         chat, profile = run.chat, run.chat.profile
         budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
         retrieval = await plan_and_search(
-            self._embedder, self._retriever, request, text, profile.strategy, chat.route, budget, chat.embedding_model
+            self._embedder,
+            self._retriever,
+            request,
+            text,
+            profile.strategy,
+            chat.route,
+            max_tokens=budget,
+            model=chat.embedding_model,
+            filter_from=filter_from,
         )
         run.embedding_tokens += retrieval.embedding_tokens
         return retrieval
@@ -153,11 +156,3 @@ def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> 
         recent=profile.recent or None,
         fuse_by_rank=profile.fuse_by_rank,
     )
-
-
-def _is_relevant(retrieval: Retrieval) -> bool:
-    """Whether at least one chunk has to do with the question; one without a vector (of a lexical search) may."""
-    if retrieval.vector is None:
-        return bool(retrieval.results)
-    threshold = min_similarity(retrieval.vector.space.model)
-    return any(not result.HasField("score") or result.score > threshold for result in retrieval.results)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from citewire.common.v1 import common_pb2
@@ -43,6 +43,8 @@ class Retrieval:
     embedding_tokens: int = 0
     """Of every embedding that it took."""
     plan: retriever_pb2.PlanResponse | None = None
+    off_topic: bool = False
+    """Whether none of them has to do with the question."""
     counts: retriever_pb2.ScopeCounts | None = None
     """Of whole items, where these were given instead of searching."""
 
@@ -65,6 +67,7 @@ async def plan_and_search(
     route: ModelRoute,
     max_tokens: int | None = None,
     model: str = "",
+    filter_from: str = "",
 ) -> Retrieval:
     """Plans, then searches or gets whole items.
 
@@ -80,26 +83,33 @@ async def plan_and_search(
         strategy: Decides the context path.
         route: The providers of the run.
         max_tokens: Bounds whole items.
+        filter_from: The question that the scope is narrowed by, where it says something about documents; "" is none.
         model: The operator's model that embeds the text, unless the tenant has a provider of its own. Its space is
             searched then; the live one, where the organisation has nothing in that space yet.
     """
     if route.embedding is not None or route.require_own:
         model = ""
-    plan_request = retriever_pb2.PlanRequest(scope=request.scope, strategy=strategy, max_tokens=max_tokens)
+    plan_request = retriever_pb2.PlanRequest(
+        scope=request.scope,
+        strategy=strategy,
+        max_tokens=max_tokens,
+        query=filter_from,
+        derive_filter=bool(filter_from),
+    )
     embed_request = _embed_request(text, route.embedding, model)
     if strategy == retriever_pb2.STRATEGY_SEMANTIC:
         plan, vector = await both(retriever.plan(plan_request), embedder.embed(embed_request))
     else:
         plan = await retriever.plan(plan_request)
         if plan.path in WHOLE_ITEM_PATHS:
-            return await _get_whole_items(retriever, request.scope, plan, max_tokens)
+            return await _get_whole_items(retriever, _narrowed(request, plan).scope, plan, max_tokens)
         vector = await embedder.embed(embed_request)
     tokens = vector.usage.input_tokens
     if plan.HasField("space") and not model and plan.space != vector.space:
         vector = await _embed_in(embedder, text, plan.space, route)
         tokens += vector.usage.input_tokens
-    retrieval = await _search(embedder, retriever, request, text, vector, route)
-    return Retrieval(retrieval.results, retrieval.vector, tokens + retrieval.embedding_tokens, plan)
+    retrieval = await _search(embedder, retriever, _narrowed(request, plan), text, vector, route)
+    return replace(retrieval, embedding_tokens=tokens + retrieval.embedding_tokens, plan=plan)
 
 
 async def embed_and_search(
@@ -110,7 +120,7 @@ async def embed_and_search(
         return Retrieval(tuple((await retriever.search(request)).results))
     vector = await embedder.embed(_embed_request(text, route.embedding))
     retrieval = await _search(embedder, retriever, request, text, vector, route)
-    return Retrieval(retrieval.results, retrieval.vector, vector.usage.input_tokens + retrieval.embedding_tokens)
+    return replace(retrieval, embedding_tokens=vector.usage.input_tokens + retrieval.embedding_tokens)
 
 
 async def rerank(
@@ -130,8 +140,8 @@ async def rerank(
         documents=[result.chunk.text for result in results],
         top_n=top_n,
         provider=route.rerank,
-        first_scores=_first_scores(results),
-        headings=[_heading(result.chunk) for result in results],
+        first_scores=[result.first_score for result in results],
+        headings=[result.chunk.heading for result in results],
     )
     return (await embedder.rerank(request, patient=patient)).results
 
@@ -148,20 +158,14 @@ async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:
         raise
 
 
-def _heading(chunk: retriever_pb2.Chunk) -> str:
-    """What a rerank model reads above a chunk: title and headings, as when it was embedded."""
-    headings = [name for name in chunk.section.split(" > ") if name != chunk.title]
-    return "\n".join(part for part in (chunk.title, " > ".join(headings)) if part)
-
-
-def _first_scores(results: Sequence[retriever_pb2.SearchResult]) -> list[float]:
-    """The scores of the search, on the scale of a hybrid one; what is there for its recency has the lowest."""
-    ranked = [result for result in results if not result.recent]
-    # Of words alone, the best text usually has about half of the question, which counts half in a hybrid search.
-    by_words = not any(result.HasField("score") for result in ranked)
-    scale = 0.25 / max((result.rank_score for result in ranked), default=1.0) if by_words and ranked else 1.0
-    lowest = min((result.rank_score for result in ranked), default=0.0)
-    return [scale * (lowest if result.recent else result.rank_score) for result in results]
+def _narrowed(request: retriever_pb2.SearchRequest, plan: retriever_pb2.PlanResponse) -> retriever_pb2.SearchRequest:
+    """The request under the filter that the plan derived from the question, if it did."""
+    if not plan.HasField("query_filter"):
+        return request
+    copy = retriever_pb2.SearchRequest()
+    copy.CopyFrom(request)
+    copy.scope.filter.CopyFrom(plan.query_filter.filter)
+    return copy
 
 
 async def _get_whole_items(
@@ -191,7 +195,7 @@ async def _search(
     """Searches; `embedding_tokens` of the result is only what this step added."""
     try:
         response = await retriever.search(_with_vector(request, vector))
-        return Retrieval(tuple(response.results), vector)
+        return Retrieval(tuple(response.results), vector, off_topic=response.off_topic)
     except FailedPrecondition as exc:
         if exc.reason != "SPACE_MISMATCH":
             raise
@@ -203,7 +207,7 @@ async def _search(
         # The live space changed between planning and searching, or the caller skipped planning.
         again = await _embed_in(embedder, text, live, route)
         response = await retriever.search(_with_vector(request, again))
-        return Retrieval(tuple(response.results), again, again.usage.input_tokens)
+        return Retrieval(tuple(response.results), again, again.usage.input_tokens, off_topic=response.off_topic)
 
 
 async def _embed_in(

@@ -54,14 +54,14 @@ def condensed_step(question: str) -> Step:
     return Step("question_condensed", f"The follow-up was understood as: {question}")
 
 
-def filter_derived_step(words: Sequence[str]) -> Step:
+def filter_derived_step(phrases: Sequence[str]) -> Step:
     """Says what the search was narrowed to because the question said so."""
-    return Step("filter_derived", f"Only what the question names was searched: {', '.join(words)}.")
+    return Step("filter_derived", f"Only what the question names was searched: {', '.join(phrases)}.")
 
 
-def filter_dropped_step(words: Sequence[str]) -> Step:
+def filter_dropped_step(phrases: Sequence[str]) -> Step:
     """Says that such a narrowing left nothing."""
-    return Step("filter_dropped", f"Nothing matches {', '.join(words)}: everything in scope was searched instead.")
+    return Step("filter_dropped", f"Nothing matches {', '.join(phrases)}: everything in scope was searched instead.")
 
 
 def rerank_failed_step(reason: str) -> Step:

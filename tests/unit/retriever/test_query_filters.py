@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import pytest
 from citewire.retriever.v1 import filter_pb2
 from citewire.retriever.v1.filter_pb2 import OPERATOR_CONTAINS, OPERATOR_EQ, OPERATOR_GE, OPERATOR_LT, Filter
+from google.protobuf.struct_pb2 import Value
 
-from citewire_gateway.chat.query_filters import derive_filter
-from citewire_gateway.clients.json_values import value_from_json
+from citewire_retriever.service.query_filters import derive_filter
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)  # a Saturday
 
 
 def compare(field: str, op: filter_pb2.Operator, value: str) -> Filter:
-    return Filter(comparison=filter_pb2.Comparison(field=field, op=op, value=value_from_json(value)))
+    return Filter(comparison=filter_pb2.Comparison(field=field, op=op, value=Value(string_value=value)))
 
 
 def every(conditions: tuple[Filter, ...]) -> Filter:
@@ -64,7 +64,7 @@ def test_what_a_question_says(question: str, expected: Filter) -> None:
     query_filter = derive_filter(question, NOW)
     assert query_filter is not None
     assert query_filter.filter == expected
-    assert query_filter.words
+    assert query_filter.phrases
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_an_hour_counts_from_now() -> None:
     query_filter = derive_filter("saved in the last hour", NOW)
     assert query_filter is not None
     assert query_filter.filter == compare("created_at", OPERATOR_GE, "2026-11-21T14:30:00Z")
-    assert query_filter.words == ("saved in the last hour",)
+    assert list(query_filter.phrases) == ["saved in the last hour"]
