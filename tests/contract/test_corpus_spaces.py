@@ -21,9 +21,10 @@ from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from fake_embedding import DIMENSIONS, FakeModel
-from ingest_harness import WINDOW, IngestHarness, article, eventually, running_worker, worker_settings
+from ingest_harness import WINDOW, IngestHarness, article, running_worker, worker_settings
 from retriever_process import Caller, running_retriever
 from second_model import MODEL, SIZE, SecondModel, embedder_with_two_models, second_model_server
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -91,7 +92,7 @@ class Stack:
             found = [space for space in await self.list() if space.role == role]
             return bool(found) and all(space.documents == space.documents_filled for space in found)
 
-        await eventually(lacks_nothing)
+        await wait_until(lacks_nothing)
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ async def test_a_space_that_nobody_serves_is_never_registered(stack: Stack) -> N
                 )
             )
 
-        await eventually(looked_through)
+        await wait_until(looked_through)
     assert await stack.harness.rows("SELECT revision FROM corpus.spaces") == [{"revision": "r1"}]
     assert [(space.documents, space.documents_filled) for space in await stack.list()] == [(1, 1), (1, 0)]
 

@@ -16,8 +16,9 @@ from grpc_health.v1 import health_pb2
 from citewire_embedder.app import start
 from citewire_embedder.servicer import SERVICE_NAME
 from citewire_kit.errors import Code, StartupError
-from embedder_server import RunningEmbedder, free_port, make_settings, refusal, running_embedder_server
+from embedder_server import RunningEmbedder, make_settings, refusal, running_embedder_server
 from fake_embedding import DIMENSIONS, FakeModel
+from local_ports import free_port
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

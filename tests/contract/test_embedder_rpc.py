@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import Tenant, use_tenant
-from embedder_server import RunningEmbedder, refusal, running_embedder_server, until
+from embedder_server import RunningEmbedder, refusal, running_embedder_server
 from fake_embedding import DIMENSIONS, FakeModel, expected, words
+from waiting import wait_until
 
 SPACE = EmbeddingSpace(model="fake", revision="r1", dimensions=DIMENSIONS)
 
@@ -131,7 +132,7 @@ async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
         await model.computing.wait()
         leaving.cancel()
         await asyncio.gather(leaving, return_exceptions=True)
-        await until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
         model.gate.set()
         await running.embed(pb.EmbedRequest(inputs=["after"]))
         assert model.texts_computed == 2, "the text that was inside, and the one after"
@@ -144,7 +145,7 @@ async def test_a_deadline_takes_the_queued_work_along() -> None:
         with pytest.raises(CitewireError) as caught:
             await running.embed(pb.EmbedRequest(inputs=[words(2), words(3)]), timeout=0.3)
         assert caught.value.code is Code.DEADLINE_EXCEEDED
-        await until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
         model.gate.set()
         await running.embed(pb.EmbedRequest(inputs=["after"]))
         assert model.texts_computed == 2
@@ -234,7 +235,7 @@ async def test_a_client_that_leaves_a_stream_takes_its_queued_work_along() -> No
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         await answers.aclose()
-        await until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
         model.gate.set()
         await running.embed(pb.EmbedRequest(inputs=["after"]))
         assert model.texts_computed == 2

@@ -16,8 +16,9 @@ from citewire_generator.providers.extractive import Extractive
 from citewire_kit import client
 from citewire_kit.errors import CitewireError, Code
 from citewire_kit.tenant import LOCAL_TENANT, use_tenant
-from generator_server import handled, in_flight, kinds, relay, request, running_generator, sample, text_of, until
+from generator_server import handled, in_flight, kinds, relay, request, running_generator, sample, text_of
 from scripted_chat import ScriptedChat
+from waiting import wait_until
 
 
 async def test_a_quoted_answer_from_start_to_completion() -> None:
@@ -186,7 +187,7 @@ async def test_cancelling_ends_the_call_and_closes_the_upstreams_socket() -> Non
         async with asyncio.timeout(1):
             closed = await upstream.wait_closed_early()
         assert closed[0] - left < 1
-        await until(lambda: handled(Code.CANCELLED) == before[0] + 1)
+        await wait_until(lambda: handled(Code.CANCELLED) == before[0] + 1)
         assert sample("citewire_streams_cancelled_total", cause="client") == before[1] + 1
         assert in_flight() == 0
     assert time.monotonic() - left < 3
@@ -198,14 +199,14 @@ async def test_cancelling_before_the_first_token_closes_the_socket_too() -> None
         stream = running.generate(request())
         assert (await anext(stream)).HasField("started")
         waiting = asyncio.ensure_future(anext(stream))
-        await until(lambda: upstream.stats.requests == 1)
+        await wait_until(lambda: upstream.stats.requests == 1)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await stream.aclose()
         async with asyncio.timeout(1):
             await upstream.wait_closed_early()
-        await until(lambda: in_flight() == 0)
+        await wait_until(lambda: in_flight() == 0)
 
 
 async def test_a_deadline_ends_the_call_and_the_upstream() -> None:
@@ -217,7 +218,7 @@ async def test_a_deadline_ends_the_call_and_the_upstream() -> None:
         assert caught.value.code is Code.DEADLINE_EXCEEDED
         async with asyncio.timeout(1):
             await upstream.wait_closed_early()
-        await until(lambda: sample("citewire_streams_cancelled_total", cause="deadline") == before + 1)
+        await wait_until(lambda: sample("citewire_streams_cancelled_total", cause="deadline") == before + 1)
         assert in_flight() == 0
 
 
@@ -235,7 +236,7 @@ async def test_a_cancelled_calls_tokens_are_counted_by_estimate() -> None:
             if event.HasField("delta"):
                 break
         await stream.aclose()
-        await until(lambda: sample("gen_ai_client_token_usage_count", **labels) == before + 1)
+        await wait_until(lambda: sample("gen_ai_client_token_usage_count", **labels) == before + 1)
 
 
 # Faults of providers: what the client sees. Each is one call, never repeated after the first token.

@@ -11,8 +11,9 @@ import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_kit.errors import CitewireError, Code
-from generator_server import QUICK, in_flight, kinds, relay, request, text_of, until
+from generator_server import QUICK, in_flight, kinds, relay, request, text_of
 from raw_upstream import DONE, Exchange, RawUpstream, delta_event, usage_event
+from waiting import wait_until
 
 
 async def refused(exchange: Exchange, status: int, **headers: str) -> None:
@@ -161,4 +162,4 @@ async def test_a_slow_client_holds_the_upstream_back() -> None:
             await asyncio.sleep(0.3)
         assert sent < events / 2
         await stream.aclose()
-        await until(lambda: in_flight() == 0)
+        await wait_until(lambda: in_flight() == 0)

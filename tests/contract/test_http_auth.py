@@ -16,7 +16,8 @@ from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fake_servers import running_fakes
-from gateway_process import Gateway, rows, running_gateway, until
+from gateway_process import Gateway, rows, running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -366,7 +367,7 @@ async def test_with_auth_off_everyone_is_the_local_tenant(database: Database) ->
             assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=headers)).status_code == 200
         assert set(fakes.generator.tenants) == {LOCAL_TENANT}
         found = "SELECT org_id, plan FROM chat.plans"
-        await until(lambda: rows(database, found) == [("local", "pro")])
+        await wait_until(lambda: rows(database, found) == [("local", "pro")])
         assert rows(database, "SELECT user_id, roles FROM chat.users") == [("local", ["owner"])]
 
 

@@ -10,7 +10,8 @@ from citewire.generator.v1 import generator_pb2
 
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, rows, running_gateway, until
+from gateway_process import Gateway, rows, running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -122,7 +123,7 @@ async def test_a_conversation_deleted_while_it_is_answered_stays_deleted(gateway
         yield started((1, 0))
         yield delta("x")
         found = "SELECT conversation_id::text FROM chat.conversations"
-        await until(lambda: len(rows(database, found)) == 1)
+        await wait_until(lambda: len(rows(database, found)) == 1)
         assert (await gateway.http.delete(f"/v1/conversations/{rows(database, found)[0][0]}")).status_code == 204
         yield completed()
 

@@ -17,7 +17,8 @@ from citewire.retriever.v1 import corpus_pb2
 
 from citewire_kit.errors import InvalidArgument
 from gateway_fake_servers import running_fakes
-from gateway_process import Gateway, frames_of, running_gateway, until
+from gateway_process import Gateway, frames_of, running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -212,7 +213,7 @@ async def test_an_upload_too_many_is_refused_at_once(gateway: Gateway) -> None:
     uploads = [
         asyncio.create_task(gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})) for _ in range(slots)
     ]
-    await until(lambda: gateway.fakes.corpus.uploads == slots, 20)
+    await wait_until(lambda: gateway.fakes.corpus.uploads == slots, 20)
     refused = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")})
     assert (refused.status_code, refused.json()["reason"]) == (503, "OVERLOADED")
     waiting.set()

@@ -12,7 +12,8 @@ from citewire.generator.v1 import generator_pb2
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, rows, running_gateway, text_of, until
+from gateway_process import Gateway, rows, running_gateway, text_of
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -64,7 +65,7 @@ async def test_a_request_that_is_still_running_is_a_conflict(gateway: Gateway) -
     gateway.fakes.corpus.upload_gate = gate
     files = {"file": ("a.md", b"x")}
     running = asyncio.create_task(gateway.http.post("/v1/documents", files=files, headers=KEY))
-    await until(lambda: gateway.fakes.corpus.uploads == 1)
+    await wait_until(lambda: gateway.fakes.corpus.uploads == 1)
     second = await gateway.http.post("/v1/documents", files=files, headers=KEY)
     assert (second.status_code, second.json()["reason"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
     assert second.headers["retry-after"] == "1"
@@ -124,7 +125,7 @@ async def test_a_chat_that_was_cut_may_be_asked_again(gateway: Gateway, database
                 break
         running = await gateway.http.post("/v1/chat", json=QUESTION, headers=KEY)
         assert (running.status_code, running.json()["reason"]) == (409, "IDEMPOTENCY_IN_PROGRESS")
-    await until(lambda: rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)])
+    await wait_until(lambda: rows(database, "SELECT count(*) FROM chat.idempotency_keys") == [(0,)])
     gateway.fakes.generator.script = script
     again = await gateway.stream("/v1/chat", QUESTION, headers=KEY)
     assert again[-1].event == "done"

@@ -14,7 +14,8 @@ from prometheus_client import REGISTRY
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import Gateway, Json, frames_of, rows, running_gateway, until
+from gateway_process import Gateway, Json, frames_of, rows, running_gateway
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -59,7 +60,7 @@ async def until_rows(database: Database, statement: str, expected: list[tuple[ob
     async def there() -> bool:
         return await asyncio.to_thread(rows, database, statement) == expected
 
-    await until(there)
+    await wait_until(there)
 
 
 async def read_until(response: httpx.Response, text: str) -> str:
@@ -83,7 +84,7 @@ async def test_a_client_that_leaves_stops_everything_at_once(
     async with asyncio.timeout(1):
         await gateway.fakes.generator.ended_event.wait()
     assert gateway.fakes.generator.ended == ["cancelled"]
-    await until(lambda: metric("citewire_streams_in_flight", dialect=dialect) == 0, 1)
+    await wait_until(lambda: metric("citewire_streams_in_flight", dialect=dialect) == 0, 1)
     assert metric("citewire_streams_cancelled_total", cause="client") == before + 1
     await until_rows(database, "SELECT state, reason, estimated FROM chat.exchanges", [("cancelled", "client", True)])
 
@@ -108,22 +109,22 @@ async def test_a_client_that_leaves_before_the_first_token_leaves_no_question_be
 
     gateway.fakes.generator.script = silent
     asking = asyncio.create_task(gateway.http.post("/v1/chat", json=QUESTION))
-    await until(lambda: bool(gateway.fakes.generator.requests))
+    await wait_until(lambda: bool(gateway.fakes.generator.requests))
     asking.cancel()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
-    await until(lambda: gateway.fakes.generator.ended == ["cancelled"])
+    await wait_until(lambda: gateway.fakes.generator.ended == ["cancelled"])
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
 
 
 async def test_a_client_that_leaves_without_a_stream_stops_everything_too(gateway: Gateway, database: Database) -> None:
     gateway.fakes.generator.script = Paced()
     asking = asyncio.create_task(gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}))
-    await until(lambda: bool(gateway.fakes.generator.requests))
+    await wait_until(lambda: bool(gateway.fakes.generator.requests))
     asking.cancel()
     async with asyncio.timeout(1):
         await gateway.fakes.generator.ended_event.wait()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
-    await until(lambda: metric("citewire_streams_in_flight", dialect="json") == 0, 1)
+    await wait_until(lambda: metric("citewire_streams_in_flight", dialect="json") == 0, 1)
 
 
 @pytest.mark.parametrize(("path", "dialect"), DIALECTS)
@@ -187,8 +188,8 @@ async def test_without_a_service_new_requests_are_503_until_it_is_back(
     async def works() -> bool:
         return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
-    await until(works, 10)
-    await until(lambda: _is_ready(gateway), 10)
+    await wait_until(works, 10)
+    await wait_until(lambda: _is_ready(gateway), 10)
 
 
 async def _is_ready(gateway: Gateway) -> bool:
@@ -278,7 +279,7 @@ async def test_a_running_stream_may_finish_within_the_grace(database: Database, 
                 if " two" in seen and not paced.go_on.is_set():
                     gateway.server.leave()
                     # A stopping server takes no new connection, which shows that it is on its way out.
-                    await until(lambda: gateway.server.should_exit)
+                    await wait_until(lambda: gateway.server.should_exit)
                     paced.go_on.set()
     assert [frame.event for frame in frames_of(seen)][-2:] == ["usage", "done"]
 
@@ -344,7 +345,7 @@ async def test_a_client_that_does_not_read_is_given_up_at_the_deadline(database:
             writer.write(head.encode() + body)
             await writer.drain()
             assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            await until(lambda: fakes.generator.ended != [], 10)
+            await wait_until(lambda: fakes.generator.ended != [], 10)
             await until_rows(database, "SELECT state, reason FROM chat.exchanges", [("cancelled", "deadline")])
         finally:
             writer.transport.abort()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 import pytest
@@ -14,6 +14,7 @@ from citewire_kit import client, deadline
 from citewire_kit.errors import Code, DeadlineExceeded
 from echo_service import METHODS, SERVICE, EchoServicer, running_echo_service, text
 from endless_calls import EndlessHandler, read_all, stream_metric
+from waiting import wait_until
 
 
 def handled(method: str, code: Code, side: str = "server") -> float:
@@ -51,7 +52,7 @@ async def test_a_client_that_leaves_a_stream_ends_it_within_a_second(leave: str,
         async with asyncio.timeout(1):
             await handler.ended.wait()
         assert handler.tenant_at_end == "local"
-        await _until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
         assert handled("ServerStream", Code.CANCELLED) == before + 1
         assert stream_metric("in_flight", dialect="grpc") == 0
         assert stream_metric("cancelled_total", cause="client") == cut_before + 1
@@ -93,7 +94,7 @@ async def test_a_cancelled_caller_cancels_the_handler_of_the_other_shapes(method
         async with asyncio.timeout(1):
             await handler.ended.wait()
         assert handler.tenant_at_end == "local"
-        await _until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
         assert handled(method, Code.CANCELLED) == before + 1
         assert handled(method, Code.CANCELLED, "client") == client_before + 1
 
@@ -125,7 +126,7 @@ async def test_a_broken_upload_is_never_taken_for_a_whole_one() -> None:
             await halfway.wait()
             uploading.cancel()
             await asyncio.gather(uploading, return_exceptions=True)
-        await _until(lambda: running.server.in_flight == 0)
+        await wait_until(lambda: running.server.in_flight == 0)
     # Some calls may be cancelled before their handler starts; none may be taken for complete.
     assert complete == []
     assert cut > 0
@@ -206,7 +207,7 @@ async def test_the_deadline_ends_callee_and_caller() -> None:
             async with asyncio.timeout(1):
                 await inner.ended.wait()
                 await outer.ended.wait()
-            await _until(lambda: a.server.in_flight == b.server.in_flight == 0)
+            await wait_until(lambda: a.server.in_flight == b.server.in_flight == 0)
     assert raised.value.reason == "DEADLINE_EXCEEDED"
     # On a machine that is far behind, one of the two may hear of it so early that it takes it for a client's leaving.
     by_deadline = handled("Unary", Code.DEADLINE_EXCEEDED) - before
@@ -246,9 +247,3 @@ async def test_a_timeout_inside_is_a_deadline_and_no_defect() -> None:
     async with running_echo_service(EchoServicer(unary=slow)) as running:
         with pytest.raises(DeadlineExceeded):
             await client.unary(running.stub.unary, text("x"), timeout=5)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(2):
-        while not condition():  # noqa: ASYNC110 # a metric can't wake anyone
-            await asyncio.sleep(0.005)

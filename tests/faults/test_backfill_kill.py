@@ -15,8 +15,9 @@ import numpy as np
 from citewire_embedder.providers.base import TokenisedText, Vectors
 from corpus_rows import CorpusRows, NewDocument
 from fake_embedding import DIMENSIONS, FakeModel
-from ingest_harness import WINDOW, IngestHarness, eventually, running_embedder_server
+from ingest_harness import WINDOW, IngestHarness, embedder_address
 from proof_scale import ProofScale
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -60,7 +61,7 @@ async def wait_for_a_slice(harness: IngestHarness, worker: asyncio.subprocess.Pr
         query = "SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill' AND state = 'running' AND worker LIKE %s"
         return bool(await harness.rows(query, f"%-{worker.pid}-%"))
 
-    await eventually(working, seconds=30)
+    await wait_until(working, seconds=30)
 
 
 async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofScale, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofSc
             org = "acme" if number % 3 else "other"
             rows.add(NewDocument(org, vectors, tokens=4, texts=texts), with_vectors=False)
         table = f"corpus.vectors_{rows.space_id}"
-    async with IngestHarness.open(database) as harness, running_embedder_server(SlowModel(window=WINDOW)) as embedder:
+    async with IngestHarness.open(database) as harness, embedder_address(SlowModel(window=WINDOW)) as embedder:
         workers = [await start_worker(database, embedder, log) for _ in range(WORKERS)]
         interrupted = 0
         try:
@@ -98,7 +99,7 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofSc
                 jobs = await harness.rows("SELECT 1 FROM corpus.ingest_jobs WHERE kind = 'backfill'")
                 return counted["n"] == expected and not jobs
 
-            await eventually(ended, seconds=120)
+            await wait_until(ended, seconds=120)
         finally:
             for worker in workers:
                 if worker.returncode is None:

@@ -33,8 +33,8 @@ from ingest_harness import (
     WINDOW,
     IngestHarness,
     article,
+    embedder_address,
     expected_chunks,
-    running_embedder_server,
     worker_settings,
 )
 from proof_scale import PrintTable, ProofScale
@@ -212,7 +212,7 @@ async def test_no_acknowledged_document_is_lost_or_doubled(
     with start_embedded_postgres(durable=True) as server:
         database = Database(server)
         prepare(database)
-        async with running_embedder_server(SlowModel(window=WINDOW)) as embedder:
+        async with embedder_address(SlowModel(window=WINDOW)) as embedder:
             chaos = Chaos(database, embedder, tmp_path / "worker.log", choices)
             await chaos.start_worker()
             try:

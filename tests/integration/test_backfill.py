@@ -34,12 +34,12 @@ from ingest_harness import (
     WINDOW,
     IngestHarness,
     article,
-    eventually,
-    running_embedder_server,
+    embedder_address,
     running_worker,
     worker_settings,
 )
 from second_model import MODEL, SecondModel, embedder_with_two_models, second_model_server
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -131,23 +131,22 @@ async def test_the_coverage_fallback_heals_itself(
     assert (before.path, counts.items, counts.without_embedding) == (path, items, missing)
     assert "21%" in before.reason
     assert await reading.missing() == [missing]
-    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+    async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings):
 
-            async def all_there() -> bool:
-                return await healed(reading)
+            async def all_there() -> bool:  # the job goes after the last vector is there
+                return await healed(reading) and await backfill_jobs(harness) == []
 
-            await eventually(all_there, seconds=proof.pick(scaled_down=40, full=600))
+            await wait_until(all_there, seconds=proof.pick(scaled_down=120, full=600))
     after = await reading.plan()
     assert (after.path, after.counts.items, after.counts.without_embedding) == (CONTEXT_PATH_SEMANTIC, items, 0)
-    assert await backfill_jobs(harness) == []
 
 
 async def test_what_is_filled_is_what_an_upload_gives(
     database: Database, harness: IngestHarness, reading: Reading
 ) -> None:
-    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+    async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_seconds=0.2, backfill_tokens_per_second=0)
         async with running_worker(settings):
             document_id = await harness.upload("about.md", article(30))
@@ -167,7 +166,7 @@ async def test_what_is_filled_is_what_an_upload_gives(
                 async def all_there() -> bool:
                     return await healed(reading) and await backfill_jobs(harness) == []
 
-                await eventually(all_there)
+                await wait_until(all_there)
                 assert await harness.vectors(document_id) == expected
     assert (await harness.version(document_id))["status"] == "ready"
 
@@ -179,7 +178,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
     model = FakeModel(window=WINDOW)
     add(rows, 30, filled=False, chunks=3)
     add(rows, 30, org="other", filled=False, chunks=3)
-    async with running_embedder_server(model) as embedder:
+    async with embedder_address(model) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0, lease_seconds=5)
         model.gate.clear()
         async with running_worker(settings):
@@ -187,7 +186,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
             async def queued() -> bool:
                 return len(await backfill_jobs(harness)) == 60
 
-            await eventually(queued)
+            await wait_until(queued)
             vanished = await harness.worker.claim("backfill", worker="gone", lease_seconds=0.3, served=[])
             assert vanished is not None
             model.gate.set()
@@ -196,7 +195,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
                 async def all_there() -> bool:
                     return await healed(reading) and await healed(reading, OTHER) and await backfill_jobs(harness) == []
 
-                await eventually(all_there, seconds=40)
+                await wait_until(all_there, seconds=40)
     # What the vanished worker would still write is refused.
     assert not await harness.worker.renew(vanished, lease_seconds=10)
     counted = await harness.rows(
@@ -212,7 +211,7 @@ async def test_a_worker_that_stops_gives_its_slice_back(
 ) -> None:
     model = FakeModel(window=WINDOW)
     add(rows, 1, filled=False, chunks=40)
-    async with running_embedder_server(model) as embedder:
+    async with embedder_address(model) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings):
             async with asyncio.timeout(20):
@@ -225,14 +224,14 @@ async def test_a_worker_that_stops_gives_its_slice_back(
             async def all_there() -> bool:
                 return await healed(reading) and await backfill_jobs(harness) == []
 
-            await eventually(all_there)
+            await wait_until(all_there)
 
 
 async def test_the_rate_holds_and_uploads_pass(
     database: Database, rows: CorpusRows, harness: IngestHarness, reading: Reading
 ) -> None:
     add(rows, 5, filled=False, chunks=2)
-    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+    async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         # Eight tokens are a document: after it, this rate pays for another one hours later.
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0.001, concurrency=1)
         async with running_worker(settings):
@@ -240,7 +239,7 @@ async def test_the_rate_holds_and_uploads_pass(
             async def one_there() -> bool:
                 return await reading.missing() == [4]
 
-            await eventually(one_there)
+            await wait_until(one_there)
             document_id = await harness.upload("about.md", article(3))
             await harness.until(document_id, "ready")
         assert await reading.missing() == [4]
@@ -251,7 +250,7 @@ async def test_uploads_come_first(database: Database, rows: CorpusRows, harness:
     """One loop, much to backfill, and an upload that came last: it waits for the slice in work alone."""
     model = FakeModel(window=WINDOW)
     add(rows, 40, filled=False)
-    async with running_embedder_server(model) as embedder:
+    async with embedder_address(model) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=1)
         model.gate.clear()
         async with running_worker(settings):
@@ -264,7 +263,7 @@ async def test_uploads_come_first(database: Database, rows: CorpusRows, harness:
             async def ended() -> bool:
                 return await backfill_jobs(harness) == []
 
-            await eventually(ended)
+            await wait_until(ended)
     # The uploaded text is the longest one.
     place = max(range(len(model.batches)), key=lambda index: max(map(len, model.batches[index])))
     assert place == 1  # behind the one document that was in work
@@ -276,7 +275,7 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
     model = FakeModel(window=WINDOW)
     model.error = RuntimeError("no")
     add(rows, 2, filled=False)
-    async with running_embedder_server(model) as embedder:
+    async with embedder_address(model) as embedder:
         settings = worker_settings(
             database,
             embedder,
@@ -290,14 +289,14 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
             async def given_up() -> bool:
                 return await reading.given_up() == 2
 
-            await eventually(given_up)
+            await wait_until(given_up)
             assert await reading.missing() == [2]
             model.error = None
 
             async def all_there() -> bool:
                 return await healed(reading) and await reading.given_up() == 0
 
-            await eventually(all_there)
+            await wait_until(all_there)
 
 
 async def test_documents_from_before_a_further_model_get_its_vectors(
@@ -316,7 +315,7 @@ async def test_documents_from_before_a_further_model_get_its_vectors(
             async def both_there() -> bool:
                 return await reading.missing() == [0, 0]
 
-            await eventually(both_there)
+            await wait_until(both_there)
     assert len(told.texts) == len(await harness.chunks(document_id))
 
 
@@ -325,7 +324,7 @@ async def test_deleting_meanwhile_leaves_nothing(
 ) -> None:
     model = FakeModel(window=WINDOW)
     gone, *_ = add(rows, 3, filled=False, chunks=3)
-    async with running_embedder_server(model) as embedder:
+    async with embedder_address(model) as embedder:
         model.gate.clear()
         async with running_worker(worker_settings(database, embedder, backfill_tokens_per_second=0, concurrency=4)):
             async with asyncio.timeout(20):
@@ -336,7 +335,7 @@ async def test_deleting_meanwhile_leaves_nothing(
             async def all_there() -> bool:
                 return await healed(reading) and await backfill_jobs(harness) == []
 
-            await eventually(all_there)
+            await wait_until(all_there)
     assert await harness.vectors(gone) == []
 
 
@@ -348,7 +347,7 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
     old = [rows.add(NewDocument("acme", vectors, collection="One" if n % 2 else ""))[0] for n in range(20)]
     add(rows, 2, filled=True)
     assert len(await harness.rows("SELECT FROM corpus.lexical")) == 2
-    async with running_embedder_server(FakeModel(window=WINDOW)) as embedder:
+    async with embedder_address(FakeModel(window=WINDOW)) as embedder:
         settings = worker_settings(database, embedder, backfill_tokens_per_second=0)
         async with running_worker(settings), running_worker(settings):
             rows.run("UPDATE corpus.documents SET collection_id = NULL WHERE document_id = %s", (old[1],))
@@ -359,7 +358,7 @@ async def test_terms_of_what_was_ingested_before_there_were_any(
                     len(await harness.rows("SELECT FROM corpus.lexical")) == 59 and await backfill_jobs(harness) == []
                 )
 
-            await eventually(all_there)
+            await wait_until(all_there)
             rows.run("DELETE FROM corpus.documents WHERE document_id = %s", (old[3],))
     expected: Counter[tuple[int, int]] = Counter()
     for row in await harness.rows(

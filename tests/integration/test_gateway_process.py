@@ -22,7 +22,9 @@ from citewire.generator.v1 import generator_pb2
 from embedded_postgres import start_embedded_postgres
 from gateway_fake_servers import Fakes, running_fakes
 from gateway_fakes import completed, delta, started
-from gateway_process import frames_of, rows, until
+from gateway_process import frames_of, rows
+from local_ports import free_port
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -48,11 +50,6 @@ class Running:
     def lines(self) -> list[dict[str, object]]:
         """What it has logged."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def environment(dsn: str, fakes: Fakes, port: int, metrics_port: int, **more: str) -> dict[str, str]:
@@ -94,7 +91,7 @@ async def serving(dsn: str, fakes: Fakes, tmp_path: Path, **more: str) -> AsyncG
                 except httpx.TransportError:
                     return False
 
-            await until(alive, 60)
+            await wait_until(alive, 60)
             yield Running(process, http, f"http://127.0.0.1:{metrics_port}/metrics", log)
     finally:
         if process.returncode is None:
@@ -120,7 +117,7 @@ async def test_sigterm_lets_streams_finish_and_ends_clean(database: Database, fa
                 seen += piece
                 if '"one"' in seen and not go_on.is_set():
                     gateway.process.send_signal(signal.SIGTERM)
-                    await until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
+                    await wait_until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
                     go_on.set()
         assert [frame.event for frame in frames_of(seen)][-3:] == ["token", "usage", "done"]
         assert await asyncio.wait_for(gateway.process.wait(), 20) == 0
@@ -145,7 +142,7 @@ async def test_a_second_signal_ends_the_grace(
                 seen += piece
                 if '"one"' in seen and signals == 0:
                     gateway.process.send_signal(how)
-                    await until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
+                    await wait_until(lambda: any(line["event"] == "draining" for line in gateway.lines()))
                     gateway.process.send_signal(how)
                     signals = 2
         frames = frames_of(seen)
@@ -193,7 +190,7 @@ async def test_logs_are_json_with_ids_and_without_content(database: Database, fa
     async with serving(database.dsn("citewire_chat"), fakes, tmp_path) as gateway:
         await gateway.http.post("/v1/chat", json={"question": "a very secret question"}, headers=headers)
         # The line is written when the answer has ended, which its reader may know first.
-        await until(lambda: any(line["event"] == "http_request" for line in gateway.lines()))
+        await wait_until(lambda: any(line["event"] == "http_request" for line in gateway.lines()))
         line = next(line for line in gateway.lines() if line["event"] == "http_request")
         assert line["request_id"] == "request-1"
         assert line["trace_id"] == trace
@@ -231,7 +228,7 @@ async def test_it_starts_without_a_database_and_works_once_there_is_one(fakes: F
                 async def works() -> bool:
                     return (await gateway.http.post("/v1/chat", json=QUESTION)).status_code == 200
 
-                await until(works, 30)
+                await wait_until(works, 30)
                 postgres.kill()
             postgres.start()  # the block ends with an orderly stop
 
@@ -247,7 +244,7 @@ async def test_busy_connections_dont_look_like_a_database_that_is_away(
             async def waits() -> bool:
                 return rows(database, "SELECT count(*) FROM pg_locks WHERE NOT granted") == [(1,)]
 
-            await until(waits, 10)
+            await wait_until(waits, 10)
             ready = await gateway.http.get("/readyz")
             assert (ready.status_code, ready.json()["database"]) == (200, "ok")
             assert not waiting.done()

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Generator
 
 import pytest
 
+from databases import HasDsn
 from fake_embedding import FakeModel
 from ingest_harness import (
     WINDOW,
-    HasDsn,
     IngestHarness,
     article,
-    eventually,
     running_worker,
     worker_settings,
 )
 from second_model import MODEL, SIZE, SecondModel, embedder_with_two_models, second_model_server
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def test_a_document_is_embedded_in_the_further_space_after_it_went_live(
             async def tried_twice() -> bool:
                 return told.calls >= 2
 
-            await eventually(tried_twice)
+            await wait_until(tried_twice)
             assert await harness.rows("SELECT 1 FROM corpus.further_spaces") == []
             assert (await harness.version(document_id))["status"] == "ready"
             told.status = 200
@@ -63,7 +63,7 @@ async def test_a_document_is_embedded_in_the_further_space_after_it_went_live(
             async def embedded() -> bool:
                 return await embed_job(harness, document_id) == "done"
 
-            await eventually(embedded)
+            await wait_until(embedded)
         assert len(told.texts) == len(chunks)
         assert all(text.startswith("search_document: ") for text in told.texts)
         space = await harness.row(
@@ -86,7 +86,7 @@ async def test_a_version_that_is_superseded_leaves_no_vectors(
             async def both_ended() -> bool:
                 return [await embed_job(harness, document_id, version) for version in (1, 2)] == ["done", "done"]
 
-            await eventually(both_ended, seconds=40)
+            await wait_until(both_ended, seconds=40)
         (table,) = await harness.rows("SELECT table_name FROM corpus.spaces WHERE model = %s", MODEL)
         held = await harness.rows(f"SELECT DISTINCT version FROM corpus.{table['table_name']}")  # noqa: S608 # our own name
         assert [row["version"] for row in held] == [2]

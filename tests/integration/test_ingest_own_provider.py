@@ -19,7 +19,8 @@ from citewire_kit.server import GrpcServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import Tenant, current_tenant
 from citewire_retriever.ingest.ports import VersionToIngest
-from ingest_harness import ACME, OTHER, HasDsn, IngestHarness, article, running_worker, worker_settings
+from databases import HasDsn
+from ingest_harness import ACME, OTHER, IngestHarness, article, running_worker, worker_settings
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 OWN_SPACE = common_pb2.EmbeddingSpace(model="own-model", revision="own", dimensions=4)

@@ -10,8 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from databases import HasDsn
 from fake_embedding import FakeModel
-from ingest_harness import WINDOW, HasDsn, IngestHarness, article, eventually, running_embedder_server
+from ingest_harness import WINDOW, IngestHarness, article, embedder_address
+from waiting import wait_until
 
 Process = asyncio.subprocess.Process
 
@@ -62,7 +64,7 @@ async def test_wrong_settings_are_named(database: HasDsn) -> None:
 
 async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_port: int) -> None:
     model = FakeModel(window=WINDOW)
-    async with IngestHarness.open(database) as harness, running_embedder_server(model) as embedder:
+    async with IngestHarness.open(database) as harness, embedder_address(model) as embedder:
         document_id = await harness.upload("about.md", article(8))
         model.gate.clear()
         async with worker_process(environment(database, embedder, free_port)) as process:
@@ -82,7 +84,7 @@ async def test_sigterm_gives_the_work_back_and_ends_well(database: HasDsn, free_
             async def is_ready() -> bool:
                 return (await harness.version(document_id))["status"] == "ready"
 
-            await eventually(is_ready)
+            await wait_until(is_ready)
 
 
 def read(url: str) -> str:

@@ -17,7 +17,8 @@ from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication, Published, VectorTable
 from citewire_retriever.model import Space
-from ingest_harness import ACME, OTHER, HasDsn, IngestHarness
+from databases import HasDsn
+from ingest_harness import ACME, OTHER, IngestHarness
 
 SPACE = Space("fake", "r1", 4)
 

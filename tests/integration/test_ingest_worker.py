@@ -11,20 +11,20 @@ from citewire_kit.errors import Unavailable
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.parsers.markdown import parse_markdown
 from citewire_retriever.ingest.wire import place_values
+from databases import HasDsn
 from fake_embedding import FakeModel, tokenise, vector_of
 from ingest_harness import (
     ACME,
     OTHER,
     WINDOW,
-    HasDsn,
     IngestHarness,
     article,
-    eventually,
+    embedder_address,
     expected_chunks,
-    running_embedder_server,
     running_worker,
     worker_settings,
 )
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def model() -> FakeModel:
 
 @pytest.fixture
 async def embedder(model: FakeModel) -> AsyncIterator[str]:
-    async with running_embedder_server(model) as target:
+    async with embedder_address(model) as target:
         yield target
 
 
@@ -123,7 +123,7 @@ async def test_an_embedder_that_fails_for_a_while_costs_no_document(
         async def so() -> bool:
             return (await harness.job(document_id))["attempts"] >= 3
 
-        await eventually(so)
+        await wait_until(so)
         assert (await harness.version(document_id))["status"] in {"pending", "processing"}
         model.error = None
         await harness.until(document_id, "ready")
@@ -138,8 +138,8 @@ async def test_a_worker_that_finds_no_embedder_waits_for_it(
         async def so() -> bool:
             return (await harness.job(document_id))["attempts"] >= 2
 
-        await eventually(so)
-    async with running_embedder_server(model) as target, running_worker(worker_settings(database, target)):
+        await wait_until(so)
+    async with embedder_address(model) as target, running_worker(worker_settings(database, target)):
         await harness.until(document_id, "ready")
 
 
@@ -166,13 +166,13 @@ async def test_a_retry_goes_on_where_the_last_attempt_ended(
         async def so() -> bool:
             return len(await harness.chunks(document_id)) >= 8
 
-        await eventually(so)
+        await wait_until(so)
         model.error = Unavailable("gone", reason="SERVICE_UNAVAILABLE")
 
         async def is_pending() -> bool:
             return (await harness.version(document_id))["status"] == "pending"
 
-        await eventually(is_pending)
+        await wait_until(is_pending)
         before = {row["chunk_id"] for row in await harness.chunks(document_id)}
         model.error = None
         await harness.until(document_id, "ready")
@@ -212,7 +212,7 @@ async def test_a_stopped_worker_gives_its_jobs_back_at_once(
         async def so() -> bool:
             return (await harness.job(document_id))["state"] == "queued"
 
-        await eventually(so, seconds=3)
+        await wait_until(so, seconds=3)
     job = await harness.job(document_id)
     assert (job["attempts"], job["lease_until"], job["worker"]) == (0, None, None)
     assert (await harness.version(document_id))["status"] == "pending"
@@ -293,7 +293,7 @@ async def test_superseded_versions_are_swept_after_their_time(
                 "SELECT FROM corpus.versions WHERE document_id = %s AND version = 1", document_id
             )
 
-        await eventually(so)
+        await wait_until(so)
     assert await harness.chunks(document_id, 1) == []
     assert await harness.rows("SELECT FROM corpus.originals WHERE document_id = %s AND version = 1", document_id) == []
     assert len(await harness.vectors(document_id)) == len(await harness.chunks(document_id, 2)) > 0
@@ -322,6 +322,6 @@ async def test_another_model_than_the_organisations_is_not_mixed_in(
         async def so() -> bool:
             return (await harness.job(document_id))["attempts"] >= 2
 
-        await eventually(so)
+        await wait_until(so)
     assert await harness.vectors(document_id) == []
     assert (await harness.version(document_id))["status"] in {"pending", "processing"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from decimal import Decimal
@@ -21,6 +21,7 @@ from citewire_kit.tenant import CallContext, Tenant, use_call_context, use_reque
 from citewire_ledger import CallUsage, NewCall, PostgresLedger, Price, Purpose, open_ledger
 from citewire_ledger.model import NANO
 from citewire_ledger.store import LedgerStore
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from databases import Database
@@ -54,12 +55,6 @@ def budget(database: Database, usd: Decimal | float, *, key: str = "", period: s
 
 def budgets(database: Database) -> list[Any]:
     return rows(database, "SELECT * FROM ledger.budgets_now ORDER BY org_id, key_id, period")
-
-
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - a row has no event to wait for
-            await asyncio.sleep(0.02)
 
 
 async def test_a_row_says_who_what_and_how_much(database: Database) -> None:
@@ -224,10 +219,10 @@ async def test_a_dead_processes_calls_are_settled_by_what_its_last_heartbeat_sai
         gone = dead.call(NEW)
         call = await gone.__aenter__()
         call.record_progress(42)
-        await until(lambda: rows(database)[0]["output_tokens"] == 42)
+        await wait_until(lambda: rows(database)[0]["output_tokens"] == 42)
         maintenance.cancel()
         async with ledger_of(database, lease_seconds=3):
-            await until(lambda: rows(database)[0]["state"] != "open")
+            await wait_until(lambda: rows(database)[0]["state"] != "open")
             (row,) = rows(database)
             assert (row["state"], row["reason"], row["estimated"]) == ("failed", "ORPHANED", True)
             assert (row["input_tokens"], row["output_tokens"]) == (1000, 42)
@@ -269,7 +264,7 @@ async def test_a_caller_that_leaves_while_the_row_is_opened_leaves_none_open(dat
                 making.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await making
-            await until(lambda: bool(rows(database)) and rows(database)[0]["state"] != "open")
+            await wait_until(lambda: bool(rows(database)) and rows(database)[0]["state"] != "open")
     (row,) = rows(database)
     assert (row["state"], row["input_tokens"], row["cost_nano"]) == ("cancelled", 0, 0)
     assert (budgets(database)[0]["spent_nano"], budgets(database)[0]["reserved_nano"]) == (0, 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 import urllib.error
 import urllib.request
@@ -18,9 +17,11 @@ from grpc_health.v1 import health_pb2
 
 from certificates import Authority
 from citewire_kit.health import LIVENESS, STARTUP
-from ingest_harness import HasDsn, eventually
+from databases import HasDsn
+from local_ports import free_port
 from manifests import SERVERS
 from service_process import service_process
+from waiting import wait_until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
@@ -28,11 +29,6 @@ SERVING = health_pb2.HealthCheckResponse.SERVING
 def tls(folder: Path) -> dict[str, str]:
     names = {"CERT": "tls.crt", "KEY": "tls.key", "CA": "ca.crt"}
     return {f"CITEWIRE_TLS_{variable}": str(folder / file) for variable, file in names.items()}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def states(port: int) -> dict[str, str]:
@@ -97,7 +93,7 @@ async def test_a_worker_answers_its_probes(database: HasDsn) -> None:
         async def started() -> bool:
             return await health(port, STARTUP) == SERVING
 
-        await eventually(started)
+        await wait_until(started)
         process.terminate()
         async with asyncio.timeout(20):
             assert await process.wait() == 0

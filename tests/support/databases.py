@@ -1,10 +1,19 @@
-"""The database that one test has for itself."""
+"""Databases of tests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from embedded_postgres import EmbeddedPostgres
+
+
+class HasDsn(Protocol):
+    """A database, whoever made it."""
+
+    def dsn(self, role: str) -> str:
+        """Connection string of a role; `postgres` owns it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

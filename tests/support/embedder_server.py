@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -50,19 +48,6 @@ async def running_embedder_server(
 def make_settings(**options: object) -> EmbedderSettings:
     defaults = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 2}
     return EmbedderSettings.model_validate({**defaults, **options})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Waits for a state of the server that nothing announces."""
-    async with asyncio.timeout(5):
-        while not holds():  # noqa: ASYNC110 # there is no event to wait for
-            await asyncio.sleep(0.01)
 
 
 async def refusal(running: RunningEmbedder, request: pb.EmbedRequest) -> CitewireError:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import psycopg
@@ -17,6 +17,7 @@ from citewire_gateway.app import build_app, build_services
 from citewire_gateway.http.server import Drain, GatewayServer
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
+from databases import HasDsn
 from gateway_fake_servers import Fakes
 
 Json = dict[str, Any]
@@ -24,19 +25,6 @@ Json = dict[str, Any]
 # structlog's default draws tracebacks with all variables, which takes seconds for each.
 structlog.configure(processors=[structlog.processors.add_log_level, structlog.processors.format_exc_info,
                                 structlog.processors.KeyValueRenderer(key_order=["level", "event"])])  # fmt: skip
-
-
-class HasDsn(Protocol):
-    """A test's database."""
-
-    @property
-    def owner_dsn(self) -> str:
-        """Connection string of the owner."""
-        ...
-
-    def dsn(self, role: str) -> str:
-        """Connection string of a role."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -85,16 +73,6 @@ def text_of(frames: list[Frame]) -> str:
     return "".join(frame.data["text"] for frame in frames if frame.event == "token")
 
 
-async def until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 5) -> None:
-    """Waits for something that nothing announces."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = condition()
-            if found is True or (isinstance(found, Awaitable) and await found):
-                return
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) -> AsyncGenerator[Gateway, None]:
     """Runs a gateway until the block ends."""
@@ -130,5 +108,5 @@ async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) ->
 
 def rows(database: HasDsn, statement: str) -> list[tuple[Any, ...]]:
     """What the owner of the database sees, whatever the tenant."""
-    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+    with psycopg.connect(database.dsn("postgres"), autocommit=True) as connection:
         return connection.execute(statement.encode()).fetchall()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -104,10 +103,3 @@ def handled(code: Code) -> float:
 
 def in_flight() -> float:
     return sample("citewire_streams_in_flight", dialect="grpc")
-
-
-async def until(condition: Callable[[], bool], seconds: float = 1.0) -> None:
-    """Waits until a metric says what it should."""
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - metrics have no event to wait for
-            await asyncio.sleep(0.005)

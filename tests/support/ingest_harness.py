@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from citewire_embedder.app import start as start_embedder
-from citewire_embedder.settings import EmbedderSettings
 from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.ingest.app import work
@@ -25,6 +23,8 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.model import NewContent
 from citewire_retriever.store.content import PostgresContent
+from databases import HasDsn
+from embedder_server import running_embedder_server
 from fake_embedding import FakeModel
 
 WINDOW = 64
@@ -33,14 +33,6 @@ WINDOW = 64
 ACME = Tenant("acme", "ann", "pro")
 OTHER = Tenant("other", "bob", "free")
 Row = dict[str, Any]
-
-
-class HasDsn(Protocol):
-    """A test's database."""
-
-    def dsn(self, role: str) -> str:
-        """Connection string of a role."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,20 +212,10 @@ async def running_worker(settings: WorkerSettings) -> AsyncGenerator[asyncio.Eve
 
 
 @asynccontextmanager
-async def running_embedder_server(model: FakeModel) -> AsyncGenerator[str]:
+async def embedder_address(model: FakeModel) -> AsyncGenerator[str]:
     """The real embedder around a fake model; yields its address."""
-    settings = EmbedderSettings.model_validate({"port": 0, "metrics_port": 0, "leave_seconds": 0, "drain_seconds": 1})
-    async with AsyncExitStack() as stack:
-        server = await start_embedder(stack, settings, model)
-        stack.push_async_callback(server.drain_and_stop)
-        yield f"127.0.0.1:{server.port}"
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], *, seconds: float = 20) -> None:
-    """Waits until something is so that nobody announces."""
-    async with asyncio.timeout(seconds):
-        while not await condition():  # noqa: ASYNC110 - rows of another session, which no event announces
-            await asyncio.sleep(0.02)
+    async with running_embedder_server(model) as running:
+        yield f"127.0.0.1:{running.server.port}"
 
 
 async def count_words(texts: Sequence[str]) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 import urllib.error
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import litellm_environment
+from local_ports import free_port
 
 KEY = "sk-litellm-proxy"
 RELAYED = "relayed-"
@@ -45,7 +45,7 @@ def litellm_proxy(folder: Path, models: Mapping[str, object]) -> Generator[LiteL
             sends one JSON message where a stream was asked for, and from another server a stream.
     """
     program = litellm_environment.install()
-    port = _free_port()
+    port = free_port()
     config, log = folder / "litellm.json", folder / "litellm.log"
     config.write_text(
         json.dumps(_settings(port, models), ensure_ascii=False)
@@ -103,9 +103,3 @@ def _wait_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.2)  # polling another process's readiness
     msg = f"LiteLLM's proxy isn't ready ({process.poll()}):\n{log.read_text(errors='replace')[-3000:]}"
     raise RuntimeError(msg)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

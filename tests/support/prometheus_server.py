@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import yaml
 
+from local_ports import free_port
 from monitoring_files import FOLDER, RULES
 
 _SCRAPES = 3
@@ -70,7 +70,7 @@ def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generat
             group["interval"] = "1s"
         (folder / "rules" / path.name).write_text(json.dumps(rules), encoding="utf-8")
     (folder / "prometheus.yml").write_text(json.dumps(config), encoding="utf-8")
-    port = _free_port()
+    port = free_port()
     with (folder / "prometheus.log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -100,9 +100,3 @@ def prometheus_server(folder: Path, metrics_ports: Mapping[str, int]) -> Generat
         server.close()
         process.terminate()
         process.wait(20)
-
-
-def _free_port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])

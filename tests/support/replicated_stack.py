@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -15,6 +14,7 @@ import httpx
 import psutil
 
 from deploy.rehearsal.balancer import Balancer
+from local_ports import free_port
 from paced_model_stack import PacedModelStack
 
 SERVICES = ("embedder", "retriever", "generator")
@@ -146,7 +146,7 @@ async def replicated_stack(paced: PacedModelStack, folder: Path) -> AsyncGenerat
 
 
 def _replica(service: str, name: str, base: dict[str, str], folder: Path) -> Replica:
-    port, metrics_port = _free_port(), _free_port()
+    port, metrics_port = free_port(), free_port()
     prefix = f"CITEWIRE_{service.upper()}"
     environment = {
         **base,
@@ -156,12 +156,6 @@ def _replica(service: str, name: str, base: dict[str, str], folder: Path) -> Rep
         f"{prefix}_DRAIN_SECONDS": str(_DRAIN_SECONDS),
     }
     return Replica(name, f"citewire_{service}", environment, port, metrics_port, folder / f"{service}-{name}.log")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 async def _handled(http: httpx.AsyncClient, port: int, name: str) -> float:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import grpc
 from citewire.retriever.v1 import corpus_pb2
@@ -20,17 +20,10 @@ from citewire_kit.server import GrpcServer
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.app import start
 from citewire_retriever.settings import RetrieverSettings
+from databases import HasDsn
 
 Req = TypeVar("Req")
 Res = TypeVar("Res")
-
-
-class HasDsn(Protocol):
-    """A test's database."""
-
-    def dsn(self, role: str) -> str:
-        """Connection string of a role."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -17,7 +16,8 @@ import grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as pb_grpc
 
-from gateway_process import until
+from local_ports import free_port
+from waiting import wait_until
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
@@ -66,7 +66,7 @@ async def span_collector() -> AsyncGenerator[tuple[SpanCollector, str]]:
 async def service_process(name: str, *arguments: str, log: Path, **environment: str) -> AsyncGenerator[ServiceProcess]:
     """Runs `python -m citewire_NAME` on free ports until the block ends; at its end it is told to stop, and does."""
     prefix = f"CITEWIRE_{name.upper()}"
-    metrics_port = _free_port()
+    metrics_port = free_port()
     values = {"PORT": "0", "METRICS_PORT": str(metrics_port), "LEAVE_SECONDS": "0.1", "DRAIN_SECONDS": "2"}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
@@ -90,7 +90,7 @@ async def service_process(name: str, *arguments: str, log: Path, **environment: 
         return next((event["port"] for event in events if event["event"] == "listening"), 0)
 
     try:
-        await until(lambda: port() != 0, 60)
+        await wait_until(lambda: port() != 0, 60)
         yield ServiceProcess(process, log, port(), metrics_port)
         if process.returncode is None:  # else the test has killed it
             process.terminate()
@@ -100,8 +100,3 @@ async def service_process(name: str, *arguments: str, log: Path, **environment: 
         if process.returncode is None:
             process.kill()
             await process.wait()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

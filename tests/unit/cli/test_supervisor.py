@@ -17,6 +17,7 @@ import pytest
 from citewire_cli.stack.child import ChildSpec, start_child
 from citewire_cli.stack.logs import RotatingFile
 from citewire_cli.stack.supervisor import Backoff, StartError, Supervisor
+from waiting import wait_until
 
 READY_THEN_WAIT = (
     "import sys, pathlib, signal\npathlib.Path(sys.argv[1]).touch()\nprint('up', flush=True)\nsignal.pause()"
@@ -72,12 +73,6 @@ def child(tmp_path: Path) -> Callable[..., ChildSpec]:
     return make
 
 
-async def eventually(condition: Callable[[], bool], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 # a condition that nobody announces
-            await asyncio.sleep(0.01)
-
-
 def pid_of(supervisor: Supervisor, name: str) -> int:
     pid = supervisor.snapshot()[name]["pid"]
     assert isinstance(pid, int)
@@ -128,7 +123,7 @@ async def test_death_of_a_ready_child_before_the_stack_is_settled(
 
 async def test_child_that_never_becomes_ready(supervisor: Supervisor, child: Callable[..., ChildSpec]) -> None:
     supervisor.start(child("slow", "import signal\nprint('loading', flush=True)\nsignal.pause()"))
-    await eventually(lambda: pid_or_zero(supervisor, "slow") > 0)
+    await wait_until(lambda: pid_or_zero(supervisor, "slow") > 0)
     with pytest.raises(StartError, match=r"slow isn't ready after 0\.5 s"):
         await supervisor.unless_failed(supervisor.ready(["slow"], seconds=0.5))
 
@@ -155,7 +150,7 @@ async def test_killed_child_is_started_again_and_said(
     supervisor.settle()
     other, killed = pid_of(supervisor, "b"), pid_of(supervisor, "a")
     os.kill(killed, signal.SIGKILL)
-    await eventually(lambda: ("a", 1) in recorder.readies)
+    await wait_until(lambda: ("a", 1) in recorder.readies)
     assert recorder.ends == [("a", "was ended by SIGKILL", ["up"], 0.05)]
     assert pid_of(supervisor, "a") != killed
     assert pid_of(supervisor, "b") == other
@@ -172,11 +167,11 @@ async def test_pauses_grow_to_their_limit(
     supervisor.settle()
     (tmp_path / "loop.ready.crash").touch()
     os.kill(pid_of(supervisor, "loop"), signal.SIGKILL)
-    await eventually(lambda: len(recorder.ends) == 5)
+    await wait_until(lambda: len(recorder.ends) == 5)
     assert [end[3] for end in recorder.ends] == [0.05, 0.1, 0.2, 0.2, 0.2]
     assert recorder.ends[1][1] == "ended with exit code 9"
     (tmp_path / "loop.ready.crash").unlink()
-    await eventually(lambda: supervisor.snapshot()["loop"]["state"] == "ready")
+    await wait_until(lambda: supervisor.snapshot()["loop"]["state"] == "ready")
 
 
 async def test_stop_while_a_restart_is_waited_for(
@@ -187,7 +182,7 @@ async def test_stop_while_a_restart_is_waited_for(
     await patient.unless_failed(patient.ready(["a"], seconds=20))
     patient.settle()
     os.kill(pid_of(patient, "a"), signal.SIGKILL)
-    await eventually(lambda: len(recorder.ends) == 1)
+    await wait_until(lambda: len(recorder.ends) == 1)
     async with asyncio.timeout(5):
         await patient.stop([["a"]], patience=5)
 
@@ -260,7 +255,7 @@ async def test_cancelling_a_command_ends_it(
 ) -> None:
     code = "import os, signal\nprint(os.getpid(), flush=True)\nsignal.pause()"
     running = asyncio.create_task(supervisor.run_once(child("long", code), what="It failed"))
-    await eventually(lambda: len(recorder.lines) == 1)
+    await wait_until(lambda: len(recorder.lines) == 1)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
@@ -280,7 +275,7 @@ async def test_guard_passes_signals_codes_and_output(
         "print('up', flush=True)\nsignal.pause()"
     )
     running = await start_child(child("x", code), log, lines.append, pipe_guard=pipe_guard)
-    await eventually(lambda: lines == [b"up"])
+    await wait_until(lambda: lines == [b"up"])
     assert await running.stop([signal.SIGTERM], patience=20) == 7
     assert lines == [b"up", b"term"]
     log.close()

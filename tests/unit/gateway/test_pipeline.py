@@ -12,8 +12,8 @@ from citewire_gateway.chat.events import Citations, ConversationCreated, Done, E
 from citewire_gateway.profiles.builtin import SIMPLE
 from citewire_kit.errors import Internal, NotFound, Unavailable
 from gateway_fakes import completed, delta, started
-from gateway_process import until
 from pipeline_harness import PipelineHarness, usage
+from waiting import wait_until
 
 
 def notice(text: str, **fields: str) -> generator_pb2.GenerateResponse:
@@ -49,7 +49,7 @@ async def test_planning_embedding_and_opening_run_beside_each_other(harness: Pip
 async def test_the_question_is_written_down_while_the_model_starts(harness: PipelineHarness) -> None:
     begun = harness.log.gates["begin"] = asyncio.Event()
     running = asyncio.create_task(harness.events())
-    await until(lambda: "generate" in harness.calls)
+    await wait_until(lambda: "generate" in harness.calls)
     assert "begin" not in harness.calls
     begun.set()
     assert isinstance((await running)[-1], Done)
@@ -132,7 +132,7 @@ async def test_writing_goes_on_when_its_waiter_is_cancelled_again(harness: Pipel
                     break
 
     leaving = asyncio.create_task(leave())
-    await until(lambda: "generator closed" in harness.calls)
+    await wait_until(lambda: "generator closed" in harness.calls)
     leaving.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leaving

@@ -30,8 +30,8 @@ from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fakes import result, started
-from gateway_process import until
 from pipeline_harness import RESULT, PipelineHarness, usage
+from waiting import wait_until
 
 GENERAL_KNOWLEDGE = generator_pb2.DecideResponse(reason="It is a greeting.", usage=usage(10, 1))
 AWAY = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
@@ -59,7 +59,7 @@ async def test_a_decision_comes_first_and_an_assessment_last(harness: PipelineHa
 async def test_retrieval_runs_beside_the_decision(harness: PipelineHarness) -> None:
     decided = harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(SELF_RAG))
-    await until(lambda: "search" in harness.calls)
+    await wait_until(lambda: "search" in harness.calls)
     assert "generate" not in harness.calls
     decided.set()
     assert isinstance((await running)[-1], Done)
@@ -108,7 +108,7 @@ async def test_judgements_that_fail_are_the_documented_defaults(harness: Pipelin
 async def test_speculation_begins_the_answer_before_the_decision(harness: PipelineHarness) -> None:
     decided = harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(SELF_RAG, speculate=True)))
-    await until(lambda: "generate" in harness.calls)
+    await wait_until(lambda: "generate" in harness.calls)
     decided.set()
     events = await running
     assert [type(event) for event in events] == [Decision, Citations, Tokens, Assessment, Usage, Done]
@@ -119,7 +119,7 @@ async def test_speculation_that_was_wrong_is_stopped_and_the_answer_begun_anew(h
     harness.generator.decision = GENERAL_KNOWLEDGE
     decided = harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(SELF_RAG, speculate=True)))
-    await until(lambda: "generate" in harness.calls)
+    await wait_until(lambda: "generate" in harness.calls)
     decided.set()
     events = await running
     assert [type(event) for event in events] == [Decision, Tokens, Assessment, Usage, Done]
@@ -143,9 +143,9 @@ async def test_a_speculated_answer_begins_the_question_once_and_first_says_its_c
     decided = harness.log.gates["decide"] = asyncio.Event()
     begins = harness.log.gates["begin"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(profile, decide=True, speculate=True), keep=True))
-    await until(lambda: "search" in harness.calls and (not results or "generate" in harness.calls))
+    await wait_until(lambda: "search" in harness.calls and (not results or "generate" in harness.calls))
     decided.set()
-    await until(lambda: "decide" in harness.calls)
+    await wait_until(lambda: "decide" in harness.calls)
     begins.set()
     events = await running
     assert harness.calls.count("begin") == 1
@@ -159,7 +159,7 @@ async def test_a_speculated_answer_begins_the_question_once_and_first_says_its_c
 async def test_leaving_while_it_decides_stops_everything(harness: PipelineHarness, speculate: bool) -> None:
     harness.log.gates["decide"] = asyncio.Event()
     running = asyncio.create_task(harness.events(replace(SELF_RAG, speculate=speculate)))
-    await until(lambda: "search" in harness.calls)
+    await wait_until(lambda: "search" in harness.calls)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -1,0 +1,16 @@
+"""Waits for states that nothing announces."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+
+async def wait_until(condition: Callable[[], bool | Awaitable[bool]], seconds: float = 20) -> None:
+    """Waits until a condition holds; the limit is for a machine that is far behind."""
+    async with asyncio.timeout(seconds):
+        while True:
+            holds = condition()
+            if holds is True or (isinstance(holds, Awaitable) and await holds):
+                return
+            await asyncio.sleep(0.01)
