@@ -86,10 +86,10 @@ class Bench:
     async def measure(self, system: System) -> Result:
         """Time to first token, then the climb, then saturation."""
         result = Result(system.name)
-        await self._pace(tokens=3, rate=1000)
+        await set_pace(self._upstream_url, tokens=3, rate=1000)
         await measure_first_token(system.target, requests=WARM_UP_REQUESTS)
         result.first_token = await measure_first_token(system.target, requests=FIRST_TOKEN_REQUESTS)
-        await self._pace(tokens=tokens_for(self._window, RATE), rate=RATE)
+        await set_pace(self._upstream_url, tokens=tokens_for(self._window, RATE), rate=RATE)
         for streams in system.steps:
             load = await self._best_of(system, streams)
             result.loads[streams] = load
@@ -129,12 +129,6 @@ class Bench:
         await self._upstream_is_idle()
         return load
 
-    async def _pace(self, *, tokens: int, rate: float) -> None:
-        async with aiohttp.ClientSession() as session:
-            change = {"tokens": tokens, "rate": rate}
-            async with session.patch(f"{self._upstream_url}/settings", json=change) as response:
-                response.raise_for_status()
-
     async def _upstream_is_idle(self) -> None:
         """Waits until streams that were cut have ended at the upstream, so that they don't weigh on the next run."""
         async with asyncio.timeout(60), aiohttp.ClientSession() as session:
@@ -143,6 +137,14 @@ class Bench:
                     if (await response.json())["open_streams"] == 0:
                         return
                 await asyncio.sleep(0.1)
+
+
+async def set_pace(upstream_url: str, *, tokens: int, rate: float) -> None:
+    """Sets how many tokens the upstream writes into a stream, and how many of them per second."""
+    async with aiohttp.ClientSession() as session:
+        change = {"tokens": tokens, "rate": rate}
+        async with session.patch(f"{upstream_url}/settings", json=change) as response:
+            response.raise_for_status()
 
 
 async def measure_all(*, window: float, only: str | None) -> list[Result]:

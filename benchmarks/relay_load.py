@@ -128,7 +128,15 @@ class _Stream(asyncio.Protocol):
 
 
 async def run_load(
-    target: Target, *, streams: int, rate: float, window: float, core: int, cpu_seconds: Callable[[], float]
+    target: Target,
+    *,
+    streams: int,
+    rate: float,
+    window: float,
+    core: int,
+    cpu_seconds: Callable[[], float],
+    settle: float = SETTLE_SECONDS,
+    patience: float | None = None,
 ) -> Load:
     """Opens the streams, measures for `window` seconds and waits until all have ended.
 
@@ -139,6 +147,8 @@ async def run_load(
         window: seconds that are measured.
         core: the core that the system is pinned to.
         cpu_seconds: CPU time of the system's processes so far.
+        settle: seconds between the opening of the last stream and the window.
+        patience: seconds that streams get to end by themselves; twice the window by default.
     """
     arrivals = array("q")
     loop = asyncio.get_running_loop()
@@ -147,11 +157,11 @@ async def run_load(
     for index in range(streams):
         await _sleep_until(begin + index * RAMP_SECONDS / streams)
         opened.append(await loop.create_connection(lambda: _Stream(target, arrivals), target.host, target.port))
-    await _sleep_until(begin + RAMP_SECONDS + SETTLE_SECONDS)
+    await _sleep_until(begin + RAMP_SECONDS + settle)
     cpu_before, busy_before, window_begin = cpu_seconds(), _busy_seconds(core), time.monotonic_ns() // 1000
     await asyncio.sleep(window)
     cpu, busy, window_end = cpu_seconds() - cpu_before, _busy_seconds(core) - busy_before, time.monotonic_ns() // 1000
-    await _finish(opened, patience=2 * window)
+    await _finish(opened, patience=2 * window if patience is None else patience)
     pairs = zip(arrivals[0::2], arrivals[1::2], strict=True)
     delays = [delay for at, delay in pairs if window_begin <= at < window_end]
     seconds = (window_end - window_begin) / 1e6
@@ -189,9 +199,9 @@ async def measure_first_token(target: Target, *, requests: int) -> list[FirstTok
     return waits
 
 
-def tokens_for(window: float, rate: float) -> int:
+def tokens_for(window: float, rate: float, settle: float = SETTLE_SECONDS) -> int:
     """Tokens that a stream needs to last from its opening in the ramp to after the window."""
-    return round((RAMP_SECONDS + SETTLE_SECONDS + window + TAIL_SECONDS) * rate)
+    return round((RAMP_SECONDS + settle + window + TAIL_SECONDS) * rate)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:

@@ -79,6 +79,7 @@ async def start(
     core: int,
     log: Path,
     environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
     announces: bool = False,
 ) -> AsyncGenerator[Process]:
     """Runs a command on one core while the block runs; what it prints goes to the log.
@@ -88,6 +89,7 @@ async def start(
         core: the core that all its threads stay on.
         log: the file that its output is appended to.
         environment: further variables.
+        folder: where it runs.
         announces: its standard output is read with `announced_port` instead.
     """
     with log.open("ab") as errors:
@@ -96,8 +98,8 @@ async def start(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE if announces else errors,
             stderr=errors,
-            env={**_plain_environment(), **(environment or {})},
-            cwd=ROOT,
+            env={**plain_environment(), **(environment or {})},
+            cwd=folder,
         )
     process = Process(child, log)
     try:
@@ -173,7 +175,7 @@ def log_folder() -> Generator[Path]:
     shutil.rmtree(folder)
 
 
-def _plain_environment() -> dict[str, str]:
+def plain_environment() -> dict[str, str]:
     """The environment without what would change a system's behaviour: proxies, providers, our own settings."""
     left_out = ("CITEWIRE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "LITELLM_", "OTEL_", "VIRTUAL_ENV", "PYTHON")
     return {

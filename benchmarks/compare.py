@@ -1,0 +1,317 @@
+"""This working tree beside an earlier commit: is anything slower by more than 3 %?
+
+Both trees have an environment of their own, and the same driver (this one's) measures the processes of either, in
+turns: base and head in each pair, the first of them alternating. Of each measure the median of the pairs' ratios is
+printed with its 95 % interval; a ratio above 1 means that head is worse. The measure is missed if the whole interval
+lies beyond the limit, held if all of it lies within, and undecided otherwise.
+
+- *relay*: CPU time of generator and gateway per relayed token, with 20 streams and saturated.
+- *first_token*: milliseconds from a chat's request to its first token, through the same two processes.
+- *search*: `Search` calls per second over gRPC, eight at a time, on 12,000 chunks in Postgres.
+- *startup*: seconds of `citewire up`, which `make up` runs, on a new data folder until it says that it is ready.
+
+`--slow-down 1.10` makes head's processes slower by 10 %, to show that each measure notices.
+
+Usage: python -m benchmarks.compare --base COMMIT [--pairs 10] [--only relay,search] [--slow-down 1.10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ratios import Verdict, median_ratio
+from benchmarks.relay import RATE, set_pace
+from benchmarks.relay_citewire import RelayBackend, relay_backend, relaying
+from benchmarks.relay_load import SETTLE_SECONDS, measure_first_token, run_load, tokens_for
+from benchmarks.relay_systems import log_folder, plain_environment, upstream
+from benchmarks.search_ways import run_way
+from benchmarks.slow_down import paused
+from benchmarks.tables import describe_machine, format_table
+from local_stack import PORTS
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMIT = 1.03
+WINDOW_SECONDS = 2.0
+STREAMS = 20
+SATURATING_STREAMS = 300
+SATURATED_SETTLE_SECONDS = 5.0
+"""To open so many chats takes a core that long; only then does it relay and nothing else."""
+FIRST_TOKEN_REQUESTS = 40
+SEARCH_CHUNKS = 12_000
+SEARCH_SECONDS = 2.0
+MEASURES = {
+    "relay 20": "relay, 20 streams: CPU µs per token",
+    "relay saturated": "relay, saturated: CPU µs per token",
+    "first_token": "time to first token: ms",
+    "search": "Search: ms per call (8 at a time)",
+    "startup": "start-up until ready: s",
+}
+"""Costs: less is better."""
+
+# Runs in either tree, with its own benchmarks: holds a loaded database, and starts the retriever anew for each line.
+_SEARCH_BACKEND = """
+import json, sys
+from benchmarks.search_data import loaded
+from benchmarks.search_ways import retriever
+with loaded(int(sys.argv[1])) as data:
+    orgs = [org for org, size in data.sizes.items() if size >= 200]
+    print("=", json.dumps({"orgs": orgs, "dsn": data.dsn("citewire_corpus")}), flush=True)
+    while sys.stdin.readline():
+        with retriever(data) as port:
+            print("=", json.dumps({"port": port}), flush=True)
+            sys.stdin.readline()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A checked-out tree with an environment in `.venv`; its processes are made slower by `slow_down`."""
+
+    root: Path
+    slow_down: float = 1.0
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of its environment."""
+        return self.root / ".venv" / "bin" / "python"
+
+
+class SearchBackend:
+    """A tree's loaded database; measures a retriever on it."""
+
+    def __init__(self, process: asyncio.subprocess.Process, slow_down: float) -> None:
+        """Takes the process that runs `_SEARCH_BACKEND`."""
+        self._process = process
+        self._slow_down = slow_down
+        self._database: dict[str, Any] = {}
+
+    async def loaded(self) -> None:
+        """Waits until the chunks are in the database."""
+        self._database = await self._read()
+
+    async def measure(self) -> dict[str, float]:
+        """Starts the retriever, searches for a few seconds, and ends it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"start\n")
+        port = (await self._read())["port"]
+        orgs, dsn = self._database["orgs"], self._database["dsn"]
+        with paused(self._process.pid, self._slow_down):
+            rate = await asyncio.to_thread(run_way, "gRPC", orgs, SEARCH_SECONDS, dsn=dsn, port=port)
+        self._process.stdin.write(b"stop\n")
+        return {"search": 1000 / rate.per_second}
+
+    async def _read(self) -> dict[str, Any]:
+        """The next line that is meant for us; migrations write their log to the same stream."""
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            if line.startswith(b"= "):
+                return json.loads(line[2:])
+        raise RuntimeError("the retriever, or its database, has ended")
+
+
+@contextlib.asynccontextmanager
+async def search_backend(tree: Tree, logs: Path) -> AsyncGenerator[SearchBackend]:
+    """Loads a tree's database and keeps it while the block runs."""
+    with (logs / "search.log").open("ab") as errors:
+        process = await asyncio.create_subprocess_exec(
+            *(tree.python, "-c", _SEARCH_BACKEND, str(SEARCH_CHUNKS)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            env=plain_environment(),
+            cwd=tree.root,
+        )
+    try:
+        backend = SearchBackend(process, tree.slow_down)
+        await backend.loaded()
+        yield backend
+    finally:
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()
+
+
+async def measure_relay(tree: Tree, backend: RelayBackend, *, core: int, only: Sequence[str]) -> dict[str, float]:
+    """Starts a tree's generator and gateway on one core, and measures the first token and the CPU per token."""
+    costs: dict[str, float] = {}
+    async with relaying(backend, core=core, slow_down=tree.slow_down) as (target, cpu_seconds):
+        await set_pace(backend.upstream_url, tokens=3, rate=1000)
+        waits = await measure_first_token(target, requests=FIRST_TOKEN_REQUESTS + 10)
+        if "first_token" in only:
+            costs["first_token"] = statistics.median(wait.whole for wait in waits[10:])  # the first ten warm up
+        loads = [("relay 20", STREAMS, SETTLE_SECONDS, None)]
+        loads += [("relay saturated", SATURATING_STREAMS, SATURATED_SETTLE_SECONDS, 0.0)]
+        for name, streams, settle, patience in loads if "relay" in only else ():
+            await set_pace(backend.upstream_url, tokens=tokens_for(WINDOW_SECONDS, RATE, settle), rate=RATE)
+            load = await run_load(
+                target,
+                streams=streams,
+                rate=RATE,
+                window=WINDOW_SECONDS,
+                core=core,
+                cpu_seconds=cpu_seconds,
+                settle=settle,
+                patience=patience,
+            )
+            costs[name] = load.cpu_us_per_token
+    return costs
+
+
+async def measure_startup(tree: Tree) -> dict[str, float]:
+    """Starts a tree's whole stack on a new data folder, and stops it when it is ready."""
+    folder = Path(tempfile.mkdtemp(prefix="cw-startup-"))
+    environment = {**plain_environment(), **dict.fromkeys(PORTS, "0"), "CITEWIRE_DATA_DIR": str(folder / "data")}
+    await asyncio.to_thread(folder.chmod, 0o755)  # as root, Postgres runs as another user
+    process = await asyncio.create_subprocess_exec(
+        *(tree.python, "-m", "citewire_cli", "up", "--json", "--no-sample", "--grace", "1"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env=environment,
+        cwd=tree.root,
+        limit=2**20,
+    )
+    began = time.perf_counter()
+    try:
+        with paused(process.pid, tree.slow_down):
+            return {"startup": await _seconds_until_ready(process, began)}
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.communicate()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _seconds_until_ready(process: asyncio.subprocess.Process, began: float) -> float:
+    assert process.stdout is not None
+    output: list[str] = []
+    async for line in process.stdout:
+        output.append(line.decode(errors="replace"))
+        if '"event": "ready"' in output[-1]:
+            return time.perf_counter() - began
+    raise RuntimeError(f"the stack did not start:\n{''.join(output)[-3000:]}")
+
+
+async def compare(base: Tree, head: Tree, *, pairs: int, only: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """Measures both trees in turns.
+
+    Returns:
+        The costs of base and head by measure, a pair each.
+    """
+    core, *others = sorted(os.sched_getaffinity(0))
+    costs: dict[str, list[tuple[float, float]]] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        logs = stack.enter_context(log_folder())
+        measures: list[Mapping[Tree, Callable[[], Awaitable[dict[str, float]]]]] = []
+        if {"relay", "first_token"} & set(only):
+            with _cores(others):
+                url = await stack.enter_async_context(upstream(core=others[0], rate=RATE, logs=logs))
+                backends = {
+                    tree: await stack.enter_async_context(
+                        relay_backend(tree.root, tree.python, core=others[-1], upstream_url=url, logs=logs)
+                    )
+                    for tree in (base, head)
+                }
+
+            async def relay(tree: Tree) -> dict[str, float]:
+                with _cores(others):
+                    return await measure_relay(tree, backends[tree], core=core, only=only)
+
+            measures.append({tree: lambda tree=tree: relay(tree) for tree in (base, head)})
+        if "search" in only:
+            searches = {tree: await stack.enter_async_context(search_backend(tree, logs)) for tree in (base, head)}
+            measures.append({tree: searches[tree].measure for tree in (base, head)})
+        for tree in (base, head):  # compiles the modules of a new tree, and fills the machine's caches
+            await measure_startup(tree)
+        if "startup" in only:
+            measures.append({tree: lambda tree=tree: measure_startup(tree) for tree in (base, head)})
+        for number in range(pairs):
+            for measure in measures:
+                by_tree: dict[Tree, dict[str, float]] = {}
+                for tree in (base, head) if number % 2 == 0 else (head, base):
+                    by_tree[tree] = await measure[tree]()
+                for name, cost in by_tree[base].items():
+                    costs.setdefault(name, []).append((cost, by_tree[head][name]))
+                    print(f"  pair {number + 1}: {MEASURES[name]}: {cost:.4g}, {by_tree[head][name]:.4g}", flush=True)
+    return costs
+
+
+def report(costs: Mapping[str, Sequence[tuple[float, float]]]) -> tuple[str, bool]:
+    """The table, and whether no measure is missed."""
+    rows: list[list[object]] = []
+    missed = False
+    for name, pairs in costs.items():
+        ratio = median_ratio([head / base for base, head in pairs])
+        verdict = ratio.verdict(LIMIT)
+        missed |= verdict is Verdict.MISSED
+        medians = [float(statistics.median(values)) for values in zip(*pairs, strict=True)]
+        interval = f"{ratio.low:.3f}–{ratio.high:.3f}"
+        rows.append([MEASURES[name], *medians, f"{ratio.median:.3f}", interval, verdict])
+    return format_table(["measure", "base", "head", "head / base", "95 % interval", f"≤ {LIMIT}"], rows), not missed
+
+
+@contextlib.contextmanager
+def _cores(cores: Sequence[int]) -> Generator[None]:
+    """Keeps this process, and what it starts meanwhile, on these cores."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def check_out(commit: str) -> Path:
+    """Makes a worktree of a commit with an environment of its own, unless there is one; returns its folder."""
+
+    def run(*command: str | Path, folder: Path = ROOT) -> str:
+        environment = {**plain_environment(), "UV_PYTHON": os.path.realpath(sys.executable)}
+        return subprocess.run(
+            command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+
+    revision = run("git", "rev-parse", "--verify", f"{commit}^{{commit}}").strip()
+    folder = ROOT / ".citewire-bench" / f"compare-{revision[:12]}"
+    if not folder.exists():
+        run("git", "worktree", "add", "--quiet", "--detach", folder, revision)
+    run(ROOT / ".uv" / "bin" / "uv", "sync", "--frozen", "--quiet", folder=folder)
+    return folder
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the comparison; returns 1 if a measure is missed."""
+    groups = ("relay", "first_token", "search", "startup")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", required=True, help="the commit to compare with")
+    parser.add_argument("--pairs", type=int, default=10, help="alternating pairs; fewer than 6 decide nothing")
+    parser.add_argument("--only", default=",".join(groups), help="measures, with commas between (default: all)")
+    parser.add_argument("--slow-down", type=float, default=1.0, help="make head's processes slower, such as 1.10")
+    options = parser.parse_args(arguments)
+    only = options.only.split(",")
+    if unknown := set(only) - set(groups):
+        parser.error(f"unknown measures: {', '.join(sorted(unknown))}; there are {', '.join(groups)}")
+    if not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2:
+        sys.exit("The comparison needs Linux and two cores: one for the system, one for upstream and reader.")
+    base, head = Tree(check_out(options.base)), Tree(ROOT, options.slow_down)
+    print(f"{describe_machine()}\nbase: {options.base}; head: {ROOT.name}; base and head of each pair:\n", flush=True)
+    table, held = report(asyncio.run(compare(base, head, pairs=options.pairs, only=only)))
+    print(f"\n{table}")
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

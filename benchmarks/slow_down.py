@@ -1,0 +1,82 @@
+"""Makes processes slower by a known share, to show that a benchmark notices.
+
+`burning` is for costs in CPU time: the process gets a thread that burns a share of what all its other threads use.
+`paused` is for rates and durations: processes are stopped and continued, so that they run only a share of the time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import psutil
+
+_BURNER = """
+import runpy, sys, threading, time
+share = float(sys.argv[1]) - 1
+def burn():
+    while True:
+        time.sleep(0.002)
+        mine = time.thread_time()
+        debt = share * (time.process_time() - mine) - mine
+        while debt > 0 and time.thread_time() - mine < debt:
+            pass
+threading.Thread(target=burn, daemon=True).start()
+sys.argv = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def module_command(python: Path, module: str, *arguments: str, slow_down: float = 1.0) -> list[str | Path]:
+    """The command that runs a module, using `slow_down` times its CPU time."""
+    if slow_down == 1.0:
+        return [python, "-m", module, *arguments]
+    return [python, "-c", _BURNER, str(slow_down), module, *arguments]
+
+
+@contextlib.contextmanager
+def paused(pid: int, slow_down: float, cycle: float = 0.1) -> Generator[None]:
+    """While the block runs, a process and its descendants need `slow_down` times as long for whatever they do.
+
+    Args:
+        pid: the process.
+        slow_down: such as 1.10: after each `cycle` they are stopped for a tenth of it.
+        cycle: seconds that they run between two pauses; longer than requests that clients have in flight need.
+    """
+    if slow_down == 1.0:
+        yield
+        return
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            time.sleep(cycle)
+            family = [pid, *(child.pid for child in _children(pid))]
+            _send(family, signal.SIGSTOP)
+            time.sleep(cycle * (slow_down - 1))
+            _send(family, signal.SIGCONT)
+
+    pauser = threading.Thread(target=work)
+    pauser.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        pauser.join()
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid).children(recursive=True)
+    return []
+
+
+def _send(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
