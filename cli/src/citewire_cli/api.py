@@ -2,10 +2,8 @@
 
 import math
 import ssl
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import IO, Self, TypeAlias
 
 import httpx
@@ -20,15 +18,7 @@ FilePart: TypeAlias = tuple[str, IO[bytes], str]
 
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 60.0
-"""Longest silence; streams send a heartbeat at least every 15 s, so this is a lost connection, not a slow answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Health:
-    """Whether everything works, and what the gateway says about each part."""
-
-    ready: bool
-    details: JsonObject
+"""Longest wait for the next bytes; as streams send a heartbeat every 15 s, the connection is lost then."""
 
 
 class Api:
@@ -39,7 +29,7 @@ class Api:
 
         Args:
             settings: address and key.
-            read_seconds: longest silence of the gateway before the connection counts as lost.
+            read_seconds: longest wait for the next bytes before the connection counts as lost.
         """
         self._url = settings.url
         headers = {"User-Agent": "citewire-cli"}
@@ -58,11 +48,9 @@ class Api:
         await self._http.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Closes the pool."""
-        await self._http.__aexit__(kind, error, trace)
+        await self._http.aclose()
 
     async def call(
         self,
@@ -105,15 +93,15 @@ class Api:
             raise problem(response.status_code, response.headers, response.content)
         return response.text
 
-    async def health(self) -> Health:
-        """What `/readyz` says; not being ready is an answer, not an error.
+    async def health(self) -> tuple[bool, JsonObject]:
+        """Whether everything works, and what `/readyz` says about each part; not being ready isn't an error.
 
         Raises:
             CliError: the gateway cannot be reached at all.
         """
         with self._translated():
             response = await self._http.get("/readyz")
-        return Health(response.is_success, parse_object(response.content) or {})
+        return response.is_success, parse_object(response.content) or {}
 
     @asynccontextmanager
     async def events(self, path: str, body: JsonObject) -> AsyncGenerator[AsyncGenerator[SseEvent]]:
@@ -132,38 +120,23 @@ class Api:
                 async with aclosing(read_events(response.aiter_bytes())) as events:
                     yield events
 
-    def _translated(self) -> "_Translated":
-        return _Translated(self._url)
-
-
-class _Translated:
-    """Turns the HTTP client's errors into CliErrors."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            raise CliError(
-                "The gateway cannot be reached",
-                f"Nothing answers at {self._url}. Start the stack with `citewire up`, or set CITEWIRE_URL.",
-                ExitCode.UNREACHABLE,
-            ) from None
-        if isinstance(error, httpx.TimeoutException):
-            raise CliError(
-                "The gateway does not answer",
-                f"{self._url} has sent nothing for too long; see `citewire status`.",
-                ExitCode.UNREACHABLE,
-            ) from None
-        if isinstance(error, httpx.TransportError):
-            raise CliError(
-                "The connection to the gateway broke",
-                f"{self._url} closed it in the middle; see `citewire status`, then try again.",
-                ExitCode.UNREACHABLE,
-            ) from None
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        """Turns the HTTP client's errors into CliErrors."""
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            title = "The gateway cannot be reached"
+            detail = f"Nothing answers at {self._url}. Start the stack with `citewire up`, or set CITEWIRE_URL."
+        except httpx.TimeoutException:
+            title = "The gateway does not answer"
+            detail = f"{self._url} has sent nothing for too long; see `citewire status`."
+        except httpx.TransportError:
+            title = "The connection to the gateway broke"
+            detail = f"{self._url} closed it in the middle; see `citewire status`, then try again."
+        else:
+            return
+        raise CliError(title, detail, ExitCode.UNREACHABLE)
 
 
 _OTHER_SERVER = "This may not be Citewire's gateway: see CITEWIRE_URL (or --url)."

@@ -1,4 +1,4 @@
-"""Receiving an answer: canonical events of `POST /v1/chat` in, one Answer out."""
+"""Receiving an answer: canonical events of `POST /v1/chat` in, an Answer out."""
 
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Answer:
     steps: list[JsonObject] = field(default_factory=list[JsonObject])
 
     @property
-    def found(self) -> bool:
+    def has_answer(self) -> bool:
         """Whether the documents answered: False for the not-found sentences and for an empty citation list."""
         return self.citations != [] and not self.text.lstrip().startswith(NOT_FOUND_SENTENCES)
 

@@ -99,22 +99,22 @@ def find_sources(paths: Iterable[Path]) -> tuple[list[Source], int]:
     Raises:
         CliError: a path doesn't exist (usage).
     """
-    found: dict[Path, Source] = {}
+    sources: dict[Path, Source] = {}
     skipped = 0
     for path in paths:
         if path.is_dir():
             for file in _walk(path):
                 if file.suffix.lower() in SUFFIXES:
-                    found.setdefault(file.resolve(), Source(file, file.relative_to(path).as_posix()))
+                    sources.setdefault(file.resolve(), Source(file, file.relative_to(path).as_posix()))
                 else:
                     skipped += 1
         elif path.is_file():
-            found.setdefault(path.resolve(), Source(path, path.name))
+            sources.setdefault(path.resolve(), Source(path, path.name))
         else:
             raise CliError("No such file or folder", str(path), ExitCode.USAGE)
-    for source in found.values():
+    for source in sources.values():
         checked_text(source.name, f"The file name {source.name!r}")
-    return list(found.values()), skipped
+    return list(sources.values()), skipped
 
 
 async def ingest(
@@ -329,14 +329,11 @@ async def _settled(api: Api, outcome: Outcome) -> bool:
         return True
     outcome.status = get_str(outcome.document, "status")
     if outcome.status == "failed":
-        outcome.error = _document_error(outcome.document)
+        error = get_object(outcome.document, "error")
+        outcome.error = CliError(
+            "The document cannot be read", get_str(error, "message"), reason=get_str(error, "code")
+        )
     return outcome.status in {"ready", "failed"}
-
-
-def _document_error(document: JsonObject) -> CliError:
-    """Why a document failed."""
-    error = get_object(document, "error")
-    return CliError("The document cannot be read", get_str(error, "message"), reason=get_str(error, "code"))
 
 
 def _walk(folder: Path) -> Iterable[Path]:

@@ -1,7 +1,6 @@
 """Typed reading of JSON that came from elsewhere: a value of the wrong kind reads as absent, never as a crash."""
 
 import json
-from collections.abc import Iterator
 from typing import TypeAlias, cast
 
 JsonObject: TypeAlias = dict[str, object]
@@ -28,13 +27,15 @@ def get_object(source: JsonObject, key: str) -> JsonObject:
 
 def get_objects(source: JsonObject, key: str) -> list[JsonObject]:
     """The objects in the list under `key`; elements of another kind are left out."""
-    return list(_objects(source.get(key)))
+    value = source.get(key)
+    members = cast("list[object]", value) if isinstance(value, list) else []
+    return [entry for member in members if (entry := as_object(member)) is not None]
 
 
 def get_texts(source: JsonObject, key: str) -> list[str]:
     """The texts in the list under `key`; elements of another kind are left out."""
     value = source.get(key)
-    return [one for one in cast("list[object]", value) if isinstance(one, str)] if isinstance(value, list) else []
+    return [text for text in cast("list[object]", value) if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def get_str(source: JsonObject, key: str, default: str = "") -> str:
@@ -57,10 +58,3 @@ def get_float(source: JsonObject, key: str) -> float | None:
     """The number under `key`, None if absent or of another kind."""
     value = source.get(key)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _objects(value: object) -> Iterator[JsonObject]:
-    if isinstance(value, list):
-        for item in cast("list[object]", value):
-            if (entry := as_object(item)) is not None:
-                yield entry

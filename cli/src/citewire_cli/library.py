@@ -1,4 +1,4 @@
-"""What the gateway has: reading the list of documents, and finding a file in it."""
+"""The documents that the gateway has: reading the list, and looking a file up in it."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
@@ -48,4 +48,4 @@ class Library:
 async def read_library(api: Api, collection: str | None) -> Library:
     """Reads the documents of a collection; with None, those that are in none."""
     async with aclosing(every_document(api, {"collection": collection} if collection else {})) as documents:
-        return Library([one async for one in documents if collection or not get_str(one, "collection")])
+        return Library([document async for document in documents if collection or not get_str(document, "collection")])

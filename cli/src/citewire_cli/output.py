@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.jsonio import JsonObject
 
 P = ParamSpec("P")
 
@@ -118,8 +117,3 @@ def checked_text(value: str, what: str) -> str:
     except UnicodeEncodeError:
         raise CliError(f"{what} is not valid UTF-8", "", ExitCode.USAGE) from None
     return value
-
-
-def summary(document: JsonObject, *keys: str) -> JsonObject:
-    """The chosen members of `document` that it has."""
-    return {key: document[key] for key in keys if key in document}

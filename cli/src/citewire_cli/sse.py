@@ -1,8 +1,20 @@
-"""Reading server-sent events: bytes in, events out, however the network cut them."""
+"""Reading server-sent events: bytes in, events out, wherever the network cut them.
+
+By hand, because httpx-sse 0.4.3 has no limit on what a stream can make it hold in memory, gives an event without data
+for each heartbeat once an event had an id, and shows an event that the end of the stream cut off.
+"""
 
 import codecs
+import re
 from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from dataclasses import dataclass
+
+from citewire_cli.errors import CliError
+
+MAX_EVENT_CHARACTERS = 16 * 2**20
+"""Of a well-formed stream the largest event is a search's citations, far below this."""
+
+_LINE_END = re.compile("\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,41 +35,37 @@ class SseParser:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
-        self._pending = ""
+        self._unfinished: list[str] = []
         self._after_cr = False
+        self._size = 0
         self._event = ""
         self._data: list[str] = []
         self._id = ""
 
     def feed(self, chunk: bytes) -> Iterator[SseEvent]:
-        """The events that `chunk` completes, in order."""
-        for line in self._lines(self._decoder.decode(chunk)):
-            event = self._take(line)
-            if event is not None:
-                yield event
-
-    def _lines(self, text: str) -> Iterator[str]:
+        """The events that `chunk` completes, in order; raises CliError for one larger than MAX_EVENT_CHARACTERS."""
+        text = self._decoder.decode(chunk)
         if self._after_cr and text:
-            # The CR that ended the last chunk has ended its line already: its LF, if this is it, says nothing more.
+            # The CR that ended the last chunk has ended its line already: an LF after it is part of the same line end.
             text = text.removeprefix("\n")
             self._after_cr = False
-        self._pending += text
-        start = 0
-        while (end := _line_end(self._pending, start)) is not None:
-            yield self._pending[start:end]
-            if self._pending[end] == "\r":
-                if end + 1 == len(self._pending):
-                    self._after_cr = True
-                elif self._pending[end + 1] == "\n":
-                    end += 1
-            start = end + 1
-        self._pending = self._pending[start:]
+        self._after_cr = self._after_cr or text.endswith("\r")
+        self._size += len(text)
+        *lines, rest = _LINE_END.split(text)
+        for line in lines:
+            event = self._take("".join(self._unfinished) + line)
+            self._unfinished = []
+            if event is not None:
+                yield event
+        self._unfinished.append(rest)
+        if self._size > MAX_EVENT_CHARACTERS:
+            raise CliError("The stream cannot be read", f"An event has more than {MAX_EVENT_CHARACTERS:,} characters.")
 
     def _take(self, line: str) -> SseEvent | None:
         if not line:
-            return self._dispatch()
-        if line.startswith(":"):
-            return None
+            event = SseEvent(self._event or "message", "\n".join(self._data), self._id) if self._data else None
+            self._event, self._data, self._size = "", [], 0
+            return event
         name, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if name == "data":
@@ -68,12 +76,6 @@ class SseParser:
             self._id = value
         return None
 
-    def _dispatch(self) -> SseEvent | None:
-        event = SseEvent(self._event or "message", "\n".join(self._data), self._id) if self._data else None
-        self._event = ""
-        self._data = []
-        return event
-
 
 async def read_events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[SseEvent]:
     """The events of a response body; ends when the body ends."""
@@ -81,8 +83,3 @@ async def read_events(chunks: AsyncIterable[bytes]) -> AsyncGenerator[SseEvent]:
     async for chunk in chunks:
         for event in parser.feed(chunk):
             yield event
-
-
-def _line_end(text: str, start: int) -> int | None:
-    ends = [at for at in (text.find("\n", start), text.find("\r", start)) if at >= 0]
-    return min(ends) if ends else None

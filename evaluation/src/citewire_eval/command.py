@@ -2,7 +2,7 @@
 
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,19 +24,6 @@ class Mode(enum.StrEnum):
     DENSE_RERANK = "dense+rerank"
     LEXICAL_RERANK = "lexical+rerank"
     HYBRID_RERANK = "hybrid+rerank"
-
-
-class Omission(enum.StrEnum):
-    """What is taken out of the library."""
-
-    GOLD = "gold"
-
-
-class JudgedUnit(enum.StrEnum):
-    """What is judged."""
-
-    DOCUMENT = "document"
-    CHUNK = "chunk"
 
 
 DEFAULT_MODES = (Mode.DENSE, Mode.LEXICAL, Mode.HYBRID)
@@ -66,12 +53,12 @@ async def eval_command(
     seed: Annotated[int, typer.Option("--seed", help="Which questions --questions picks.")] = 1,
     mode: Annotated[list[Mode] | None, _MODE] = None,
     search: Annotated[bool, typer.Option("--search/--no-search", help="Measure retrieval.")] = True,
-    by: Annotated[JudgedUnit, _BY] = JudgedUnit.DOCUMENT,
+    by: Annotated[Literal["document", "chunk"], _BY] = "document",
     top_k: Annotated[int, typer.Option("--top-k", min=1, max=200, help="Results requested per query.")] = 100,
     answers: Annotated[bool, typer.Option("--answers", help="Also ask the chat, and judge its answers.")] = False,
     profile: Annotated[list[str] | None, _PROFILE] = None,
     model: Annotated[str, typer.Option("--model", help="The chat model; default: the profile's.")] = "",
-    leave_out: Annotated[Omission | None, _LEAVE_OUT] = None,
+    leave_out: Annotated[Literal["gold"] | None, _LEAVE_OUT] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live space.")
     ] = False,
@@ -115,7 +102,7 @@ async def eval_command(
         questions=questions,
         seed=seed,
         modes=tuple(SearchMode.parse(name) for name in modes),
-        by_chunk=by is JudgedUnit.CHUNK,
+        by_chunk=by == "chunk",
         top_k=top_k,
         profiles=tuple(dict.fromkeys(profile or (DEFAULT_PROFILE,))) if with_answers or calibrate else (),
         model=model,

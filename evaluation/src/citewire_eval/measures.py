@@ -1,7 +1,6 @@
 """Retrieval measures, computed by `ir_measures`; not-found decisions; means and quantiles."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from citewire_eval.answers import Answer
@@ -45,41 +44,27 @@ def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str
     return {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class NotFoundMeasures:
-    """Not-found decisions about answerable questions and one kind of unanswerable ones."""
+def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> dict[str, float]:
+    """Not-found decisions about answerable questions and one kind of unanswerable ones, compared with what is known.
 
-    precision: float
-    """Share of the not-found answers that are right to say so."""
-    recall: float
-    """Share of the unanswerable questions that got one."""
-    f1: float
-    """Their harmonic mean."""
-    false_not_found: float
-    """Share of the answerable questions that got one."""
-    roc_auc: float | None = None
-    """Chance that the score of an answerable question is above an unanswerable one's, a tie counting half; None where
-    answers have no scores.
+    Returns:
+        `not_found_precision`, `not_found_recall`, `not_found_f1`; where all answers have scores, also `not_found_auc`
+        (the chance that an answerable question's score is above an unanswerable one's, a tie counting half) and
+        `not_found_recall_at_10` (recall at the threshold that makes 10 % of the answerable ones not found).
     """
-    recall_at_10: float | None = None
-    """Recall at the threshold that makes 10 % of the answerable ones not found; None as above."""
-
-
-def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> NotFoundMeasures:
-    """Compares the decisions with what is known."""
     right = sum(answer.not_found for answer in unanswerable)
     wrong = sum(answer.not_found for answer in answerable)
     precision = right / (right + wrong) if right + wrong else 0.0
     recall = right / len(unanswerable) if unanswerable else 0.0
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-    rate = wrong / len(answerable) if answerable else 0.0
+    measures = {"not_found_precision": precision, "not_found_recall": recall, "not_found_f1": f1}
     positive = [answer.score for answer in answerable if answer.score is not None]
     negative = [answer.score for answer in unanswerable if answer.score is not None]
-    if not positive or not negative or len(positive) < len(answerable) or len(negative) < len(unanswerable):
-        return NotFoundMeasures(precision, recall, f1, rate)
-    threshold = threshold_at(positive, FALSE_NOT_FOUND_RATE)
-    recall_at_10 = sum(score < threshold for score in negative) / len(negative)
-    return NotFoundMeasures(precision, recall, f1, rate, roc_auc(positive, negative), recall_at_10)
+    if positive and negative and len(positive) == len(answerable) and len(negative) == len(unanswerable):
+        threshold = threshold_at(positive, FALSE_NOT_FOUND_RATE)
+        measures["not_found_auc"] = roc_auc(positive, negative)
+        measures["not_found_recall_at_10"] = sum(score < threshold for score in negative) / len(negative)
+    return measures
 
 
 def threshold_at(positive: Sequence[float], rate: float) -> float:

@@ -117,7 +117,7 @@ def answers_row(dataset: Dataset, run: AnswerRun, documents: int) -> Row:
     for kind, suffix in kinds:
         if answers := run.of(kind):
             per_query[f"not_found_recall{suffix}"] = {it.question_id: float(it.not_found) for it in answers}
-            measures |= _not_found(answerable, answers, suffix)
+            measures |= {name + suffix: value for name, value in judge_not_found(answerable, answers).items()}
     options = run.options
     return Row(
         dataset.name,
@@ -200,18 +200,6 @@ def _citation_shares(answers: Iterable[Answer]) -> dict[str, float]:
     verbatim = sum(answer.verbatim_quotes for answer in verified) / quotes if quotes else 0.0
     shares = {name: sum(answer.verdicts.get(name, 0) for answer in verified) / total for name in QUOTE_MEASURES[1:4]}
     return {"quote_verbatim": verbatim, **shares, "uncited": mean(float(answer.uncited > 0) for answer in verified)}
-
-
-def _not_found(answerable: list[Answer], unanswerable: list[Answer], suffix: str) -> dict[str, float]:
-    measured = judge_not_found(answerable, unanswerable)
-    values = {
-        "not_found_precision": measured.precision,
-        "not_found_recall": measured.recall,
-        "not_found_f1": measured.f1,
-        "not_found_auc": measured.roc_auc,
-        "not_found_recall_at_10": measured.recall_at_10,
-    }
-    return {name + suffix: value for name, value in values.items() if value is not None}
 
 
 def _scores(run: AnswerRun) -> dict[str, PerQuery]:

@@ -32,48 +32,33 @@ _FAILURES_PRINTED = 3
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
-    """Options of a run."""
+    """Options of a run; `command` explains those of the command line."""
 
     split: str
-    """Which judgements of BEIR folders: `qrels/SPLIT.tsv`."""
     collection: str
-    """Holds the documents of sets without a corpus."""
     questions: int | None
-    """How many questions of each set; None is all."""
     seed: int
-    """Which of them."""
     modes: tuple[SearchMode, ...]
     """How to search, a row each; without any, nothing is searched."""
     by_chunk: bool
     """Judge chunks instead of documents, where the set judges parts of documents."""
     top_k: int
-    """Results requested per query, 1–200; below 100 it bounds recall@100."""
     profiles: tuple[str, ...]
     """Profiles that answer, a row each; without any, nothing is answered."""
     model: str
-    """The chat model; "" for the profile's."""
     leave_out: bool
     """Whether answerable questions are asked again without their gold documents."""
     scored_only: bool
     """Ask only for the scores of answers; a model that gives none isn't asked further."""
     calibrate: bool
-    """Whether thresholds are derived."""
     dry_run: bool
-    """Derive, and don't store."""
     keep: float
-    """Share of gold chunks that the relevance threshold has to keep."""
     concurrency: int
-    """Requests in flight."""
     save: Path | None
-    """Where the run is stored."""
     compare: Path | None
-    """A stored run to compare with."""
     plot: Path | None
-    """Where distributions are drawn."""
     gates: tuple[Gate, ...]
-    """Bounds that have to be kept."""
     as_json: bool
-    """Print JSON instead of tables."""
 
 
 @dataclass(slots=True)

@@ -17,9 +17,9 @@ import pytest
 
 from citewire_cli.errors import CliError
 from citewire_cli.stack.layout import SOCKET_NAME, FolderLock, Layout, socket_folder
-from citewire_cli.stack.plan import Plan
 from citewire_cli.stack.ports import PORTS
 from citewire_cli.stack.postgres import Postgres
+from citewire_cli.stack.spec import StackSpec
 from citewire_remote.sealing import Keyring
 
 ME = {os.getuid()}
@@ -143,11 +143,11 @@ async def test_only_the_processes_that_call_providers_learn_the_master_keys(layo
     ports = {spec.variable: 1 for spec in PORTS}
     postgres = Postgres(layout, Path("/bin"), layout.data_dir, None, search_anywhere=False)
     async with httpx.AsyncClient() as http:
-        plan = Plan(postgres, ports, environ, http, layout.master_keys)
+        spec = StackSpec(postgres, ports, environ, http, layout.master_keys)
         for name in ("embedder", "generator"):
-            assert plan.service(name).environ["CITEWIRE_MASTER_KEYS_FILE"] == str(layout.master_keys)
+            assert spec.service(name).environ["CITEWIRE_MASTER_KEYS_FILE"] == str(layout.master_keys)
         for name in ("gateway", "retriever", "worker"):
-            assert not any("MASTER" in key for key in plan.service(name).environ)
-        own = replace(plan, environ={"CITEWIRE_MASTER_KEYS": "k1:…"})
+            assert not any("MASTER" in key for key in spec.service(name).environ)
+        own = replace(spec, environ={"CITEWIRE_MASTER_KEYS": "k1:…"})
         assert "CITEWIRE_MASTER_KEYS_FILE" not in own.service("embedder").environ
         assert "CITEWIRE_MASTER_KEYS" not in own.service("gateway").environ

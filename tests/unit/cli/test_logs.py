@@ -10,7 +10,7 @@ from citewire_cli.stack.logs import LineSplitter, LogLine, RotatingFile, read_li
 
 def test_rotation_keeps_so_many_files_and_every_recent_line(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
-    log = RotatingFile(path, limit=100, kept=2)
+    log = RotatingFile(path, limit=100, backups=2)
     lines = [f"line {number:03}\n".encode() for number in range(60)]
     for line in lines:
         assert log.write(line) is None

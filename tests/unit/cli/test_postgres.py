@@ -16,9 +16,9 @@ import pytest
 from citewire_cli.errors import CliError
 from citewire_cli.stack import postgres as embedded
 from citewire_cli.stack.layout import Layout
-from citewire_cli.stack.plan import Plan
 from citewire_cli.stack.ports import PORTS
 from citewire_cli.stack.postgres import Account, Postgres, reachable
+from citewire_cli.stack.spec import StackSpec
 from citewire_cli.stack.supervisor import Supervisor
 
 
@@ -43,16 +43,16 @@ class Cluster:
 
     async def start(self) -> Postgres:
         postgres = embedded.locate(self.layout)
-        plan = Plan(
+        spec = StackSpec(
             postgres, {spec.variable: 1 for spec in PORTS}, dict(os.environ), self._http, self.layout.master_keys
         )
         if not postgres.exists():
-            await self.supervisor.run_once(plan.initdb(), what="initdb failed")
+            await self.supervisor.run_once(spec.initdb(), what="initdb failed")
             postgres.finish_initdb()
         postgres.give_folders()
-        self.supervisor.start(plan.postgres_child())
+        self.supervisor.start(spec.postgres_child())
         await self.supervisor.unless_failed(self.supervisor.ready(["postgres"], seconds=60))
-        await self.supervisor.run_once(plan.setup(), what="setup failed")
+        await self.supervisor.run_once(spec.setup(), what="setup failed")
         self.supervisor.settle()
         return postgres
 

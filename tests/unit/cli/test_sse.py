@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from citewire_cli import sse
+from citewire_cli.errors import CliError
 from citewire_cli.sse import SseEvent, SseParser
 
 STREAM = (
@@ -65,6 +67,14 @@ def test_invalid_utf8_is_replaced_and_the_stream_goes_on() -> None:
 
 def test_lines_that_unicode_but_not_the_format_ends_stay_whole() -> None:
     assert parse(["data: a\u2028b\x0bc\x85d\n\n".encode()]) == [SseEvent("message", "a\u2028b\x0bc\x85d")]
+
+
+@pytest.mark.parametrize("piece", [b"data: aaaaaaaaa", b"data: aaaaaaaa\n"])
+def test_an_event_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_CHARACTERS", 1000)
+    assert len(parse([b"data: x\n\n", b": comment\n\n"] * 200)) == 200
+    with pytest.raises(CliError, match="more than 1,000 characters"):
+        parse([piece] * 100)
 
 
 @given(st.text(), st.text(alphabet="abc\n\r: \u00e9"))

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from citewire_cli.errors import CliError
+from citewire_cli.monitor.samples import quantile, read_samples
+from citewire_cli.monitor.scrape import PROCESSES, metrics_addresses
 from citewire_cli.settings import ClientSettings
-from citewire_cli.watching.addresses import PROCESSES, metrics_addresses
-from citewire_cli.watching.samples import quantile, read_samples
 from cli_types import Run
 from fake_gateway import FakeGateway, Reply, fake_gateway, reply_json, reply_problem
 from fake_library import FakeLibrary, StoredDocument

@@ -53,14 +53,14 @@ def test_lines_can_be_pasted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return f"/usr/bin/{name}"
 
     monkeypatch.setattr(shutil, "which", on_the_path)
-    said = welcome(DEFAULT, {}, Layout(tmp_path), sample_loaded=True)
-    curl = shlex.split(said.facts["curl"])
+    text, facts = welcome(DEFAULT, {}, Layout(tmp_path), sample_loaded=True)
+    curl = shlex.split(facts["curl"])
     assert curl[:3] == ["curl", "-N", f"{DEFAULT}/v1/chat"]
     assert json.loads(curl[-1]) == {"question": QUESTION}
-    assert shlex.split(said.facts["ask"]) == ["citewire", "ask", QUESTION]
-    for part in (said.facts["curl"], said.facts["ask"], f"{DEFAULT}/docs", EXTRACTIVE, "Ctrl-C"):
-        assert part in said.text
-    other = welcome("http://127.0.0.1:9999", {}, Layout(tmp_path), sample_loaded=False)
-    assert other.facts["ask"].startswith("CITEWIRE_URL=http://127.0.0.1:9999 citewire ask ")
-    assert QUESTION not in other.text
-    assert "citewire ingest PATH" in other.text
+    assert shlex.split(facts["ask"]) == ["citewire", "ask", QUESTION]
+    for part in (facts["curl"], facts["ask"], f"{DEFAULT}/docs", EXTRACTIVE, "Ctrl-C"):
+        assert part in text
+    other_text, other_facts = welcome("http://127.0.0.1:9999", {}, Layout(tmp_path), sample_loaded=False)
+    assert other_facts["ask"].startswith("CITEWIRE_URL=http://127.0.0.1:9999 citewire ask ")
+    assert QUESTION not in other_text
+    assert "citewire ingest PATH" in other_text

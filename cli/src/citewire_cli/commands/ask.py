@@ -49,7 +49,7 @@ async def ask(
         output.print_json(answer.as_json())
     else:
         _print_sources(answer)
-    return ExitCode.OK if answer.found else ExitCode.NOT_FOUND
+    return ExitCode.OK if answer.has_answer else ExitCode.NOT_FOUND
 
 
 async def _receive(api: Api, body: JsonObject, *, quiet: bool) -> Answer:
@@ -86,7 +86,7 @@ def _print_sources(answer: Answer) -> None:
         return
     console = output.stdout()
     console.print()
-    console.print(Text("Sources" if answer.found else "Looked at, and not found there", style="bold"))
+    console.print(Text("Sources" if answer.has_answer else "Looked at, and not found there", style="bold"))
     for position, citation in enumerate(answer.citations, start=1):
         number = get_int(citation, "index") or position
         for line in source_lines(number, citation, get_str(citation, "snippet")):

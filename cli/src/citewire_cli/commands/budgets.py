@@ -1,7 +1,6 @@
 """`citewire budgets`: what the organisation, or one of its API keys, may spend in a day or a month."""
 
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,14 +22,9 @@ KeyOption = Annotated[
 ]
 
 
-class PeriodName(StrEnum):
-    """How long a budget lasts, in UTC."""
-
-    DAY = "day"
-    MONTH = "month"
-
-
-PeriodArgument = Annotated[PeriodName, typer.Argument(help="How long it lasts, in UTC.", show_default=False)]
+PeriodArgument = Annotated[
+    Literal["day", "month"], typer.Argument(help="How long it lasts, in UTC.", show_default=False)
+]
 
 
 @budgets_app.command("list")
@@ -38,10 +32,10 @@ PeriodArgument = Annotated[PeriodName, typer.Argument(help="How long it lasts, i
 async def list_budgets(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
     """List budgets with what is spent, held back and left."""
     async with Api(load_client_settings(url=url)) as api:
-        found = await api.call("GET", "/v1/budgets")
+        listing = await api.call("GET", "/v1/budgets")
     if json:
-        output.print_json(found)
-    elif budgets := get_objects(found, "budgets"):
+        output.print_json(listing)
+    elif budgets := get_objects(listing, "budgets"):
         _print(budgets)
     else:
         output.stdout().print("There are no budgets: nothing limits what is spent.")
@@ -58,7 +52,7 @@ async def set_budget(
     json: JsonOption = False,
 ) -> ExitCode:
     """Make a budget, or change its limit; what this period has cost already counts."""
-    body: JsonObject = {"period": period.value, "limit_usd": usd, "scope": "key" if key else "org"}
+    body: JsonObject = {"period": period, "limit_usd": usd, "scope": "key" if key else "org"}
     body |= {"key_id": key} if key else {}
     async with Api(load_client_settings(url=url)) as api:
         budget = await api.call("PUT", "/v1/budgets", body=body)
@@ -75,7 +69,7 @@ async def delete_budget(
     period: PeriodArgument, key: KeyOption = None, url: UrlOption = None, json: JsonOption = False
 ) -> ExitCode:
     """Delete a budget. Exits with 5 if there is none."""
-    params: dict[str, str | int] = {"period": period.value, "scope": "key" if key else "org"}
+    params: dict[str, str | int] = {"period": period, "scope": "key" if key else "org"}
     params |= {"key_id": key} if key else {}
     async with Api(load_client_settings(url=url)) as api:
         await api.call("DELETE", "/v1/budgets", params=params)
@@ -90,11 +84,11 @@ def _print(budgets: list[JsonObject]) -> None:
     amounts = ("limit_usd", "spent_usd", "reserved_usd", "left_usd")
     rows = [
         (
-            get_str(one, "key_id") or "organisation",
-            get_str(one, "period"),
-            *(f"{get_float(one, name) or 0:.6f}" for name in amounts),
-            get_str(one, "resets_at"),
+            get_str(budget, "key_id") or "organisation",
+            get_str(budget, "period"),
+            *(f"{get_float(budget, name) or 0:.6f}" for name in amounts),
+            get_str(budget, "resets_at"),
         )
-        for one in budgets
+        for budget in budgets
     ]
     output.print_table(("for", "period", "limit USD", "spent", "held back", "left", "resets at"), rows)

@@ -40,18 +40,18 @@ async def list_documents(
 ) -> ExitCode:
     """List the documents, newest first as the gateway orders them."""
     filters = {"collection": collection, "status": status, "type": kind, "tag": tag}
-    chosen = {key: value for key, value in filters.items() if value is not None}
-    found: list[JsonObject] = []
+    params = {key: value for key, value in filters.items() if value is not None}
+    listing: list[JsonObject] = []
     async with Api(load_client_settings(url=url)) as api:
-        async with aclosing(every_document(api, chosen)) as documents_found:
-            async for document in documents_found:
-                found.append(document)
-                if len(found) == limit:
+        async with aclosing(every_document(api, params)) as matches:
+            async for document in matches:
+                listing.append(document)
+                if len(listing) == limit:
                     break
     if json:
-        output.print_json({"documents": found})
-    elif found:
-        output.print_table(("id", "status", "type", "chunks", "name", "collection"), (_row(d) for d in found))
+        output.print_json({"documents": listing})
+    elif listing:
+        output.print_table(("id", "status", "type", "chunks", "name", "collection"), (_row(d) for d in listing))
     else:
         output.stdout().print("No documents. Add some with `citewire ingest PATH`.")
     return ExitCode.OK
@@ -66,7 +66,7 @@ async def show(
 ) -> ExitCode:
     """Show one document. Exits with 5 if it doesn't exist."""
     async with Api(load_client_settings(url=url)) as api:
-        document = await api.call("GET", document_path(document_id))
+        document = await api.call("GET", f"/v1/documents/{document_id}")
     if json:
         output.print_json(document)
     else:
@@ -89,7 +89,7 @@ async def delete(
     async with Api(load_client_settings(url=url)) as api:
         for document_id in document_ids:
             try:
-                await api.call("DELETE", document_path(document_id))
+                await api.call("DELETE", f"/v1/documents/{document_id}")
             except CliError as error:
                 if error.code is not ExitCode.NOT_FOUND:
                     raise
@@ -103,11 +103,6 @@ async def delete(
         for document_id in missing:
             output.stderr().print(f"No document {document_id}.")
     return ExitCode.NOT_FOUND if missing else ExitCode.OK
-
-
-def document_path(document_id: int) -> str:
-    """The path of one document."""
-    return f"/v1/documents/{document_id}"
 
 
 def _confirm(document_ids: list[int]) -> None:

@@ -4,8 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -22,25 +21,19 @@ keys_app = typer.Typer(
 )
 
 
-class PlanName(StrEnum):
-    """What an organisation may use."""
-
-    FREE = "free"
-    BASIC = "basic"
-    PRO = "pro"
-
-
 @keys_app.command("create")
 def create(
     org: Annotated[str, typer.Option("--org", help="The organisation, made if it is new.", show_default=False)],
     user: Annotated[str, typer.Option("--user", help="The user, made if new.", show_default=False)],
-    plan: Annotated[PlanName | None, typer.Option("--plan", help="The organisation's plan.")] = None,
+    plan: Annotated[
+        Literal["free", "basic", "pro"] | None, typer.Option("--plan", help="The organisation's plan.")
+    ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the key is for.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Create a key and print it; it is shown only this once."""
     arguments = ["create", "--org", org, "--user", user]
-    arguments += ["--plan", plan.value] if plan else []
+    arguments += ["--plan", plan] if plan else []
     arguments += ["--name", name] if name else []
     _run(arguments, json=json)
 

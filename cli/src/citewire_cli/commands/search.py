@@ -1,7 +1,6 @@
 """`citewire search`: the chunks that fit a query, best first."""
 
-import enum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,19 +13,14 @@ from citewire_cli.settings import load_client_settings
 from citewire_cli.sources import source_lines
 
 
-class Mode(enum.StrEnum):
-    """How to search."""
-
-    DENSE = "dense"
-    LEXICAL = "lexical"
-    HYBRID = "hybrid"
-
-
 @output.async_command
 async def search(
     query: Annotated[str, typer.Argument(help="What to look for.", show_default=False)],
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=200, help="How many results.")] = 10,
-    mode: Annotated[Mode | None, typer.Option("--mode", help="How to search; default: the gateway's.")] = None,
+    mode: Annotated[
+        Literal["dense", "lexical", "hybrid"] | None,
+        typer.Option("--mode", help="How to search; default: the gateway's."),
+    ] = None,
     min_score: Annotated[float | None, typer.Option("--min-score", help="Lowest cosine similarity, 0 to 1.")] = None,
     document: DocumentOption = None,
     collection: CollectionOption = None,
@@ -36,7 +30,7 @@ async def search(
     """Search the library without asking a model. Exits with 5 if nothing is found."""
     body: JsonObject = {"query": output.checked_text(query, "The query"), "top_k": top_k}
     options = {
-        "mode": mode.value if mode else None,
+        "mode": mode,
         "min_score": min_score,
         "document_ids": list(document) if document else None,
         "collection": collection,

@@ -10,17 +10,16 @@ from typing import Annotated
 import typer
 
 from citewire_cli import output
-from citewire_cli.api import Api, Health
+from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, as_object, get_int, get_object, get_str
 from citewire_cli.library import every_document
+from citewire_cli.monitor.figures import process_figures, stack_figures
+from citewire_cli.monitor.samples import Samples
+from citewire_cli.monitor.scrape import Scrape, metrics_addresses, scrape_all
+from citewire_cli.monitor.screen import print_report
 from citewire_cli.settings import ClientSettings, load_client_settings
-from citewire_cli.watching.addresses import metrics_addresses
-from citewire_cli.watching.figures import process_figures, stack_figures
-from citewire_cli.watching.samples import Samples
-from citewire_cli.watching.scrape import Scrape, scrape
-from citewire_cli.watching.screen import print_report
 
 _RECOUNTED = 1000
 """Documents that are counted at each look; of a larger library once, as all its pages are read for it."""
@@ -52,13 +51,13 @@ async def status(
 
     Exits with 3 if the gateway can't be reached or something isn't ready, with 1 if a process's metrics can't be read.
     """
-    look = _Look(load_client_settings(url=url), metrics or [], os.environ)
+    reader = _StatusReader(load_client_settings(url=url), metrics or [], os.environ)
     if watch is None:
-        report, code = await look.report()
+        report, code = await reader.report()
         _show(report, as_json=json)
         return code
     while True:
-        report, _ = await look.report()
+        report, _ = await reader.report()
         if not json and output.stdout().is_terminal:
             output.stdout().print(_CLEAR, end="")
         _show(report, as_json=json)
@@ -72,8 +71,8 @@ def _show(report: JsonObject, *, as_json: bool) -> None:
         print_report(report)
 
 
-class _Look:
-    """Looks at one stack, again and again; from the second look on, figures are of the time between."""
+class _StatusReader:
+    """Reads one stack again and again; from the second time on, figures are of the time between."""
 
     def __init__(self, settings: ClientSettings, metrics: list[str], environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -83,12 +82,12 @@ class _Look:
         self._documents: JsonObject = {}
 
     async def report(self) -> tuple[JsonObject, ExitCode]:
-        """Returns what is found, and the exit code that it means."""
+        """Returns the report, and the exit code that goes with it."""
         settings = self._settings
         local = _local_processes(settings)
         addresses = metrics_addresses(settings, self._environ, local, self._metrics)
-        scrapes, answered = await asyncio.gather(scrape(addresses), self._ask())
-        now = {name: found.samples for name, found in scrapes.items() if found.samples is not None}
+        scrapes, answered = await asyncio.gather(scrape_all(addresses), self._ask())
+        now = {name: scrape.samples for name, scrape in scrapes.items() if scrape.samples is not None}
         since = {
             name: samples.since(self._before[name]) if name in self._before else samples
             for name, samples in now.items()
@@ -108,26 +107,26 @@ class _Look:
         }
         if not report["ready"]:
             return report, ExitCode.UNREACHABLE
-        complete = all(found.samples is not None for found in scrapes.values())
+        complete = all(scrape.samples is not None for scrape in scrapes.values())
         return report, ExitCode.OK if complete else ExitCode.FAILED
 
-    def _process(self, state: JsonObject, found: Scrape | None, name: str, since: Mapping[str, Samples]) -> JsonObject:
-        if found is None:
+    def _process(self, state: JsonObject, scrape: Scrape | None, name: str, since: Mapping[str, Samples]) -> JsonObject:
+        if scrape is None:
             return state
-        described: JsonObject = {**state, "metrics": found.url, "up": found.samples is not None}
-        if found.samples is None:
-            return {**described, "problem": found.problem}
+        described: JsonObject = {**state, "metrics": scrape.url, "up": scrape.samples is not None}
+        if scrape.samples is None:
+            return {**described, "problem": scrape.problem}
         before = self._before.get(name)
-        start = found.samples.sum("process_start_time_seconds")
+        start = scrape.samples.sum("process_start_time_seconds")
         if before is not None and before.sum("process_start_time_seconds") == start:
             start = before.time
-        return described | process_figures(name, since[name], found.samples.time - start)
+        return described | process_figures(name, since[name], scrape.samples.time - start)
 
     async def _ask(self) -> JsonObject:
         """What the gateway says; that it can't be reached is an answer as well."""
         async with Api(self._settings) as api:
             try:
-                health = await api.health()
+                ready, health = await api.health()
                 version = get_str(get_object(await api.call("GET", "/openapi.json"), "info"), "version")
             except CliError as error:
                 if error.code is not ExitCode.UNREACHABLE:
@@ -137,25 +136,23 @@ class _Look:
             if (get_int(self._documents, "total") or 0) <= _RECOUNTED:
                 self._documents = await _count(api)
             return {
-                "ready": health.ready,
+                "ready": ready,
                 "version": version,
-                "health": health.details,
+                "health": health,
                 "documents": self._documents,
-                "usage": await _usage(api, health),
+                "usage": await _usage(api) if ready else {},
             }
 
 
-async def _usage(api: Api, health: Health) -> JsonObject:
-    """What the last 30 days have cost; empty where that can't be had now."""
-    if not health.ready:
-        return {}
+async def _usage(api: Api) -> JsonObject:
+    """What the last 30 days have cost; empty where the gateway can't say now."""
     try:
-        found = await api.call("GET", "/v1/usage", params={"group_by": "", "format": "json"})
+        report = await api.call("GET", "/v1/usage", params={"group_by": "", "format": "json"})
     except CliError as error:
         if error.code is ExitCode.UNAUTHORISED:
             raise
         return {}
-    return {"scope": get_str(found, "scope"), **get_object(found, "total")}
+    return {"scope": get_str(report, "scope"), **get_object(report, "total")}
 
 
 async def _count(api: Api) -> JsonObject:

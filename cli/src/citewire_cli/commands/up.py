@@ -48,10 +48,10 @@ def up_command(
     environ = dict(os.environ)
     if verbose:
         environ["CITEWIRE_LOG_LEVEL"] = "DEBUG"
-    wanted = environ.get("CITEWIRE_SAMPLE_LIBRARY", "on").strip().lower() not in {"off", "0", "no", "false"}
+    load_sample = environ.get("CITEWIRE_SAMPLE_LIBRARY", "on").strip().lower() not in {"off", "0", "no", "false"}
     least = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
     reporter = Reporter(as_json=json, least_level=least)
-    options = UpOptions(port, wanted if sample is None else sample, grace, environ)
+    options = UpOptions(port, load_sample if sample is None else sample, grace, environ)
     try:
         code = asyncio.run(up(options, reporter))
     except StartError as error:

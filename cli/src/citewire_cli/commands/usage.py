@@ -1,8 +1,7 @@
 """`citewire usage`: what calls to models, or chats, have spent."""
 
 import sys
-from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,13 +24,6 @@ _SHORT = {
 """Figures of the table and their headings; `--json` and `--csv` have all of them."""
 
 
-class SourceName(StrEnum):
-    """What is counted."""
-
-    CALLS = "calls"
-    EXCHANGES = "exchanges"
-
-
 @output.async_command
 async def usage(
     start: Annotated[
@@ -44,8 +36,9 @@ async def usage(
         str, typer.Option("--by", help="Groups, with commas between: org, user, day, model, profile, purpose.")
     ] = "day,model",
     source: Annotated[
-        SourceName, typer.Option("--source", help="Calls to providers, or chats with what ran in the services.")
-    ] = SourceName.CALLS,
+        Literal["calls", "exchanges"],
+        typer.Option("--source", help="Calls to providers, or chats with what ran in the services."),
+    ] = "calls",
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -53,7 +46,7 @@ async def usage(
     """Show tokens and cost. Owners and admins see their organisation's, others their own."""
     if as_csv and json:
         raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
-    params: dict[str, str | int] = {"group_by": by, "source": source.value}
+    params: dict[str, str | int] = {"group_by": by, "source": source}
     params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
     async with Api(load_client_settings(url=url)) as api:
         if as_csv:
@@ -61,19 +54,19 @@ async def usage(
             sys.stdout.write(text)
             sys.stdout.flush()
             return ExitCode.OK
-        found = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
+        report = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
     if json:
-        output.print_json(found)
+        output.print_json(report)
     else:
-        _print(found)
+        _print(report)
     return ExitCode.OK
 
 
-def _print(found: JsonObject) -> None:
-    rows, total = get_objects(found, "rows"), get_object(found, "total")
-    whose = "the organisation" if get_str(found, "scope") == "org" else "you"
+def _print(report: JsonObject) -> None:
+    rows, total = get_objects(report, "rows"), get_object(report, "total")
+    whose = "the organisation" if get_str(report, "scope") == "org" else "you"
     console = output.stdout()
-    console.print(f"Usage of {whose} from {get_str(found, 'from')} until {get_str(found, 'to')}")
+    console.print(f"Usage of {whose} from {get_str(report, 'from')} until {get_str(report, 'to')}")
     if not rows:
         console.print("Nothing was used.")
         return

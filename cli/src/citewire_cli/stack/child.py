@@ -18,10 +18,6 @@ GUARD = Path(__file__).with_name("guard.py")
 TAIL_LINES = 25
 
 
-def _no_preparation() -> None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class ChildSpec:
     """What to start, and how to know and end it."""
@@ -42,7 +38,7 @@ class ChildSpec:
     """The user to run it as, None for ours."""
     search_anywhere: bool = False
     """See guard.py."""
-    prepare: Callable[[], None] = _no_preparation
+    prepare: Callable[[], None] = lambda: None
     """Called before every start."""
     attributes: Mapping[str, int] | None = None
     """Facts for the run file (ports)."""

@@ -14,7 +14,6 @@ import time
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from citewire_cli.errors import CliError
@@ -135,9 +134,7 @@ class FolderLock:
         self._descriptor = descriptor
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Gives it back."""
         os.close(self._descriptor)
 

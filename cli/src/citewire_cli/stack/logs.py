@@ -9,28 +9,16 @@ from citewire_cli.jsonio import as_object, get_str
 from citewire_cli.output import clean
 
 FILE_BYTES = 10 * 1024 * 1024
-KEPT_FILES = 3
+BACKUPS = 3
 SHOWN_CHARACTERS = 2000
 
 LEVELS = {"debug": 10, "info": 20, "notice": 20, "log": 20, "warning": 30, "warn": 30, "error": 40, "critical": 50}
 _POSTGRES_LEVELS = {"FATAL": 40, "PANIC": 50, "ERROR": 40, "WARNING": 30}
-_LEFT_OUT = frozenset(
-    [
-        "ts",
-        "timestamp",
-        "level",
-        "event",
-        "service",
-        "logger",
-        "request_id",
-        "trace_id",
-        "span_id",
-        "exception",
-        "exc_info",
-        "color_message",
-    ]
-)
-"""Shown elsewhere on the line, or of use only to who follows one request through the files."""
+_OMITTED_FIELDS = {
+    *("ts", "timestamp", "level", "event", "service", "logger", "exception", "exc_info", "color_message"),
+    *("request_id", "trace_id", "span_id"),
+}
+"""Fields that are shown elsewhere on the line, or help only whoever follows a request through the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +38,23 @@ _EXPECTED = (
     "the database system is not yet accepting connections",
     "terminating connection due to administrator command",
 )
-"""What Postgres calls FATAL and everybody meets at its start and end: its clients try again."""
+"""What Postgres logs as FATAL at every start and end: its clients try again."""
 
 
 class RotatingFile:
     """Appends bytes to a file; at FILE_BYTES it becomes `NAME.1`, that one `NAME.2`, and the oldest goes."""
 
-    def __init__(self, path: Path, *, limit: int = FILE_BYTES, kept: int = KEPT_FILES) -> None:
+    def __init__(self, path: Path, *, limit: int = FILE_BYTES, backups: int = BACKUPS) -> None:
         """Opens the file for appending.
 
         Args:
             path: the newest file.
             limit: bytes after which it is rotated.
-            kept: how many older files are kept.
+            backups: how many older files stay.
         """
         self._path = path
         self._limit = limit
-        self._kept = kept
+        self._backups = backups
         self._file = path.open("ab", buffering=0)
         self._size = os.fstat(self._file.fileno()).st_size
         self._failing = False
@@ -95,7 +83,7 @@ class RotatingFile:
         self._file.close()
 
     def _rotate(self) -> None:
-        for number in range(self._kept, 0, -1):
+        for number in range(self._backups, 0, -1):
             older = self._path.with_name(f"{self._path.name}.{number}")
             newer = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
             if newer.exists():
@@ -135,13 +123,13 @@ def read_line(raw: bytes) -> LogLine:
         except (ValueError, RecursionError):
             record = None
         if record is not None and "event" in record:
-            details = " ".join(f"{key}={_value(value)}" for key, value in record.items() if key not in _LEFT_OUT)
+            details = " ".join(f"{key}={_value(value)}" for key, value in record.items() if key not in _OMITTED_FIELDS)
             level = LEVELS.get(get_str(record, "level", "info").lower(), 20)
             if record.get("event") == "http_request" and record.get("method") == "GET" and record.get("status") == 200:
                 level = min(level, 10)  # what waits for an upload, or watches health, would drown the rest
             event, exception = get_str(record, "event"), get_str(record, "exception")
             return LogLine(level, _shown(event), _shown(details), clean(exception))
-    if any(words in text for words in _EXPECTED):
+    if any(phrase in text for phrase in _EXPECTED):
         return LogLine(20, _shown(text))
     level = next((level for word, level in _POSTGRES_LEVELS.items() if f"{word}:  " in text), 20)
     return LogLine(level, _shown(text))

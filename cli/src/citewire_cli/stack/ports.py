@@ -1,4 +1,4 @@
-"""Which port each process gets, and a plain word about one that is taken."""
+"""Which port each process gets, and a clear error for one that is taken."""
 
 import socket
 import sys
@@ -44,13 +44,13 @@ def choose_ports(environ: Mapping[str, str], *, gateway_port: int | None = None)
         CliError: a variable isn't a port (usage), or ports are taken or given twice; it names each of them, the
             process that needs it, and the variable to set.
     """
-    wanted = {spec.variable: _wanted(spec, environ) for spec in PORTS}
+    ports = {spec.variable: _requested(spec, environ) for spec in PORTS}
     if gateway_port is not None:
-        wanted["CITEWIRE_GATEWAY_PORT"] = gateway_port
+        ports["CITEWIRE_GATEWAY_PORT"] = gateway_port
     holders: dict[int, PortSpec] = {}
     complaints: list[str] = []
     for spec in PORTS:
-        port = wanted[spec.variable]
+        port = ports[spec.variable]
         if port == 0:
             continue
         if (other := holders.setdefault(port, spec)) is not spec:
@@ -68,7 +68,7 @@ def choose_ports(environ: Mapping[str, str], *, gateway_port: int | None = None)
         complaints.append("All of them are taken: another `citewire up` is probably running, on another data folder.")
     if complaints:
         raise CliError("The stack cannot start: a port is taken", "\n".join(complaints))
-    return _filled(wanted)
+    return _fill(ports)
 
 
 def is_taken(port: int) -> bool:
@@ -88,7 +88,7 @@ def is_taken(port: int) -> bool:
         return attempt.connect_ex((HOST, port)) == 0 and attempt.getsockname() != attempt.getpeername()
 
 
-def _wanted(spec: PortSpec, environ: Mapping[str, str]) -> int:
+def _requested(spec: PortSpec, environ: Mapping[str, str]) -> int:
     value = environ.get(spec.variable, "").strip()
     if not value:
         return spec.default
@@ -97,17 +97,17 @@ def _wanted(spec: PortSpec, environ: Mapping[str, str]) -> int:
     return int(value)
 
 
-def _filled(wanted: dict[str, int]) -> dict[str, int]:
+def _fill(ports: dict[str, int]) -> dict[str, int]:
     """Replaces zeros; all free ports are held open until the last one is known, so that none is handed out twice."""
     held: list[socket.socket] = []
     try:
-        for variable, port in wanted.items():
+        for variable, port in ports.items():
             if port == 0:
                 holder = socket.socket()
                 held.append(holder)
                 holder.bind((HOST, 0))
-                wanted[variable] = int(holder.getsockname()[1])
+                ports[variable] = int(holder.getsockname()[1])
     finally:
         for holder in held:
             holder.close()
-    return wanted
+    return ports

@@ -30,23 +30,23 @@ def provider_environ(environ: Mapping[str, str]) -> dict[str, str]:
     unless `CITEWIRE_GENERATOR_FALLBACKS` says so.
     """
     given = {name: value.strip() for name, value in environ.items() if value.strip()}
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for kind in ("anthropic", "openai"):
         name = kind.upper()
         if key := given.get(f"{name}_API_KEY"):
-            found[f"{_GENERATOR}{name}_API_KEY"] = key
-            found[f"{_GENERATOR}PROVIDER"] = found.get(f"{_GENERATOR}PROVIDER", kind)
+            settings[f"{_GENERATOR}{name}_API_KEY"] = key
+            settings[f"{_GENERATOR}PROVIDER"] = settings.get(f"{_GENERATOR}PROVIDER", kind)
             if base := given.get(f"{name}_BASE_URL"):
-                found[f"{_GENERATOR}{name}_API_BASE"] = base
+                settings[f"{_GENERATOR}{name}_API_BASE"] = base
     if "OPENAI_API_KEY" in given:
-        found["CITEWIRE_EMBEDDER_OPENAI_API_KEY"] = given["OPENAI_API_KEY"]
+        settings["CITEWIRE_EMBEDDER_OPENAI_API_KEY"] = given["OPENAI_API_KEY"]
         if base := given.get("OPENAI_BASE_URL"):
-            found["CITEWIRE_EMBEDDER_OPENAI_API_BASE"] = base
+            settings["CITEWIRE_EMBEDDER_OPENAI_API_BASE"] = base
     if any(name in given for name in OLLAMA_VARIABLES):
-        found |= _ollama(given)
+        settings |= _ollama(given)
         if "OLLAMA_BASE_URL" in given:
-            found[f"{_GENERATOR}PROVIDER"] = found.get(f"{_GENERATOR}PROVIDER", "ollama")
-    return {name: value for name, value in found.items() if name not in given}
+            settings[f"{_GENERATOR}PROVIDER"] = settings.get(f"{_GENERATOR}PROVIDER", "ollama")
+    return {name: value for name, value in settings.items() if name not in given}
 
 
 def _ollama(given: Mapping[str, str]) -> dict[str, str]:
@@ -69,7 +69,11 @@ def _ollama(given: Mapping[str, str]) -> dict[str, str]:
 
 def keep_secrets(process: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Leaves out of a process's environment the providers' keys that it has no use for."""
-    return {name: value for name, value in environ.items() if not _is_secret(name) or _is_for(process, name)}
+    own = f"CITEWIRE_{process.upper()}_"
+    may_call = process in CALLERS
+    return {
+        name: value for name, value in environ.items() if not _is_secret(name) or (may_call and name.startswith(own))
+    }
 
 
 def describe_provider(environ: Mapping[str, str]) -> str:
@@ -80,7 +84,9 @@ def describe_provider(environ: Mapping[str, str]) -> str:
     if not kind or kind == "extractive":
         return f"{EXTRACTIVE.partition(';')[0]}; {embedded}" if embedded else EXTRACTIVE
     model, base = _model(kind, environ), _base(kind, environ)
-    line = f"{model} at {base}: {_leaves(base)}"
+    host = _host(base)
+    leaves = "no text leaves this machine" if _here(host) else f"questions and the passages found are sent to {host}"
+    line = f"{model} at {base}: {leaves}"
     if embedded:
         line = f"{line}; {embedded}"
     others = [name.strip() for name in environ.get(f"{_GENERATOR}FALLBACKS", "").split(",") if name.strip()]
@@ -133,11 +139,6 @@ def _middle(kind: str) -> str:
     return "" if kind == "openai-compatible" else f"{kind.upper()}_"
 
 
-def _leaves(base: str) -> str:
-    host = _host(base)
-    return "no text leaves this machine" if _here(host) else f"questions and the passages found are sent to {host}"
-
-
 def _host(base: str) -> str:
     return urlsplit(base if "//" in base else f"//{base}").hostname or base
 
@@ -155,7 +156,3 @@ def _is_secret(name: str) -> bool:
     return name in SECRETS or (
         name.startswith("CITEWIRE_") and name.endswith("_API_KEY") and name != "CITEWIRE_API_KEY"
     )
-
-
-def _is_for(process: str, name: str) -> bool:
-    return process in CALLERS and name.startswith(f"CITEWIRE_{process.upper()}_")

@@ -3,7 +3,7 @@
 import datetime
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from rich.console import Console
@@ -37,7 +37,7 @@ class Reporter:
             as_json: JSON lines instead of text.
             least_level: children's lines below this level (as in `logging`) go to the log files only.
         """
-        self._json = as_json
+        self.as_json = as_json
         self._least_level = least_level
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -50,7 +50,7 @@ class Reporter:
             style: a rich style.
             **facts: further members, for `--json`.
         """
-        if self._json:
+        if self.as_json:
             self._write_json({"event": event, "text": text, **facts})
         else:
             self._print(Text(text, style=style))
@@ -60,7 +60,7 @@ class Reporter:
         line = read_line(raw)
         if line.level < (max(self._least_level, WARNING) if name in _TALKATIVE else self._least_level):
             return
-        if self._json:
+        if self.as_json:
             self._write_json({"event": "log", "process": name, "line": raw.decode("utf-8", "replace")})
         else:
             self._print(self._log_text(name, line))
@@ -75,38 +75,27 @@ class Reporter:
         """A child has died and will be started again."""
         text = f"{how}; starting it again in {pause:g} s"
         self._status(name, text, event="process_ended", style="bold red", how=how, pause=pause)
-        if "SIGKILL" not in how and not self._json:
+        if "SIGKILL" not in how and not self.as_json:
             self.tail(tail)
 
     def tail(self, lines: Sequence[str]) -> None:
         """A dead child's last lines."""
-        for raw in lines[-10:]:
-            line = read_line(raw.encode("utf-8", "replace"))
-            self._print(Text(f"    {line.text} {line.details}".rstrip(), style="red"))
-            for row in line.exception.splitlines()[-6:]:
-                self._print(Text(f"      {row}", style="red"))
+        for text in _tail_texts(lines[-10:], exception_lines=6):
+            self._print(Text(text, style="red"))
 
     def failure(self, error: CliError, tail: Sequence[str] = ()) -> None:
         """Why the stack ends; on stderr."""
-        if self._json:
+        if self.as_json:
             body = error.as_json() | ({"tail": list(tail)} if tail else {})
             sys.stderr.write(json.dumps(body, ensure_ascii=False) + "\n")
             return
         print_error(error, as_json=False)
         console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
-        for raw in tail:
-            line = read_line(raw.encode("utf-8", "replace"))
-            console.print(Text(f"    {line.text} {line.details}".rstrip()))
-            for row in line.exception.splitlines():
-                console.print(Text(f"      {row}"))
-
-    @property
-    def as_json(self) -> bool:
-        """Whether JSON lines are written."""
-        return self._json
+        for text in _tail_texts(tail):
+            console.print(Text(text))
 
     def _status(self, name: str, text: str, *, event: str, style: str = "", **facts: object) -> None:
-        if self._json:
+        if self.as_json:
             self._write_json({"event": event, "process": name, "text": text, **facts})
         else:
             self._print(Text.assemble(_clock(), " ", _label(name), " ", Text(text, style=style)))
@@ -129,6 +118,14 @@ class Reporter:
         with suppress(OSError):
             sys.stdout.write(json.dumps({"ts": stamp, **value}, ensure_ascii=False) + "\n")
             sys.stdout.flush()
+
+
+def _tail_texts(lines: Sequence[str], exception_lines: int = 0) -> Iterator[str]:
+    """A child's last lines as text, each with at most so many lines of its exception (0: all)."""
+    for raw in lines:
+        line = read_line(raw.encode("utf-8", "replace"))
+        yield f"    {line.text} {line.details}".rstrip()
+        yield from (f"      {row}" for row in line.exception.splitlines()[-exception_lines:])
 
 
 def _clock() -> Text:

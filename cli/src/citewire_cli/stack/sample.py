@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from citewire_cli.api import Api
-from citewire_cli.ingest import Observer, Outcome, Source, Target, find_sources, ingest
+from citewire_cli.ingest import Source, find_sources
 from citewire_cli.jsonio import get_objects, get_str
 
 FOLDER = Path(__file__).resolve().parent.parent / "sample_library"
@@ -28,8 +28,3 @@ async def is_library_empty(api: Api) -> bool:
     """Whether the gateway has no document at all."""
     page = await api.call("GET", "/v1/documents", params={"page_size": 1})
     return not get_objects(page, "documents")
-
-
-async def fill_library(api: Api, observer: Observer) -> list[Outcome]:
-    """Uploads the sample library and waits until it can be asked about."""
-    return await ingest(api, sample_sources(), Target(), observer)

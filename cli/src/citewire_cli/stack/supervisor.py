@@ -1,4 +1,7 @@
-"""Keeps children running: started again with growing pauses once the stack is ready, the end of everything before."""
+"""Keeps children running.
+
+Once the stack is ready, a child that dies is started again after growing pauses; before, its death ends the start.
+"""
 
 import asyncio
 import enum
@@ -20,7 +23,7 @@ PROBE_SECONDS = 0.1
 
 
 class State(enum.StrEnum):
-    """Where a child stands."""
+    """The state of a child."""
 
     STARTING = "starting"
     READY = "ready"
@@ -32,7 +35,7 @@ class State(enum.StrEnum):
 class Backoff:
     """Pauses before a child is started again: `first` seconds, doubled each time up to `most`.
 
-    A child that had been running for `steady` seconds starts the row anew.
+    A child that had been running for `steady` seconds begins with the first pause again.
     """
 
     first: float = 0.25
@@ -40,7 +43,7 @@ class Backoff:
     steady: float = 30.0
 
     def pause(self, failures: int) -> float:
-        """Seconds before the start that follows failure number `failures` (1 = the first) of a row."""
+        """Seconds before the start that follows failure number `failures` (1 = the first) in sequence."""
         return min(self.most, self.first * 2.0 ** min(failures - 1, 30))
 
 
@@ -91,20 +94,20 @@ class Supervisor:
             backoff: pauses between restarts.
             on_change: called whenever a child's state or process number has changed.
         """
-        self._logs = logs
-        self._watcher = watcher
-        self._backoff = backoff or Backoff()
-        self._on_change = on_change
-        self._keepers: dict[str, _Keeper] = {}
+        self.logs = logs
+        self.watcher = watcher
+        self.backoff = backoff or Backoff()
+        self.on_change = on_change
+        self._children: dict[str, _SupervisedChild] = {}
         self._failure: asyncio.Future[StartError] = asyncio.get_running_loop().create_future()
         self._settled = False
 
     def start(self, *specs: ChildSpec) -> None:
         """Starts children and keeps watch over them."""
         for spec in specs:
-            keeper = _Keeper(spec, self)
-            self._keepers[spec.name] = keeper
-            keeper.begin()
+            child = _SupervisedChild(spec, self)
+            self._children[spec.name] = child
+            child.begin()
 
     async def ready(self, names: Iterable[str], *, seconds: float) -> None:
         """Waits until all of `names` are ready.
@@ -113,12 +116,12 @@ class Supervisor:
             StartError: one isn't within `seconds`.
         """
         for name in names:
-            keeper = self._keepers[name]
+            child = self._children[name]
             try:
                 async with asyncio.timeout(seconds):
-                    await keeper.became_ready.wait()
+                    await child.became_ready.wait()
             except TimeoutError:
-                raise StartError(f"{name} isn't ready after {seconds:g} s", "Its last lines:", keeper.tail) from None
+                raise StartError(f"{name} isn't ready after {seconds:g} s", "Its last lines:", child.tail) from None
 
     async def unless_failed(self, work: Awaitable[T]) -> T:
         """The result of `work`, given up with StartError as soon as a child dies before the stack is settled."""
@@ -143,10 +146,10 @@ class Supervisor:
         Raises:
             StartError: it failed; `what` is the title.
         """
-        log = RotatingFile(self._logs / f"{spec.name}.log")
+        log = RotatingFile(self.logs / f"{spec.name}.log")
         try:
             try:
-                child = await start_child(spec, log, lambda raw: self._watcher.line(spec.name, raw))
+                child = await start_child(spec, log, lambda raw: self.watcher.line(spec.name, raw))
             except OSError as error:
                 raise StartError(what, f"It cannot be started: {error}") from None
             try:
@@ -163,35 +166,20 @@ class Supervisor:
         """Ends the children, group after group; within a group at once. Each gets `patience` seconds per signal."""
         errors: list[BaseException] = []
         for names in order:
-            keepers = [self._keepers[name] for name in names if name in self._keepers]
-            results = await asyncio.gather(*(keeper.stop(patience) for keeper in keepers), return_exceptions=True)
+            children = [self._children[name] for name in names if name in self._children]
+            results = await asyncio.gather(*(child.stop(patience) for child in children), return_exceptions=True)
             errors += [result for result in results if isinstance(result, BaseException)]
         if errors:
             raise errors[0]  # a fault of ours; first everything else has been ended
 
     def kill_all(self) -> None:
         """SIGKILL to everything that still runs: for somebody who doesn't want to wait."""
-        for keeper in self._keepers.values():
-            keeper.kill()
+        for child in self._children.values():
+            child.kill()
 
     def snapshot(self) -> dict[str, JsonObject]:
         """State, process number, restarts and attributes of each child."""
-        return {name: keeper.snapshot() for name, keeper in self._keepers.items()}
-
-    # What keepers report.
-
-    def child_line(self, name: str, raw: bytes) -> None:
-        """A child's line."""
-        self._watcher.line(name, raw)
-
-    def child_ready(self, name: str, seconds: float, restarts: int) -> None:
-        """A child became ready."""
-        self._watcher.ready(name, seconds, restarts)
-        self._on_change()
-
-    def child_changed(self) -> None:
-        """A child's state changed."""
-        self._on_change()
+        return {name: child.snapshot() for name, child in self._children.items()}
 
     def child_ended(self, name: str, code: int, tail: Sequence[str], failures: int) -> float | None:
         """A child died: how long to pause before the next start, None if that is the end of the stack."""
@@ -200,23 +188,13 @@ class Supervisor:
                 title = f"{name} {how_it_ended(code)} before the stack was ready"
                 self._failure.set_result(StartError(title, "Its last lines:" if tail else "", tail))
             return None
-        pause = self._backoff.pause(failures)
-        self._watcher.ended(name, how_it_ended(code), tail, pause)
-        self._on_change()
+        pause = self.backoff.pause(failures)
+        self.watcher.ended(name, how_it_ended(code), tail, pause)
+        self.on_change()
         return pause
 
-    @property
-    def logs(self) -> Path:
-        """The folder of the log files."""
-        return self._logs
 
-    @property
-    def backoff(self) -> Backoff:
-        """Pauses between restarts."""
-        return self._backoff
-
-
-class _Keeper:
+class _SupervisedChild:
     """One child's life, start after start, in one task that alone starts and ends its processes."""
 
     def __init__(self, spec: ChildSpec, owner: Supervisor) -> None:
@@ -225,23 +203,23 @@ class _Keeper:
         self._owner = owner
         self._state = State.STARTING
         self._restarts = 0
-        self._child: RunningChild | None = None
+        self._running: RunningChild | None = None
         self._stopping = asyncio.Event()
         self._patience = 0.0
         self._killed = False
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        self._task = asyncio.create_task(self._live(), name=f"keeper of {self.spec.name}")
+        self._task = asyncio.create_task(self._live(), name=f"child of {self.spec.name}")
 
     @property
     def tail(self) -> list[str]:
-        return self._child.tail if self._child else []
+        return self._running.tail if self._running else []
 
     def snapshot(self) -> JsonObject:
         state: JsonObject = {"state": self._state.value, "restarts": self._restarts}
-        if self._child is not None:
-            state["pid"] = self._child.pid
+        if self._running is not None:
+            state["pid"] = self._running.pid
         state.update(self.spec.attributes or {})
         return state
 
@@ -254,8 +232,8 @@ class _Keeper:
     def kill(self) -> None:
         self._killed = True
         self._stopping.set()
-        if self._child is not None:
-            self._child.kill()
+        if self._running is not None:
+            self._running.kill()
 
     async def _live(self) -> None:
         log = RotatingFile(self._owner.logs / f"{self.spec.name}.log")
@@ -263,9 +241,9 @@ class _Keeper:
             await self._start_again_and_again(log)
         finally:
             self._state = State.ENDED
-            self._child = None
+            self._running = None
             log.close()
-            self._owner.child_changed()
+            self._owner.on_change()
 
     async def _start_again_and_again(self, log: RotatingFile) -> None:
         loop = asyncio.get_running_loop()
@@ -278,7 +256,7 @@ class _Keeper:
                 return
             failures = 1 if loop.time() - began >= self._owner.backoff.steady else failures + 1
             self._state = State.WAITING
-            self._child = None
+            self._running = None
             pause = self._owner.child_ended(self.spec.name, code, tail, failures)
             if pause is None:
                 return
@@ -290,11 +268,11 @@ class _Keeper:
     async def _one_process(self, log: RotatingFile) -> tuple[int, list[str]]:
         """Runs one process until it ends or is stopped; its exit code and last lines."""
         try:
-            child = await start_child(self.spec, log, lambda raw: self._owner.child_line(self.spec.name, raw))
+            child = await start_child(self.spec, log, lambda raw: self._owner.watcher.line(self.spec.name, raw))
         except OSError as error:
             return 127, [f"cannot start: {error}"]
-        self._child = child
-        self._owner.child_changed()
+        self._running = child
+        self._owner.on_change()
         ended = asyncio.create_task(child.wait())
         stopping = asyncio.create_task(self._stopping.wait())
         probing = asyncio.create_task(self._probe(asyncio.get_running_loop().time()))
@@ -314,7 +292,8 @@ class _Keeper:
             await asyncio.sleep(PROBE_SECONDS)
         self._state = State.READY
         self.became_ready.set()
-        self._owner.child_ready(self.spec.name, asyncio.get_running_loop().time() - began, self._restarts)
+        self._owner.watcher.ready(self.spec.name, asyncio.get_running_loop().time() - began, self._restarts)
+        self._owner.on_change()
 
 
 def how_it_ended(code: int) -> str:

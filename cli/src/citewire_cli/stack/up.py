@@ -1,4 +1,4 @@
-"""`citewire up` from its first check to its last goodbye."""
+"""`citewire up`: brings the stack up, supervises it, and ends it."""
 
 import asyncio
 import datetime
@@ -16,15 +16,16 @@ import httpx
 from citewire_cli.api import Api
 from citewire_cli.commands.ingest import IngestProgress
 from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.ingest import Target, ingest
 from citewire_cli.settings import ClientSettings, data_dir_from
 from citewire_cli.stack import postgres as embedded
 from citewire_cli.stack import sample
 from citewire_cli.stack.layout import FolderLock, Layout
-from citewire_cli.stack.plan import STOP_ORDER, Plan, check_installed
 from citewire_cli.stack.ports import choose_ports
 from citewire_cli.stack.reporter import Reporter
+from citewire_cli.stack.spec import STOP_ORDER, StackSpec, check_installed
 from citewire_cli.stack.supervisor import StartError, Supervisor
-from citewire_cli.stack.welcome import welcome
+from citewire_cli.stack.welcome import short_path, welcome
 
 EARLY = ("embedder", "generator")
 LATE = ("retriever", "worker", "gateway")
@@ -61,15 +62,15 @@ async def up(options: UpOptions, reporter: Reporter) -> ExitCode:
         layout.make_master_key()
         ports = choose_ports(options.environ, gateway_port=options.port)
         async with httpx.AsyncClient(trust_env=False, timeout=5.0) as http:
-            plan = Plan(embedded.locate(layout), ports, options.environ, http, layout.master_keys)
-            return await _Run(plan, layout, options, reporter).run()
+            spec = StackSpec(embedded.locate(layout), ports, options.environ, http, layout.master_keys)
+            return await _Run(spec, layout, options, reporter).run()
 
 
 class _Run:
     """One life of the stack."""
 
-    def __init__(self, plan: Plan, layout: Layout, options: UpOptions, reporter: Reporter) -> None:
-        self._plan = plan
+    def __init__(self, spec: StackSpec, layout: Layout, options: UpOptions, reporter: Reporter) -> None:
+        self._spec = spec
         self._layout = layout
         self._options = options
         self._reporter = reporter
@@ -114,21 +115,21 @@ class _Run:
             await task
 
     async def _bring_up(self) -> None:
-        plan, supervisor, postgres = self._plan, self._supervisor, self._plan.postgres
-        self._reporter.say(f"Starting Citewire; data in {_short(self._layout.data_dir)}", event="starting")
+        spec, supervisor, postgres = self._spec, self._supervisor, self._spec.postgres
+        self._reporter.say(f"Starting Citewire; data in {short_path(self._layout.data_dir)}", event="starting")
         if await asyncio.to_thread(postgres.stop_leftover):
             self._reporter.say("Ended a Postgres that an earlier run had left behind.")
-        supervisor.start(*(plan.service(name) for name in EARLY))
+        supervisor.start(*(spec.service(name) for name in EARLY))
         if not postgres.exists():
-            await supervisor.run_once(plan.initdb(), what="The database cannot be made")
+            await supervisor.run_once(spec.initdb(), what="The database cannot be made")
             postgres.finish_initdb()
         postgres.give_folders()
-        supervisor.start(plan.postgres_child())
+        supervisor.start(spec.postgres_child())
         await supervisor.ready(["postgres"], seconds=READY_SECONDS)
-        await supervisor.run_once(plan.setup(), what="The database cannot be set up")
+        await supervisor.run_once(spec.setup(), what="The database cannot be set up")
         for package in OWNERS:
-            await supervisor.run_once(plan.migration(package), what=f"The migrations of {package} failed")
-        supervisor.start(*(plan.service(name) for name in LATE))
+            await supervisor.run_once(spec.migration(package), what=f"The migrations of {package} failed")
+        supervisor.start(*(spec.service(name) for name in LATE))
         await supervisor.ready((*EARLY, *LATE), seconds=READY_SECONDS)
         await self._all_ready()
         supervisor.settle()
@@ -136,10 +137,10 @@ class _Run:
         self._write_run()
         seconds = time.monotonic() - self._began
         self._reporter.say(
-            f"Citewire is ready at {plan.url} ({seconds:.1f} s)",
+            f"Citewire is ready at {spec.url} ({seconds:.1f} s)",
             event="ready",
             style="bold green",
-            url=plan.url,
+            url=spec.url,
             seconds=round(seconds, 3),
         )
 
@@ -148,7 +149,7 @@ class _Run:
         try:
             async with asyncio.timeout(READY_SECONDS):
                 while True:
-                    ready, answer = await self._plan.stack_ready()
+                    ready, answer = await self._spec.stack_ready()
                     if ready:
                         return
                     await asyncio.sleep(0.1)
@@ -157,7 +158,7 @@ class _Run:
 
     async def _offer_sample(self) -> bool:
         """Fills an empty library if that is wanted; whether the sample library is there."""
-        client = ClientSettings(self._plan.url, self._options.environ.get("CITEWIRE_API_KEY"), self._layout.data_dir)
+        client = ClientSettings(self._spec.url, self._options.environ.get("CITEWIRE_API_KEY"), self._layout.data_dir)
         sources = sample.sample_sources()
         try:
             async with Api(client) as api:
@@ -167,7 +168,7 @@ class _Run:
                 self._reporter.say(f"Loading the sample library ({len(sources)} documents) …", event="sample_loading")
                 quiet = self._reporter.as_json
                 with IngestProgress(len(sources), wait=True, quiet=quiet, console=self._reporter.console) as progress:
-                    outcomes = await sample.fill_library(api, progress)
+                    outcomes = await ingest(api, sources, Target(), progress)
         except CliError as error:
             self._reporter.say(f"The sample library was not loaded: {error}", event="sample_failed", style="yellow")
             return False
@@ -181,8 +182,8 @@ class _Run:
 
     async def _greet(self) -> None:
         sample_loaded = await self._offer_sample()
-        greeting = welcome(self._plan.url, self._options.environ, self._layout, sample_loaded=sample_loaded)
-        self._reporter.say(greeting.text, event="welcome", **greeting.facts)
+        text, facts = welcome(self._spec.url, self._options.environ, self._layout, sample_loaded=sample_loaded)
+        self._reporter.say(text, event="welcome", **facts)
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -211,18 +212,12 @@ class _Run:
             {
                 "pid": os.getpid(),
                 "version": version("citewire-cli"),
-                "url": self._plan.url,
+                "url": self._spec.url,
                 "ready": self._ready,
                 "started_at": self._started_at.isoformat(timespec="seconds"),
                 "python": sys.executable,
                 "logs": os.fspath(self._layout.logs),
-                "environment": self._plan.addresses(),
+                "environment": self._spec.addresses(),
                 "processes": self._supervisor.snapshot(),
             }
         )
-
-
-def _short(path: os.PathLike[str]) -> str:
-    """A path relative to the current folder where that is shorter to read."""
-    relative = os.path.relpath(path)
-    return os.fspath(path) if relative.startswith("..") else relative

@@ -1,4 +1,4 @@
-"""What a newcomer is told once the stack is ready."""
+"""The text that `up` prints once the stack is ready."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from citewire_cli.settings import DEFAULT_URL
 from citewire_cli.stack import sample
@@ -16,15 +15,7 @@ from citewire_cli.stack.provider import describe_provider, describe_simple
 ANY_QUESTION = "What are the documents about?"
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
-    """A text for people, and its facts for `--json`."""
-
-    text: str
-    facts: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_loaded: bool) -> Welcome:
+def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_loaded: bool) -> tuple[str, dict[str, str]]:
     """Which provider sees text, and lines that can be pasted into another terminal.
 
     Args:
@@ -32,6 +23,9 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
         environ: the environment that `up` was started with.
         layout: the data folder.
         sample_loaded: whether the library holds the sample documents.
+
+    Returns:
+        A text for people, and its facts for `--json`.
     """
     question = sample.QUESTION if sample_loaded else ANY_QUESTION
     provider, simple = describe_provider(environ), describe_simple(environ)
@@ -44,7 +38,7 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
         f"  Answers   {provider}",
         *([f"  Simple    {simple}"] if simple else []),
         f"  API       {url}/docs",
-        f"  Logs      {_short(layout.logs)}",
+        f"  Logs      {short_path(layout.logs)}",
         "",
         "Try next, in another terminal:",
         "",
@@ -56,14 +50,15 @@ def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_load
         lines.append(f"  {command} ingest PATH    # your own documents")
     lines += ["", "Ctrl-C stops everything.", ""]
     facts = {"url": url, "provider": provider, "curl": curl, "ask": ask, **({"simple": simple} if simple else {})}
-    return Welcome("\n".join(lines), facts)
+    return "\n".join(lines), facts
+
+
+def short_path(path: str | os.PathLike[str]) -> str:
+    """A path relative to the current folder where that is shorter to read."""
+    relative = os.path.relpath(path)
+    return os.fspath(path) if relative.startswith("..") else relative
 
 
 def _command() -> str:
     """How this command is called from here: by its name if that is on the PATH, else by its place."""
-    return "citewire" if shutil.which("citewire") else _short(sys.argv[0])
-
-
-def _short(path: str | os.PathLike[str]) -> str:
-    relative = os.path.relpath(path)
-    return os.fspath(path) if relative.startswith("..") else relative
+    return "citewire" if shutil.which("citewire") else short_path(sys.argv[0])

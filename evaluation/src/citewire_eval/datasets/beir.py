@@ -46,7 +46,9 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
     judged, spans, lines = _read_qrels(path, texts)
     questions: list[Question] = []
     seen: set[str] = set()
-    queries = _queries(folder)
+    queries = find(folder, "queries.jsonl")
+    if queries is None:
+        raise DatasetError(f"{folder}: no queries.jsonl or queries.jsonl.gz")
     for row in read_rows(queries):
         query = row.filled("_id")
         if query in seen:
@@ -63,13 +65,6 @@ def read_beir(folder: Path, split: str, name: str) -> Dataset:
         first = min(judged, key=lines.__getitem__)
         raise DatasetError(f"{path}, line {lines[first]}: judges the query {first!r}, which {queries.name} lacks")
     return build(name, "beir", documents if corpus is not None else None, questions)
-
-
-def _queries(folder: Path) -> Path:
-    path = find(folder, "queries.jsonl")
-    if path is None:
-        raise DatasetError(f"{folder}: no queries.jsonl or queries.jsonl.gz")
-    return path
 
 
 def _read_qrels(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from citewire_cli.jsonio import JsonObject
-from citewire_cli.watching.samples import Samples, Where
+from citewire_cli.monitor.samples import Samples, Where
 
 FAILURES = frozenset({"INTERNAL", "UNKNOWN", "DATA_LOSS", "UNAVAILABLE"})
 """Codes of calls that failed by the server's own fault, as the alert on them counts."""
@@ -44,10 +44,10 @@ def process_figures(name: str, now: Samples, seconds: float) -> JsonObject:
     return figures
 
 
-def stack_figures(found: Mapping[str, Samples]) -> JsonObject:
-    """The figures of the whole; of processes that couldn't be asked there are none."""
+def stack_figures(stack: Mapping[str, Samples]) -> JsonObject:
+    """The figures of the whole; processes that couldn't be read have none."""
     figures: JsonObject = {}
-    if (gateway := found.get("gateway")) is not None:
+    if (gateway := stack.get("gateway")) is not None:
         broken = gateway.by("citewire_streams_broken_total", "dialect")
         statuses = gateway.by("citewire_http_requests_total", "status", _CHATS)
         figures["chats"] = {status: round(count) for status, count in sorted(statuses.items()) if count}
@@ -57,12 +57,12 @@ def stack_figures(found: Mapping[str, Samples]) -> JsonObject:
         figures["streams_in_flight"] = round(gateway.sum("citewire_streams_in_flight"))
         figures["citations"] = _rounded(gateway.by("citewire_citations_total", "verdict"))
         figures["uncited_sentences"] = round(gateway.sum("citewire_uncited_sentences_total"))
-    if (generator := found.get("generator")) is not None:
+    if (generator := stack.get("generator")) is not None:
         first = "gen_ai_server_time_to_first_token_seconds"
         figures["model_first_token_p50_seconds"] = generator.quantile(0.5, first)
         figures["model_first_token_p95_seconds"] = generator.quantile(0.95, first)
         figures["answers"] = _rounded(generator.by("citewire_generator_answers_total", "outcome"))
-    models = [samples for name, samples in found.items() if name in {"embedder", "generator"}]
+    models = [samples for name, samples in stack.items() if name in {"embedder", "generator"}]
     if models:
         figures["tokens"] = {
             kind: round(
@@ -71,14 +71,14 @@ def stack_figures(found: Mapping[str, Samples]) -> JsonObject:
             for kind in ("input", "output")
         }
         figures["cost_usd"] = sum(model.sum("citewire_provider_cost_usd_total") for model in models)
-    if (worker := found.get("worker")) is not None:
+    if (worker := stack.get("worker")) is not None:
         figures["ingest"] = {
             "waiting": round(worker.sum("citewire_ingest_queue_depth")),
             "oldest_seconds": worker.sum("citewire_ingest_queue_oldest_seconds"),
             "running": round(worker.sum("citewire_ingest_jobs_running")),
             **_rounded(worker.by("citewire_ingest_jobs_total", "outcome")),
         }
-    if (retriever := found.get("retriever")) is not None:
+    if (retriever := stack.get("retriever")) is not None:
         figures["searches"] = _rounded(retriever.by("citewire_searches_total", "way"))
         figures["sampled_recall"] = {
             scope: retriever.mean("citewire_search_sampled_recall", {"scope": scope})

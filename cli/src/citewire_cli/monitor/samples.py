@@ -20,17 +20,17 @@ class Samples:
     """When they were read, in seconds since 1970."""
     values: Mapping[str, Mapping[Labels, float]] = field(repr=False)
     """By name, then by labels."""
-    added: frozenset[str] = field(repr=False)
+    cumulative: frozenset[str] = field(repr=False)
     """Names of series that only rise (counters and the parts of histograms)."""
 
     def sum(self, name: str, where: Where | None = None) -> float:
         """The sum of a series' samples; 0 if there are none."""
-        return sum(value for _, value in self._found(name, where))
+        return sum(value for _, value in self._select(name, where))
 
     def by(self, name: str, label: str, where: Where | None = None) -> dict[str, float]:
         """The sums for each value of a label."""
         sums: defaultdict[str, float] = defaultdict(float)
-        for labels, value in self._found(name, where):
+        for labels, value in self._select(name, where):
             sums[labels.get(label, "")] += value
         return dict(sums)
 
@@ -40,7 +40,8 @@ class Samples:
 
     def quantile(self, level: float, histogram: str, where: Where | None = None) -> float | None:
         """A quantile of a histogram, between the bounds of its bucket as Prometheus does it; None without samples."""
-        return quantile(level, self._buckets(histogram, where))
+        buckets = self.by(f"{histogram}_bucket", "le", where)
+        return quantile(level, {float(bound): count for bound, count in buckets.items() if bound})
 
     def mean(self, histogram: str, where: Where | None = None) -> float | None:
         """The mean of what a histogram has seen; None if that is nothing."""
@@ -49,7 +50,7 @@ class Samples:
 
     def label(self, name: str, label: str) -> str:
         """A label's value of the first sample of a series; "" if there is none."""
-        return next((labels.get(label, "") for labels, _ in self._found(name, None)), "")
+        return next((labels.get(label, "") for labels, _ in self._select(name, None)), "")
 
     def since(self, earlier: "Samples") -> "Samples":
         """What has been counted since `earlier`; what isn't counted stays as it is. All of it after a restart."""
@@ -57,32 +58,29 @@ class Samples:
             return self
         values = {
             name: {labels: value - earlier.values.get(name, {}).get(labels, 0.0) for labels, value in series.items()}
-            if name in self.added
+            if name in self.cumulative
             else series
             for name, series in self.values.items()
         }
-        return Samples(self.time, values, self.added)
+        return Samples(self.time, values, self.cumulative)
 
-    def _buckets(self, histogram: str, where: Where | None) -> dict[float, float]:
-        return {float(bound): count for bound, count in self.by(f"{histogram}_bucket", "le", where).items() if bound}
-
-    def _found(self, name: str, where: Where | None) -> Iterator[tuple[dict[str, str], float]]:
+    def _select(self, name: str, where: Where | None) -> Iterator[tuple[dict[str, str], float]]:
         for key, value in self.values.get(name, {}).items():
             labels = dict(key)
-            if all(_fits(labels.get(label, ""), wanted) for label, wanted in (where or {}).items()):
+            if all(_fits(labels.get(label, ""), expected) for label, expected in (where or {}).items()):
                 yield labels, value
 
 
 def read_samples(text: str, time: float) -> Samples:
     """Reads what a process's metrics endpoint gives; raises ValueError if it isn't that."""
     values: defaultdict[str, dict[Labels, float]] = defaultdict(dict)
-    added: set[str] = set()
+    cumulative: set[str] = set()
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             values[sample.name][tuple(sorted(sample.labels.items()))] = sample.value
             if family.type in {"counter", "histogram", "summary"}:
-                added.add(sample.name)
-    return Samples(time, values, frozenset(added))
+                cumulative.add(sample.name)
+    return Samples(time, values, frozenset(cumulative))
 
 
 def quantile(level: float, buckets: Mapping[float, float]) -> float | None:
@@ -102,5 +100,5 @@ def quantile(level: float, buckets: Mapping[float, float]) -> float | None:
     return lower
 
 
-def _fits(value: str, wanted: str | frozenset[str]) -> bool:
-    return value == wanted if isinstance(wanted, str) else value in wanted
+def _fits(value: str, expected: str | frozenset[str]) -> bool:
+    return value == expected if isinstance(expected, str) else value in expected

@@ -1,34 +1,24 @@
-"""The report as text."""
+"""Prints the report as text."""
 
 from citewire_cli import output
 from citewire_cli.jsonio import JsonObject, as_object, get_float, get_int, get_object, get_str
 
 _NOT_CHECKS = frozenset({"status", "type", "title", "detail", "reason", "errors", "request_id"})
 _COLUMNS = (
-    "process",
-    "state",
-    "requests",
-    "per s",
-    "errors",
-    "p50",
-    "p95",
-    "in flight",
-    "CPU",
-    "memory",
-    "up for",
-    "metrics",
+    *("process", "state", "requests", "per s", "errors", "p50", "p95"),
+    *("in flight", "CPU", "memory", "up for", "metrics"),
 )
 
 
 def print_report(report: JsonObject) -> None:
-    """Prints it: the gateway's word first, then each process, then the whole."""
+    """Prints it: the gateway's answer first, then each process, then the whole."""
     console = output.stdout()
     ready = "ready" if report["ready"] else "NOT READY"
     console.print(f"{report['url']}  {ready}  version {report['version'] or 'unknown'}")
     details = get_object(report, "health")
     if not report["ready"]:
         console.print(output.clean(get_str(details, "detail")))
-    rows = [(name, _words(value)) for name, value in details.items() if name not in _NOT_CHECKS]
+    rows = [(name, _format_check(value)) for name, value in details.items() if name not in _NOT_CHECKS]
     if rows:
         console.print()
         output.print_table(("check", "result"), rows)
@@ -134,9 +124,9 @@ def _duration(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{whole} s"
 
 
-def _words(value: object) -> str:
+def _format_check(value: object) -> str:
     """A check's result on one line: nested members as `name: value`."""
     members = as_object(value)
     if members is None:
         return str(value)
-    return ", ".join(f"{name}: {_words(member)}" for name, member in members.items())
+    return ", ".join(f"{name}: {_format_check(member)}" for name, member in members.items())

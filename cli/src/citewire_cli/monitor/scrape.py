@@ -1,12 +1,19 @@
-"""Where each process's metrics are."""
+"""Where each process's metrics are, and reading them all at once."""
 
+import asyncio
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import urlsplit
+
+import httpx
 
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, as_object, get_int
+from citewire_cli.monitor.samples import Samples, read_samples
 from citewire_cli.settings import ClientSettings
 
+TIMEOUT_SECONDS = 5.0
 PROCESSES = ("gateway", "embedder", "retriever", "generator", "worker")
 DEFAULT_PORTS = dict(zip(PROCESSES, range(9100, 9105), strict=True))
 
@@ -27,16 +34,16 @@ def metrics_addresses(
         given: `NAME=HOST:PORT`, which win.
 
     Raises:
-        CliError: one that is given isn't like that (usage).
+        CliError: one that is given is malformed (usage).
     """
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     if settings.loopback:
         host = urlsplit(settings.url).hostname or "127.0.0.1"
         for name in PROCESSES:
             port = get_int(as_object(local.get(name)) or {}, "metrics_port")
             if port is None:
                 port = _port(environ.get(f"CITEWIRE_{name.upper()}_METRICS_PORT", ""), DEFAULT_PORTS[name])
-            found[name] = _url(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+            urls[name] = _url(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     for value in given:
         name, _, address = value.partition("=")
         if name not in PROCESSES or not _valid(address):
@@ -45,8 +52,48 @@ def metrics_addresses(
                 f"{value!r} should look like gateway=127.0.0.1:9100; processes are {', '.join(PROCESSES)}.",
                 ExitCode.USAGE,
             )
-        found[name] = _url(address)
-    return {name: found[name] for name in PROCESSES if name in found}
+        urls[name] = _url(address)
+    return {name: urls[name] for name in PROCESSES if name in urls}
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """The samples of a process, or why there are none."""
+
+    url: str
+    samples: Samples | None
+    problem: str = ""
+
+
+async def scrape_all(addresses: Mapping[str, str]) -> dict[str, Scrape]:
+    """Asks every process; one that can't be reached is a result as well.
+
+    Args:
+        addresses: the metrics' URLs by process.
+    """
+    # Never through a proxy: metrics are on this machine, or inside a cluster.
+    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False) as http:
+        scrapes = await asyncio.gather(*(_scrape(http, url) for url in addresses.values()))
+    return dict(zip(addresses, scrapes, strict=True))
+
+
+async def _scrape(http: httpx.AsyncClient, url: str) -> Scrape:
+    try:
+        response = await http.get(url)
+        if not response.is_success:
+            return Scrape(url, None, f"answers with HTTP {response.status_code}: not a metrics endpoint")
+        samples = read_samples(response.text, time.time())
+    except httpx.ConnectError:
+        return Scrape(url, None, "cannot be reached: it isn't running, or its metrics are elsewhere")
+    except httpx.TimeoutException:
+        return Scrape(url, None, f"did not answer within {TIMEOUT_SECONDS:g} s")
+    except httpx.HTTPError as error:
+        return Scrape(url, None, f"cannot be read ({type(error).__name__})")
+    except ValueError:
+        return Scrape(url, None, "answers with something else than metrics")
+    if not samples.has("process_start_time_seconds") and not samples.has("python_info"):
+        return Scrape(url, None, "answers with something else than metrics")
+    return Scrape(url, samples)
 
 
 def _port(value: str, default: int) -> int:

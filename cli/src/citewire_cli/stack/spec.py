@@ -32,8 +32,8 @@ Ready = Callable[[], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything `up` needs to know about what it starts."""
+class StackSpec:
+    """The processes of a stack on these ports and this database."""
 
     postgres: Postgres
     ports: Mapping[str, int]
@@ -86,8 +86,9 @@ class Plan:
             return self._python(name, "citewire_retriever", "worker", ready=self._metrics_ready(name))
         if name == "gateway":
             return self._python(name, "citewire_gateway", "serve", ready=self._answers(f"{self.url}/livez"))
-        package = f"citewire_{name}"
-        return self._python(name, package, *_serve(package), ready=self._metrics_ready(name))
+        # The generator and the embedder only serve; the retriever and the gateway have sub-commands.
+        arguments = ("serve",) if name == "retriever" else ()
+        return self._python(name, f"citewire_{name}", *arguments, ready=self._metrics_ready(name))
 
     def child_environ(self) -> dict[str, str]:
         """The environment of our processes: the user's, with addresses and connection strings of this stack."""
@@ -181,11 +182,6 @@ def check_installed() -> None:
             f"`citewire up` starts them; missing: {', '.join(missing)}. "
             "In a clone of the repository, `make up` installs everything.",
         )
-
-
-def _serve(package: str) -> tuple[str, ...]:
-    """The generator and the embedder only serve; the retriever and the gateway have sub-commands."""
-    return ("serve",) if package == "citewire_retriever" else ()
 
 
 async def _never() -> bool:
