@@ -24,6 +24,7 @@ from citewire_gateway.profiles.model import (
 )
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import NotFound
+from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
 NO_MATCH_SENTENCE = "I could not find content in the selected documents that closely matches your question."
@@ -142,7 +143,7 @@ LIBRARY = Profile(
     by_document=True,
     recent=10,
     derive_filter=True,
-    budget=Budget(MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000}), reserve=1_500),
+    budget=Budget(INPUT_TOKENS, RESERVED_TOKENS),
     full_usage=True,
 )
 

@@ -7,6 +7,8 @@ from enum import StrEnum
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
+from citewire_kit.tenant import Plan
+
 
 class EventType(StrEnum):
     """Names of a chat's events, as the native dialect writes them."""
@@ -63,12 +65,12 @@ class History:
 class Budget:
     """Tokens that the model may be given, by the plan of who asks."""
 
-    input_tokens: Mapping[str, int]
+    input_tokens: Mapping[Plan, int]
     """Per plan, all together."""
     reserve: int
     """Of these, for the system prompt and the history."""
 
-    def context_tokens(self, plan: str) -> int:
+    def context_tokens(self, plan: Plan) -> int:
         """Returns what is left for the context."""
         return self.input_tokens[plan] - self.reserve
 

@@ -10,11 +10,18 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal, TypeGuard
+from types import MappingProxyType
+from typing import Final, Literal, TypeGuard
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Unauthenticated
 
 Plan = Literal["free", "basic", "pro"]
+
+INPUT_TOKENS: Final[Mapping[Plan, int]] = MappingProxyType({"free": 30_000, "basic": 30_000, "pro": 150_000})
+"""Tokens that a model is given at most, by tenant plan."""
+
+RESERVED_TOKENS: Final = 1_500
+"""Of these, for the system prompt and the history; the context has the rest."""
 
 ORG_KEY = "cw-org"
 USER_KEY = "cw-user"

@@ -68,9 +68,9 @@ def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | Non
     max_tokens = message.max_tokens if message.HasField("max_tokens") else None
     violations.require(max_tokens != 0, "max_tokens", "must be at least 1")
     if message.derive_filter:
-        _check_query(violations, message.query, "with derive_filter")
+        violations.require(bool(message.query.strip()), "query", "is required with derive_filter")
     violations.raise_if_any()
-    query = message.query if message.derive_filter else ""
+    query = message.query[:MAX_QUERY_BYTES] if message.derive_filter else ""
     return scope_from_proto(message.scope), strategy or Strategy.SEMANTIC, max_tokens, query
 
 

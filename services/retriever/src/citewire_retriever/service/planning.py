@@ -4,13 +4,10 @@ from typing import Final
 
 from citewire.retriever.v1.retriever_pb2 import ScopeCounts
 
+from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
 from citewire_kit.tenant import Plan as TenantPlan
 from citewire_retriever.model import ContextPath, Strategy
 
-RESERVED_TOKENS: Final = 1500
-"""Of each input budget, for system prompt and history."""
-
-_BUDGETS: Final[dict[TenantPlan, int]] = {"free": 30_000, "basic": 30_000, "pro": 150_000}
 _MANY_ITEMS: Final = 200
 """More items than this are searched, not read."""
 _TOLERATED_SHARE: Final = 0.2
@@ -19,7 +16,7 @@ _TOLERATED_SHARE: Final = 0.2
 
 def context_budget(plan: TenantPlan, max_tokens: int | None) -> int:
     """Returns how many tokens of items fit: as many as given, or else the plan's budget less what is reserved."""
-    return _BUDGETS[plan] - RESERVED_TOKENS if max_tokens is None else max_tokens
+    return INPUT_TOKENS[plan] - RESERVED_TOKENS if max_tokens is None else max_tokens
 
 
 def decide(
