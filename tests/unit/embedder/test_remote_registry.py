@@ -87,7 +87,7 @@ async def test_a_question_is_asked_once_for_each_length() -> None:
 
 async def test_what_a_model_cannot_do_is_refused() -> None:
     async with running(Elsewhere()) as (embedder, _):
-        with pytest.raises(InvalidArgument, match="can't be had with 5"):
+        with pytest.raises(InvalidArgument, match="can't be shortened to 5"):
             await embedder.embed(batch("x", model="elsewhere", dimensions=5))
         with pytest.raises(InvalidArgument, match="16"):
             await embedder.embed(batch(words(40), model="elsewhere"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from citewire_remote.failures import ProviderComplaint, from_status, read_retry_after
+from citewire_remote.failures import ProviderError, from_status, read_retry_after
 from citewire_remote.kinds import normalise_base
 from citewire_remote.redaction import Redaction
 
@@ -52,13 +52,13 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 
 def test_a_server_error_without_advice_asks_for_a_second() -> None:
-    assert from_status(503, ProviderComplaint(), "p").retry_after == 1.0
+    assert from_status(503, ProviderError(), "p").retry_after == 1.0
 
 
 def test_what_is_logged_holds_no_key() -> None:
     base = "https://llm.example.com/tenants/s3cret/v1"
     text = f"bad key {KEY}\nat {base}/chat/completions, /tenants/s3cret/v1/models " + "x" * 1000
-    shown = ProviderComplaint(code=KEY, type=f"x{KEY}", text=text).shown(Redaction(KEY, base))
+    shown = ProviderError(code=KEY, type=f"x{KEY}", text=text).log_fields(Redaction(KEY, base))
     assert KEY not in str(shown)
     assert "s3cret" not in str(shown)
     assert (shown["error_code"], shown["error_type"]) == ("[hidden]", "x[hidden]")

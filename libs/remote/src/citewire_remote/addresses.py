@@ -47,11 +47,11 @@ _HOST = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*")
 
 
 class EgressPolicy:
-    """Public addresses, and what the operator allows beyond them.
+    """Allows public addresses, and those that the operator adds.
 
     Args:
-        hosts: Names, each with its port or None for all ports. Whatever they resolve to may be connected to.
-        networks: Addresses, in the same way.
+        hosts: Names, each with its port or None for all ports. Whatever they resolve to is allowed.
+        networks: Addresses and ranges, likewise.
     """
 
     def __init__(
@@ -81,12 +81,12 @@ class EgressPolicy:
         return cls(hosts, networks)
 
     def allows_host(self, host: str, port: int) -> bool:
-        """Whether the operator allows a name, whatever it resolves to."""
+        """Says whether the operator allows a name, whatever it resolves to."""
         name = _plain(host)
         return (name, port) in self._hosts or (name, None) in self._hosts
 
     def allows_address(self, address: str, port: int) -> bool:
-        """Whether an address may be connected to."""
+        """Says whether connections to an address are allowed."""
         try:
             ip = ipaddress.ip_address(address.partition("%")[0])
         except ValueError:
@@ -99,14 +99,14 @@ class EgressPolicy:
         )
 
     def pick(self, host: str, port: int, addresses: Sequence[str]) -> list[str]:
-        """Returns those of a host's addresses that may be connected to."""
+        """Returns the allowed ones of a host's addresses."""
         if self.allows_host(host, port):
             return list(addresses)
         return [address for address in addresses if self.allows_address(address, port)]
 
 
 def is_address(host: str) -> bool:
-    """Whether a host is an address in its usual spelling, and no name."""
+    """Says whether a host is an IP address, not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -115,7 +115,7 @@ def is_address(host: str) -> bool:
 
 
 def is_public(ip: Address) -> bool:
-    """Whether an address is an ordinary one of the public internet."""
+    """Says whether an address is an ordinary one of the public internet."""
     if isinstance(ip, ipaddress.IPv4Address):
         return not any(ip in network for network in _REFUSED_V4)
     return ip in _GLOBAL_V6 and not any(ip in network for network in _REFUSED_V6)

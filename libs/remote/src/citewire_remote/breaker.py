@@ -1,7 +1,7 @@
-"""A circuit breaker for each provider and key: one that keeps failing is left alone for a while.
+"""A circuit breaker for each provider and key, so that a provider that keeps failing isn't called for a while.
 
-Closed, it counts failures that follow one another. Open, it refuses at once. When its time has passed it is half open:
-a call goes through to see, and only a call that reached its terminal event closes the breaker again.
+A closed breaker counts consecutive failures. An open one refuses calls at once. After its open time it is half open:
+it lets a test call through, and closes when a call has reached its terminal event.
 """
 
 import time
@@ -25,7 +25,7 @@ log = get_logger(__name__)
 FAILURES: Final = frozenset(
     {"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN", "PROVIDER_TIMEOUT"}
 )
-"""Reasons that say something about the provider. A refused key or request says something about the call."""
+"""Reasons that count as failures of the provider. A refused key or request is the caller's fault."""
 
 
 class BreakerState(StrEnum):
@@ -94,7 +94,7 @@ class Breaker:
             wait = self._probed_at + self._policy.probe_seconds - now
         if wait > 0:
             raise Unavailable(
-                "the model provider has failed several times in a row and is left alone for a moment",
+                "the model provider has failed several times in a row and isn't called for a moment",
                 reason="PROVIDER_UNAVAILABLE",
                 metadata={"provider": self.provider, "breaker": "open"},
                 retry_after=round(wait, 3),
@@ -104,7 +104,7 @@ class Breaker:
         return Permit(self, probe=True)
 
     def left(self, *, probe: bool, succeeded: bool | None) -> None:
-        """Notes how a call ended; None says nothing about the provider."""
+        """Records how a call ended; None says nothing about the provider."""
         if probe:
             self._probes -= 1
         if succeeded is None or (self._open and not probe):
@@ -134,8 +134,8 @@ class Breaker:
 class Permit:
     """One call that a breaker let through: a context manager around it.
 
-    An error of the provider's inside the block counts as a failure. Without `succeeded`, an end of the block says
-    nothing: the client may have left.
+    A failure of the provider inside the block counts. If the block ends without `succeeded`, nothing is counted, as
+    the client may have left.
     """
 
     def __init__(self, breaker: Breaker, *, probe: bool) -> None:
@@ -144,7 +144,7 @@ class Permit:
         self._succeeded: bool | None = None
 
     def succeeded(self) -> None:
-        """Notes that the call reached its terminal event."""
+        """Records that the call reached its terminal event."""
         self._succeeded = True
 
     def __enter__(self) -> "Permit":
@@ -158,14 +158,14 @@ class Permit:
 
 
 class Breakers:
-    """The breakers of a process, one for each client of a provider: a client has one address and one key."""
+    """The breakers of a process, one for each client of a provider, as a client has one address and one key."""
 
     def __init__(self, policy: BreakerPolicy | None = None) -> None:
         self._policy = policy or BreakerPolicy()
         self._breakers: weakref.WeakKeyDictionary[object, Breaker] = weakref.WeakKeyDictionary()
 
     def of(self, client: object, provider: str) -> Breaker:
-        """Returns the breaker of a client; it goes when the client does."""
+        """Returns the breaker of a client; it lives as long as the client."""
         breaker = self._breakers.get(client)
         if breaker is None:
             breaker = self._breakers[client] = Breaker(provider, self._policy)
@@ -181,7 +181,7 @@ _live: weakref.WeakSet[Breaker] = weakref.WeakSet()
 
 
 class _States(Collector):
-    """Counts at each scrape: a breaker changes from open to half open by the clock alone."""
+    """Counts at each scrape, as time alone turns an open breaker half open."""
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
         return [self._family()]

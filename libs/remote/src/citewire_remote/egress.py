@@ -1,7 +1,7 @@
-"""Connections on a tenant's behalf: each is checked on the address that it is really made to, after DNS.
+"""Connections on behalf of tenants: each is checked by the address that it is made to, after DNS.
 
-Redirects are the HTTP clients' matter: aiohttp calls must say `allow_redirects=False`; `guarded_client` doesn't follow
-any. Proxies of the environment are never used: behind one, nobody could tell where a connection ends.
+Redirects are left to the HTTP clients: calls of aiohttp must pass `allow_redirects=False`, and `guarded_client` follows
+none. Proxies of the environment are never used, as a proxy would hide where a connection ends.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ AddressInfo = tuple[int, int, int, str, tuple[str | int, ...]]
 def guarded_connector(policy: EgressPolicy, *, limit: int = 0) -> aiohttp.TCPConnector:
     """Returns a connector for aiohttp that refuses addresses which the policy doesn't allow.
 
-    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`), which no handler of network errors takes
-    for one of them.
+    A refused connection raises `InvalidArgument` (reason `PROVIDER_ADDRESS`), which handlers of network errors don't
+    catch.
     """
     resolver = _GuardedResolver(policy)
 
@@ -44,7 +44,7 @@ def guarded_connector(policy: EgressPolicy, *, limit: int = 0) -> aiohttp.TCPCon
         limit=limit,
         resolver=resolver,
         ttl_dns_cache=10,
-        happy_eyeballs_delay=None,  # one address after the other: what is refused is refused in the caller's task
+        happy_eyeballs_delay=None,  # addresses one by one, so that a refusal is raised in the caller's task
         socket_factory=make_socket,
     )
 
@@ -59,7 +59,7 @@ def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
 
 
 def guarded_client(policy: EgressPolicy, *, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
-    """Returns an httpx2 client over `guarded_transport` that follows no redirect and knows no proxy."""
+    """Returns an httpx2 client over `guarded_transport` that follows no redirect and uses no proxy."""
     return httpx2.AsyncClient(
         transport=guarded_transport(policy), timeout=timeout, follow_redirects=False, trust_env=False
     )
@@ -78,9 +78,9 @@ def refusal_in(error: BaseException) -> CitewireError | None:
 
 
 async def check_base(policy: EgressPolicy, api_base: str) -> None:
-    """Refuses a base URL none of whose addresses may be connected to; a name that can't be resolved now passes.
+    """Refuses a base URL without any allowed address; a name that can't be resolved now passes.
 
-    It spares a tenant a provider that never works. What protects is the check of each connection.
+    It keeps a tenant from saving a provider that can never work. The protection is the check of each connection.
 
     Raises:
         InvalidArgument: It may not be connected to (reason `PROVIDER_ADDRESS`).
@@ -95,7 +95,7 @@ async def check_base(policy: EgressPolicy, api_base: str) -> None:
 
 
 async def _permitted(policy: EgressPolicy, host: str, port: int) -> list[str]:
-    """Resolves a host, and returns the addresses that may be connected to: at least one."""
+    """Resolves a host, and returns its allowed addresses: at least one."""
     addresses = [host]
     if not is_address(host):
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -108,7 +108,7 @@ async def _permitted(policy: EgressPolicy, host: str, port: int) -> list[str]:
 
 def _refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
     log.warning("egress_refused", host=host[:253], port=port, addresses=list(addresses)[:8])
-    # What a name resolves to inside the operator's network isn't the tenant's business.
+    # The tenant mustn't learn what a name resolves to inside the operator's network.
     return InvalidArgument(
         "the provider's address isn't one that this server may connect to: private, loopback, link-local and metadata "
         "addresses are refused unless the operator allows them",
@@ -117,7 +117,7 @@ def _refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
 
 
 class _GuardedResolver(AbstractResolver):
-    """Resolves names to permitted addresses, and remembers those of names that the operator allows."""
+    """Resolves names to allowed addresses, and remembers the addresses of names that the operator allows."""
 
     def __init__(self, policy: EgressPolicy) -> None:
         self._policy = policy
@@ -128,7 +128,9 @@ class _GuardedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         permitted = await _permitted(self._policy, host, port)
         if self._policy.allows_host(host, port):
-            self._granted = {one for one in self._granted if one[1] != port} | {(each, port) for each in permitted}
+            self._granted = {(name, other) for name, other in self._granted if other != port} | {
+                (address, port) for address in permitted
+            }
         return [
             ResolveResult(
                 hostname=host,
@@ -145,7 +147,7 @@ class _GuardedResolver(AbstractResolver):
         self._granted.clear()
 
     def check(self, address: str, port: int) -> None:
-        """The last word, on the address that is about to be connected to: a literal one was never resolved."""
+        """Checks the address of a connection right before it is made; a literal address was never resolved."""
         if (address, port) in self._granted or self._policy.allows_host(address, port):
             return
         if not self._policy.allows_address(address, port):
@@ -168,11 +170,11 @@ class _GuardedTransport(httpx2.AsyncHTTPTransport):
 
 
 class _GuardedBackend(AsyncNetworkBackend):
-    """Resolves by itself, checks, and connects to what it has checked."""
+    """Resolves names itself, and connects only to addresses that it has checked."""
 
     def __init__(self, policy: EgressPolicy) -> None:
         self._policy = policy
-        # Its own package names it so conditionally, for those who come without anyio; httpx2 brings it.
+        # The package defines it only if anyio is installed, which httpx2 requires.
         self._network = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
     async def connect_tcp(

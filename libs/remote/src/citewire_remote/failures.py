@@ -1,7 +1,7 @@
-"""What goes wrong with a remote provider, as errors that clients may see.
+"""Failures of remote providers, as errors that are safe for clients.
 
-No text of the provider's gets into them. It is logged, shortened and without the key: it says what an operator has to
-know (which parameter, which model, which limit).
+They contain no text of the provider. It is logged, shortened and without the key, because it tells an operator which
+parameter, model or limit is wrong.
 """
 
 import email.utils
@@ -45,49 +45,49 @@ _SERVER_CODES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class ProviderComplaint:
-    """An error object of the provider's: for classification and the log, not for clients."""
+class ProviderError:
+    """A provider's error object, for classification and for the log, not for clients."""
 
     code: str = ""
     type: str = ""
     text: str = ""
 
-    def shown(self, redact: Redaction) -> dict[str, str]:
-        """What the log may say of it: each part one line, short, without key and address."""
+    def log_fields(self, redact: Redaction) -> dict[str, str]:
+        """Returns its parts for the log: each a short line without key and address."""
         parts = {"error_code": (self.code, 80), "error_type": (self.type, 80), "error_text": (self.text, MAX_LOGGED)}
         return {name: redact(" ".join(text.split()))[:most] for name, (text, most) in parts.items()}
 
     @property
     def is_content_filter(self) -> bool:
-        """Whether the provider's filter refused the prompt."""
+        """Says whether the provider's filter refused the prompt."""
         return "content_filter" in (self.code, self.type) or self.code == "content_policy_violation"
 
 
-def read_complaint(body: bytes | object) -> ProviderComplaint:
-    """Reads an error body, or the error object of a stream, in the shapes that providers use."""
+def read_error(body: bytes | object) -> ProviderError:
+    """Reads an error body, or the error object of a stream, in the forms that providers use."""
     parsed: object = body
     if isinstance(body, bytes):
         try:
             parsed = json.loads(body)
         except ValueError:
-            return ProviderComplaint(text=body[:1000].decode("utf-8", "replace"))
+            return ProviderError(text=body[:1000].decode("utf-8", "replace"))
     fields = as_mapping(parsed)
     inner: object = fields.get("error", fields)
     if isinstance(inner, str):
-        return ProviderComplaint(text=inner)
+        return ProviderError(text=inner)
     error = as_mapping(inner)
     text = error.get("message") or error.get("detail") or ""
-    return ProviderComplaint(
+    return ProviderError(
         code=str(error.get("code") or ""), type=str(error.get("type") or ""), text=text if isinstance(text, str) else ""
     )
 
 
 def from_status(
-    status: int, complaint: ProviderComplaint, provider: str, headers: Mapping[str, str] | None = None
+    status: int, provider_error: ProviderError, provider: str, headers: Mapping[str, str] | None = None
 ) -> CitewireError:
-    """Turns an HTTP status of the provider's into an error."""
+    """Turns a provider's HTTP status into an error."""
     metadata = {"provider": provider, "status": str(status)}
-    if _is_final(status, complaint, headers or {}):
+    if _is_final(status, provider_error, headers or {}):
         metadata["retry"] = "never"
     retry_after = read_retry_after(headers or {})
     if status in {401, 403}:
@@ -108,7 +108,7 @@ def from_status(
             metadata=metadata,
             retry_after=retry_after if retry_after is not None else 1.0,
         )
-    if _is_overflow(complaint):
+    if _is_overflow(provider_error):
         return InvalidArgument(
             "the prompt doesn't fit the model's context window", reason="CONTEXT_TOO_LONG", metadata=metadata
         )
@@ -123,16 +123,16 @@ def from_status(
     )
 
 
-def from_stream(complaint: ProviderComplaint, provider: str) -> CitewireError:
-    """Turns an error object inside a stream that began with 200 into an error, by what it says of itself."""
-    codes = {complaint.code, complaint.type}
+def from_stream(provider_error: ProviderError, provider: str) -> CitewireError:
+    """Turns the error object of a stream that began with status 200 into an error, by its codes."""
+    codes = {provider_error.code, provider_error.type}
     for status, known in ((401, _AUTH_CODES), (429, _RATE_CODES), (503, _SERVER_CODES)):
         if codes & known:
-            return from_status(status, complaint, provider)
-    if complaint.code.isdecimal() and 400 <= int(complaint.code) < 600:
-        return from_status(int(complaint.code), complaint, provider)
-    if _is_overflow(complaint):
-        return from_status(400, complaint, provider)
+            return from_status(status, provider_error, provider)
+    if provider_error.code.isdecimal() and 400 <= int(provider_error.code) < 600:
+        return from_status(int(provider_error.code), provider_error, provider)
+    if _is_overflow(provider_error):
+        return from_status(400, provider_error, provider)
     return Unavailable(
         "the model provider reported an error in the middle of the answer",
         reason="PROVIDER_STREAM_BROKEN",
@@ -141,12 +141,12 @@ def from_stream(complaint: ProviderComplaint, provider: str) -> CitewireError:
 
 
 def stream_broken(what: str) -> Unavailable:
-    """The stream can't be understood, or ended before its end."""
+    """Returns the error for a stream that is malformed, or that ended early."""
     return Unavailable(f"the model provider's stream broke: {what}", reason="PROVIDER_STREAM_BROKEN")
 
 
 def unreachable(provider: str) -> Unavailable:
-    """No connection, or one that was lost before the answer began."""
+    """Returns the error for a connection that failed before the answer began."""
     return Unavailable(
         "the model provider can't be reached",
         reason="PROVIDER_UNAVAILABLE",
@@ -156,14 +156,14 @@ def unreachable(provider: str) -> Unavailable:
 
 
 def timed_out(what: str, provider: str, seconds: float) -> DeadlineExceeded:
-    """The provider was silent for too long."""
+    """Returns the error for a provider that stalled."""
     return DeadlineExceeded(
         f"the model provider {what} in {seconds:g} s", reason="PROVIDER_TIMEOUT", metadata={"provider": provider}
     )
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Reads `retry-after-ms` or `Retry-After` (seconds or a date) as seconds from now; None if absent or senseless."""
+    """Reads `retry-after-ms` or `Retry-After` (seconds or a date) as seconds from now; None if absent or invalid."""
     lower = {name.lower(): value for name, value in headers.items()}
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = lower.get(name, "").strip()
@@ -180,21 +180,21 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def as_list(value: object) -> list[object]:
-    """A JSON array as a list; empty for anything else."""
+    """Returns a JSON array as a list; empty for anything else."""
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def as_mapping(value: object) -> Mapping[str, object]:
-    """A JSON object as a mapping; empty for anything else, so that reading on finds nothing."""
+    """Returns a JSON object as a mapping; empty for anything else."""
     return cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
 
 
-def _is_final(status: int, complaint: ProviderComplaint, headers: Mapping[str, str]) -> bool:
-    """Whether asking again is of no use: a quota that was spent comes back with a payment, not with time."""
+def _is_final(status: int, provider_error: ProviderError, headers: Mapping[str, str]) -> bool:
+    """Says whether a retry is pointless: a used-up quota comes back with a payment, not with time."""
     said = next((value for name, value in headers.items() if name.lower() == "x-should-retry"), "")
-    return status == 402 or said.lower() == "false" or bool(_QUOTA_CODES & {complaint.code, complaint.type})
+    return status == 402 or said.lower() == "false" or bool(_QUOTA_CODES & {provider_error.code, provider_error.type})
 
 
-def _is_overflow(complaint: ProviderComplaint) -> bool:
-    text = complaint.text.lower()
-    return complaint.code in _OVERFLOW_CODES or any(phrase in text for phrase in _OVERFLOW_TEXTS)
+def _is_overflow(provider_error: ProviderError) -> bool:
+    text = provider_error.text.lower()
+    return provider_error.code in _OVERFLOW_CODES or any(phrase in text for phrase in _OVERFLOW_TEXTS)

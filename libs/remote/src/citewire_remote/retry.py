@@ -1,4 +1,4 @@
-"""When a call to a provider is made again: the one layer that retries; SDKs are told not to."""
+"""When a call to a provider is retried. This is the only layer that retries; the SDKs' own retries are off."""
 
 import asyncio
 import random
@@ -14,18 +14,18 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 NEVER: Final = "never"
-"""Value of an error's metadata `retry` where the provider said that another try is of no use (a spent quota)."""
+"""Value of an error's metadata `retry` if the provider said that a retry is pointless (a used-up quota)."""
 
 OUR_ADVICE: Final = 1.0
-"""`retry_after` of an error, in seconds, whose provider said nothing."""
+"""`retry_after` of an error, in seconds, if the provider gave none."""
 
 RETRYABLE: Final = frozenset({"PROVIDER_UNAVAILABLE", "PROVIDER_RATE_LIMITED", "PROVIDER_STREAM_BROKEN"})
-"""Reasons that may be gone at the next try. A time limit that passed isn't among them: it has used the time up."""
+"""Reasons that may have passed at the next attempt. A timeout isn't one of them, as no time is left."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often and how fast."""
+    """How often and how fast calls are retried."""
 
     attempts: int = 3
     """Calls to one provider at most, the first included."""
@@ -38,12 +38,12 @@ class RetryPolicy:
 
 
 class Retries:
-    """The tries of one call to one provider.
+    """The attempts of one call to one provider.
 
     Args:
         policy: How often and how fast.
-        deadline: Loop time at which the time for all tries together ends; None without.
-        jitter: Gives numbers from 0 to 1.
+        deadline: Loop time at which the time for all attempts ends; None without.
+        jitter: Returns numbers from 0 to 1.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class Retries:
         self._failures = 0
 
     def delay_after(self, error: CitewireError) -> float | None:
-        """Seconds to wait before the next try; None if there is to be none.
+        """Returns the seconds to wait before the next attempt; None if there is none.
 
-        Full jitter: anything from nothing to the backoff, so that callers who failed together don't come back
-        together. What the provider asked for is waited for in full, and the jitter comes on top.
+        Full jitter, from zero to the backoff, keeps callers that failed together from retrying together. It is added to
+        the delay that the provider asked for.
         """
         policy = self._policy
         self._failures += 1
@@ -75,23 +75,23 @@ class Retries:
 
 
 def is_retryable(error: CitewireError) -> bool:
-    """Whether the same call may work at the next try. A breaker that is open refuses for longer than a call waits."""
+    """Says whether a retry may succeed. An open breaker refuses for longer than a call waits."""
     return error.reason in RETRYABLE and error.metadata.get("retry") != NEVER and "breaker" not in error.metadata
 
 
 def _asked(error: CitewireError) -> float:
-    """Seconds that the provider asked for. Errors advise our clients to wait a second where it said nothing."""
+    """Returns the delay that the provider asked for; our own default advice to clients doesn't count."""
     seconds = error.retry_after or 0.0
     return seconds if seconds > OUR_ADVICE or error.reason == "PROVIDER_RATE_LIMITED" else 0.0
 
 
 async def retrying(policy: RetryPolicy, attempt: Callable[[], Awaitable[T]], *, deadline: float | None = None) -> T:
-    """Makes a call that gives its result at once, again where that may help. Each attempt is the caller's to account.
+    """Makes a call that isn't streamed, with retries. The caller records each attempt.
 
     Args:
         policy: How often and how fast.
         attempt: Makes one call.
-        deadline: Loop time after which no further try begins.
+        deadline: Loop time after which no further attempt begins.
 
     Raises:
         CitewireError: The last attempt's.

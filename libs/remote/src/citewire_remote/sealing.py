@@ -1,12 +1,12 @@
-"""Secrets of tenants as ciphertext: a master key wraps a data key, which seals one secret for one owner.
+"""Encrypts tenants' secrets: a master key wraps a data key, which encrypts one secret for one owner.
 
 Layout of what `seal` returns, all lengths in bytes:
 
     version (1) | length of the key's id (1) | the key's id | nonce (12) | wrapped data key (32 + 16)
     | nonce (12) | ciphertext and tag
 
-Both layers carry the owner as associated data, so a ciphertext that was moved to another row opens nowhere. Only the
-outer layer changes when the master key does.
+Both layers have the owner as associated data, so a ciphertext that was copied to another row can't be opened. A
+rotation of master keys changes only the outer layer.
 """
 
 import base64
@@ -57,7 +57,7 @@ class Owner:
 
 
 class Keyring:
-    """Master keys: the first one seals, all of them open.
+    """Master keys: the first seals, and all of them open.
 
     Args:
         keys: 32 bytes each, by id; the first is the newest.

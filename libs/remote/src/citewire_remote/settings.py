@@ -1,4 +1,4 @@
-"""Settings that the embedder and the generator share: providers' addresses, master keys, where tenants' may be."""
+"""Settings shared by the embedder and the generator: addresses of providers, master keys, the egress policy."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,12 +22,12 @@ ApiBase: TypeAlias = Annotated[str, AfterValidator(_base)]
 
 
 def text_of(value: str | SecretStr | None) -> str:
-    """Returns what was set, without space around it; "" if nothing was."""
+    """Returns a setting without surrounding white space; "" if it isn't set."""
     return (value.get_secret_value() if isinstance(value, SecretStr) else value or "").strip()
 
 
 def require(settings: ProcessSettings, provider: str, needed: Mapping[str, tuple[str, ...]]) -> None:
-    """Looks whether all is set that the chosen provider needs.
+    """Checks that everything the provider needs is set.
 
     Args:
         settings: They have a field `provider`.
@@ -50,15 +50,15 @@ class TenantProviderSettings(BaseSettings):
     model_config = settings_config("CITEWIRE_")
 
     master_keys: SecretStr | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_MASTER_KEYS"))
-    """Master keys `id:base64url(32 bytes)`, divided by commas: the first seals tenants' keys, all of them open. Unset,
-    and without a file, tenants can't bring providers of their own."""
+    """Master keys `id:base64url(32 bytes)`, separated by commas: the first seals tenants' keys, and all of them open.
+    Without them and without a file, tenants can't save providers."""
 
     master_keys_file: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_MASTER_KEYS_FILE"))
-    """File with the same, read again when it changes, so that a rotation needs no restart."""
+    """File with the same content, read again when it changes, so that a rotation needs no restart."""
 
     egress_allow: str = Field(default="", validation_alias=AliasChoices("CITEWIRE_EGRESS_ALLOW"))
-    """Inner addresses where tenants' providers may be, divided by commas: hosts, `host:port`, addresses, CIDR ranges.
-    Public addresses always may."""
+    """Private addresses that tenant providers may have, separated by commas: hosts, `host:port`, addresses, CIDR
+    ranges. Public addresses are always allowed."""
 
     @field_validator("master_keys")
     @classmethod
@@ -93,5 +93,5 @@ class TenantProviderSettings(BaseSettings):
         return lambda: keyring
 
     def egress_policy(self) -> EgressPolicy:
-        """Returns where tenants' providers may be."""
+        """Returns the policy for the addresses of tenant providers."""
         return EgressPolicy.parse(self.egress_allow)

@@ -1,4 +1,4 @@
-"""How long a provider may be silent, and who ends the wait."""
+"""Stall timeouts: the longest pause between two pieces of a provider's stream."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ AFTER_END = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long a call may be silent, in seconds. Time in which our client is slower than the provider doesn't count."""
+    """Stall timeouts of a call, in seconds. Time in which our client is slower than the provider doesn't count."""
 
     connect: float = 10.0
     first_token: float = 30.0
@@ -24,8 +24,8 @@ class TimeLimits:
 class StallTimer:
     """Ends a wait for the provider that takes too long.
 
-    Silence is measured only while we wait, and until something of use comes: a comment doesn't count. There is one
-    timer a stream, which looks at the clock when it fires, because a timer for each read costs as much as parsing it.
+    Only time spent waiting counts, until useful data arrives: a comment isn't useful. There is one timer per stream,
+    which checks the clock when it fires, because a timer for each read costs as much as parsing it.
 
     Args:
         limits: The limits.
@@ -48,7 +48,7 @@ class StallTimer:
         """Whether the wait was ended."""
 
     def guard(self, give_up: Callable[[], object]) -> None:
-        """Says what ends a wait: closing what is read from. It is called at most once."""
+        """Sets what ends a wait, such as closing the response. It is called at most once."""
         self._give_up = give_up
 
     def waiting(self) -> None:
@@ -60,13 +60,13 @@ class StallTimer:
             self._arm(due)
 
     def got(self) -> None:
-        """The wait is over, with or without something of use."""
+        """The wait is over, with or without useful data."""
         if self._started is not None:
             self._left -= self._loop.time() - self._started
             self._started = None
 
     def progressed(self, *, finished: bool) -> None:
-        """Something of use came: the next silence begins."""
+        """Useful data arrived: the next stall timeout begins."""
         if finished:
             self._left = AFTER_END
         else:
@@ -74,7 +74,7 @@ class StallTimer:
             self._said = "sent no further token"
 
     def error(self) -> DeadlineExceeded:
-        """Describes the silence that was too long."""
+        """Returns the error for the timeout that expired."""
         if self._loop.time() >= self._end:
             return timed_out("didn't finish", self._provider, self._limits.whole)
         return timed_out(self._said, self._provider, self._seconds)

@@ -3,13 +3,13 @@
 from citewire_remote.failures import stream_broken
 
 MAX_LINE = 4 * 1024 * 1024
-"""Longest line in bytes; a longer one is no event but a fault."""
+"""Longest line in bytes; a longer one is an error."""
 
 _BOM = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
-    """Takes bytes and gives the data of each event.
+    """Takes bytes and returns the data of each event.
 
     Follows the WHATWG rules: lines end with LF, CR LF or CR; a blank line ends an event; `data:` lines of one event are
     joined; comments and other fields are skipped. Lines are cut before bytes are decoded, so that a chunk may end
@@ -51,8 +51,8 @@ class SseDecoder:
     def finish(self) -> list[bytes]:
         """Returns the event that the stream's end left without its blank line, if there is one.
 
-        The rules would drop it. Some servers leave the last blank line out, and whoever reads the data sees whether it
-        is whole.
+        The rules drop it, but some servers leave the last blank line out, and the reader of the data notices whether it
+        is complete.
         """
         events: list[bytes] = []
         if self._rest:
@@ -106,7 +106,7 @@ class LineDecoder:
         return [line for line in lines if line.strip()]
 
     def finish(self) -> list[bytes]:
-        """Returns the line that the stream's end left without its line end, if there is one."""
+        """Returns the last line if the stream ended without a line end."""
         rest = b"".join(self._rest)
         self._rest.clear()
         self._rest_size = 0

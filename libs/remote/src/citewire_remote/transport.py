@@ -1,6 +1,6 @@
-"""The SDKs' HTTP over aiohttp: they build requests, authenticate and name errors; aiohttp moves the bytes.
+"""The SDKs' HTTP over aiohttp: the SDK builds requests, authenticates and names errors; aiohttp moves the bytes.
 
-An SDK's own transport costs more than twice as much for each piece of a streamed body (ADR 8).
+An SDK's own transport costs more than twice as much per piece of a streamed body (ADR 8).
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from citewire_remote.redaction import quiet_sdks
 
 MAX_ERROR_BODY: Final = 64 * 1024
 ERROR_BODY_SECONDS: Final = 5.0
-"""Time to read the body of an error, which an SDK reads whole."""
+"""Longest time to read the body of an error, which an SDK reads completely."""
 
 _BODY: Final = "citewire_body"
 _DECODED: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
@@ -23,8 +23,8 @@ _DECODED: Final = frozenset({"content-encoding", "content-length", "transfer-enc
 _SENT: Final = frozenset(
     {"accept", "accept-encoding", "anthropic-beta", "anthropic-version", "authorization", "content-type", "user-agent"}
 )
-"""Headers that are sent. SDKs add what they find in the environment (an organisation, a project, any header), which
-would reach tenants' providers too; and what tells their makers about this machine."""
+"""Headers that are sent. SDKs add headers from the environment (an organisation, a project), which would reach tenant
+providers too, and telemetry about this machine."""
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
@@ -47,7 +47,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         try:
             response = await self._session.request(
                 request.method,
-                # Encoded already: a second time would change it.
+                # It is encoded already, and must not be encoded twice.
                 URL(str(request.url), encoded=True),
                 headers=[(name, value) for name, value in request.headers.items() if name.lower() in _SENT],
                 data=request.content,
@@ -63,7 +63,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
 
 def raw_body(response: httpx2.Response) -> aiohttp.ClientResponse:
-    """What an answer's body is read from, past the layers of httpx2 and of an SDK."""
+    """Returns the response to read the body from, bypassing httpx2 and the SDK."""
     return cast("aiohttp.ClientResponse", response.extensions[_BODY])
 
 
@@ -84,7 +84,7 @@ class _Stream(httpx2.AsyncByteStream):
 
 
 class _ErrorStream(_Stream):
-    """An error's body: what came of it in time, up to a size. The error is more important than its words."""
+    """An error's body, as far as it arrives in time and up to a size: the error matters more than its text."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0

@@ -1,7 +1,7 @@
 """Admission by permit: how many tokens may wait or be computed at once.
 
-A request that doesn't fit is refused at once, with the time after which a retry makes sense; a stream waits instead,
-which slows its sender down.
+A request that doesn't fit is refused at once, with a delay for the retry; a stream waits instead, which slows its
+sender down.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _RETRY_BOUNDS = (0.1, 10.0)
 class Admission:
     """Permits of one purpose, counted in tokens.
 
-    A request larger than the whole capacity is admitted when nothing else is: it would never be otherwise.
+    A request larger than the whole capacity is admitted when nothing else is, or it would never be.
     """
 
     def __init__(self, purpose: Purpose, capacity: int, tokens_per_second: Callable[[], float]) -> None:
@@ -43,7 +43,7 @@ class Admission:
         return self._used
 
     def check(self) -> None:
-        """Refuses if not even one token would fit: cheap, and done before a request's texts are tokenised.
+        """Refuses if not even one token would fit; a cheap check before the texts of a request are tokenised.
 
         Raises:
             ResourceExhausted: All permits are taken (reason `OVERLOADED`).
@@ -84,7 +84,7 @@ class Admission:
         try:
             await waiter[1]
         except asyncio.CancelledError:
-            # The permits may have been handed over in the same turn of the loop in which the caller left.
+            # The permits may have been handed over in the same turn of the event loop in which the caller left.
             if waiter[1].done() and not waiter[1].cancelled():
                 self._give_back(tokens)
             else:
@@ -114,8 +114,8 @@ class Admission:
     def _refusal(self) -> ResourceExhausted:
         self._refused.inc()
         low, high = _RETRY_BOUNDS
-        # Half of what is admitted will be done by then, so that half of the refused come back to a free place.
+        # By then half of the admitted work is done, and there is room again.
         retry_after = min(max(self._used / 2 / max(self._rate(), 1.0), low), high)
         return ResourceExhausted(
-            "the embedder has as much work as it takes; try again later", reason="OVERLOADED", retry_after=retry_after
+            "the embedder is at its limit of work; try again later", reason="OVERLOADED", retry_after=retry_after
         )

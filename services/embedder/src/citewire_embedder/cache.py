@@ -1,4 +1,4 @@
-"""The cache of query vectors: people and retries ask the same thing again."""
+"""The cache of query vectors, as people and retries repeat questions."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class CachedVector:
 class VectorCache:
     """The least recently used entry leaves first.
 
-    Entries belong to one organisation: another one can't learn from the time of an answer that a text was asked
-    before. Very long texts aren't kept, so that entries × 4096 characters bound the memory.
+    Entries belong to one organisation, so that response times don't tell another one which texts were embedded before.
+    Very long texts aren't cached, so that entries × 4096 characters bound the memory.
     """
 
     def __init__(self, entries: int) -> None:
@@ -37,16 +37,16 @@ class VectorCache:
     def get(self, org_id: str, text: str) -> CachedVector | None:
         """Returns the entry of a text, or None, and counts a hit or a miss."""
         key = (org_id, text)
-        found = self._entries.get(key)
-        if found is None:
+        entry = self._entries.get(key)
+        if entry is None:
             CACHE_MISSES.inc()
             return None
         self._entries.move_to_end(key)
         CACHE_HITS.inc()
-        return found
+        return entry
 
     def put(self, org_id: str, text: str, entry: CachedVector) -> None:
-        """Keeps an entry."""
+        """Adds an entry."""
         if self._limit == 0 or len(text) > _LONGEST_KEY:
             return
         self._entries[org_id, text] = entry

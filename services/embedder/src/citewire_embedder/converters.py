@@ -91,7 +91,7 @@ def check_rerank(request: pb.RerankRequest) -> None:
 
 
 def ranking_to_proto(ranking: Ranking, model: ModelInfo) -> pb.RerankResponse:
-    """Writes a ranking."""
+    """Converts a ranking."""
     return pb.RerankResponse(
         results=[pb.RerankResult(index=ranked.index, score=ranked.score) for ranked in ranking.ranked],
         model=model.space.model,
@@ -100,7 +100,7 @@ def ranking_to_proto(ranking: Ranking, model: ModelInfo) -> pb.RerankResponse:
 
 
 def result_to_proto(result: EmbedResult) -> pb.EmbedResponse:
-    """Writes a result: vectors as little-endian float32, row after row."""
+    """Converts a result: vectors as little-endian float32, row after row."""
     return pb.EmbedResponse(
         vectors=result.vectors.astype(np.dtype("<f4"), copy=False).tobytes(),
         space=result.space,
@@ -111,7 +111,7 @@ def result_to_proto(result: EmbedResult) -> pb.EmbedResponse:
 
 
 def counts_to_proto(counts: TokenCounts) -> pb.CountTokensResponse:
-    """Writes token counts."""
+    """Converts token counts."""
     return pb.CountTokensResponse(
         counts=counts.counts,
         special_tokens=counts.model.extra_tokens,
@@ -121,7 +121,7 @@ def counts_to_proto(counts: TokenCounts) -> pb.CountTokensResponse:
 
 
 def models_to_proto(embedding: Sequence[ModelInfo], rerank: Sequence[ModelInfo] = ()) -> pb.ListModelsResponse:
-    """Writes the models; the first one of each capability is the default."""
+    """Converts the models; the first one of each capability is the default."""
     return pb.ListModelsResponse(
         models=[
             pb.Model(

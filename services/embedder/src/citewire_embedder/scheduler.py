@@ -1,9 +1,9 @@
 """Forms batches for the model: one at a time, the most urgent work first.
 
-Queries go before documents, and those that wait together are computed together: while the model is busy they pile
-up, when it is idle the first one starts at once. Documents are taken in batches from one request after the other, so
-that a bulk request can't keep a small one waiting; inside a request, texts of similar length go together, as the
-shorter ones of a batch are padded. A batch is small: a larger one gains nothing, and a query would wait for its end.
+Queries go before documents, and queries that wait together are computed together: they queue while the model is busy,
+and when it is idle the first one starts at once. Documents are taken in batches from one request after the other, so
+that a bulk request doesn't delay a small one; within a request, texts of similar length go together, as the shorter
+texts of a batch are padded. Batches are small: larger ones aren't faster, and a query would wait longer for them.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from citewire_kit.telemetry import get_logger
 log = get_logger(__name__)
 
 _QUERY_BATCHES_IN_A_ROW = 8
-"""After so many, documents that wait get one batch: a flood of queries slows ingest down, and doesn't stop it."""
+"""After this many, waiting documents get one batch, so that many queries slow ingest down but don't stop it."""
 
 _RATE_WEIGHT = 0.1
 _FIRST_RATE = 2000.0  # tokens a second, until the first batch has been measured
@@ -46,7 +46,7 @@ class Job:
         self.tokens_read = 0
         """Tokens that the model has been given so far."""
         self._texts = texts
-        # Longest first: the last, smallest batches leave the least of the cores idle.
+        # Longest first, so that the last batches, which use the cores least, are small.
         self._waiting = deque(sorted(range(len(texts)), key=lambda index: -len(texts[index].ids)))
         self._missing = len(texts)
         self._rows: Vectors | None = None
@@ -62,7 +62,7 @@ class Job:
         return self._texts[self._waiting[0]]
 
     def take(self) -> tuple["Job", int, TokenisedText]:
-        """Takes the next text out, with its place."""
+        """Takes the next text out, with its index."""
         index = self._waiting.popleft()
         self.tokens_read += len(self._texts[index].ids)
         return self, index, self._texts[index]
@@ -72,7 +72,7 @@ class Job:
         return await self._done
 
     def deliver(self, index: int, vector: Vectors) -> None:
-        """Puts one vector (one dimension) in its place."""
+        """Stores one vector (one dimension) at its index."""
         if self._rows is None:
             self._rows = np.empty((len(self._texts), len(vector)), np.float32)
         self._rows[index] = vector
@@ -113,7 +113,7 @@ class Scheduler:
         """Set while the model's last batch has failed, and when the scheduler has ended."""
 
     def tokens_per_second(self) -> float:
-        """How fast the model has been lately, in tokens without padding."""
+        """Returns the model's recent speed, in tokens without padding."""
         return self._rate
 
     def submit(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Job:
@@ -194,12 +194,12 @@ class Scheduler:
             for job, _, _ in batch:
                 job.fail(_shutting_down())
             raise
-        except Exception:  # whatever a model raises belongs to its callers; the scheduler lives on
+        except Exception:  # a model's errors go to its callers; the scheduler goes on
             log.exception("batch_failed", texts=len(batch))
             self.failing.set()
             for job, _, _ in batch:
                 job.fail(Internal("the embedding model failed", reason="INTERNAL"))
-                self.withdraw(job)  # its other texts needn't be computed any more
+                self.withdraw(job)  # its other texts aren't needed any more
             return
         self.failing.clear()
         self._note(batch, time.perf_counter() - start)

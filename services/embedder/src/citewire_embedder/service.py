@@ -1,4 +1,4 @@
-"""The embedder's domain: texts in, vectors out. No gRPC here."""
+"""The embedder's domain: texts in, vectors out."""
 
 import asyncio
 import contextlib
@@ -163,10 +163,10 @@ class Embedder:
                 await model.close()
 
     async def health(self) -> AsyncGenerator[bool]:
-        """Yields whether calls make sense, whenever that changes, inside `running`.
+        """Yields whether the service is healthy, whenever that changes, inside `running`.
 
-        After a failure the model is asked once a second for the vector of a tiny text: clients leave a server that
-        isn't well, so that their calls can't show its recovery.
+        After a failure the model embeds a tiny text once a second: clients leave an unhealthy server, so their calls
+        can't show that it has recovered.
         """
         yield True
         while True:
@@ -188,20 +188,20 @@ class Embedder:
         Raises:
             InvalidArgument: A text is too long (`INPUT_TOO_LONG`), or the model can't shorten its vectors.
             NotFound: There is no such model.
-            ResourceExhausted: There is too much work already.
+            ResourceExhausted: The queue is full.
             Unavailable: The model isn't ready, or the service ends.
         """
         return await self._embed(batch, wait_for_permits=False)
 
     async def embed_stream(self, batches: AsyncGenerator[EmbedBatch]) -> AsyncGenerator[EmbedResult]:
-        """Embeds batches and yields their results in order; takes the next batch only when there is room for it.
+        """Embeds batches and yields their results in order; reads the next batch only when there is room for it.
 
         The generator must be closed: that withdraws what is still queued.
 
         Raises:
             CitewireError: As `embed` does, but for `ResourceExhausted`: the stream waits instead.
         """
-        # The place in the queue is taken before a batch is read: that is what slows the sender down.
+        # The place in the queue is taken before a batch is read, which slows the sender down.
         queue: asyncio.Queue[asyncio.Task[EmbedResult] | None] = asyncio.Queue()
         places = asyncio.Semaphore(self._limits.stream_ahead)
         tasks: set[asyncio.Task[EmbedResult]] = set()
@@ -269,19 +269,19 @@ class Embedder:
     async def _embed_remote(self, batch: EmbedBatch, model: EmbeddingModel, *, cached: bool) -> EmbedResult:
         """Embeds with a remote model, without admission, as nothing is computed here."""
         model = _sized(model, batch.dimensions)
-        found = self._look_up(batch, model) if cached else [None] * len(batch.texts)
-        missing = [index for index, entry in enumerate(found) if entry is None]
+        cached_vectors = self._look_up(batch, model) if cached else [None] * len(batch.texts)
+        missing = [index for index, entry in enumerate(cached_vectors) if entry is None]
         texts = await model.tokenise([batch.texts[index] for index in missing], batch.purpose)
-        counts = [entry.tokens if entry else 0 for entry in found]
+        counts = [entry.tokens if entry else 0 for entry in cached_vectors]
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
         cut = _check_lengths(model.info, counts, truncate=batch.truncate)
-        vectors, spent = _filled(found, model.info), 0
+        vectors, tokens = _allocate(cached_vectors, model.info), 0
         if missing:
-            vectors[missing], spent = await model.embed_counted(texts)
+            vectors[missing], tokens = await model.embed_counted(texts)
         if cached:
-            self._keep(batch, model, missing, vectors, counts)
-        return EmbedResult(vectors, model.info.space, spent, tuple(counts), cut)
+            self._add_to_cache(batch, model, missing, vectors, counts)
+        return EmbedResult(vectors, model.info.space, tokens, tuple(counts), cut)
 
     async def _embed(self, batch: EmbedBatch, *, wait_for_permits: bool) -> EmbedResult:
         if batch.provider is not None:
@@ -295,28 +295,28 @@ class Embedder:
         self._check_ready()
         _sized(model, batch.dimensions)
         admission = self._admissions[batch.purpose]
-        found = self._look_up(batch, model)
-        missing = [index for index, entry in enumerate(found) if entry is None]
+        cached_vectors = self._look_up(batch, model)
+        missing = [index for index, entry in enumerate(cached_vectors) if entry is None]
         if missing and not wait_for_permits:
             admission.check()
         texts = await self._model.tokenise([batch.texts[index] for index in missing], batch.purpose)
-        counts = [entry.tokens if entry else 0 for entry in found]
+        counts = [entry.tokens if entry else 0 for entry in cached_vectors]
         for index, text in zip(missing, texts, strict=True):
             counts[index] = text.total
         cut = _check_lengths(self._model.info, counts, truncate=batch.truncate)
-        vectors = _filled(found, model.info)
-        spent = sum(len(text.ids) for text in texts)
+        vectors = _allocate(cached_vectors, model.info)
+        tokens = sum(len(text.ids) for text in texts)
         if missing and wait_for_permits:
-            async with admission.admit_in_turn(spent):
+            async with admission.admit_in_turn(tokens):
                 vectors[missing] = await self._compute(texts, batch.purpose)
         elif missing:
-            with admission.admit(spent):
+            with admission.admit(tokens):
                 vectors[missing] = await self._compute(texts, batch.purpose)
-        self._keep(batch, model, missing, vectors, counts)
-        return EmbedResult(vectors, model.info.space, spent, tuple(counts), cut)
+        self._add_to_cache(batch, model, missing, vectors, counts)
+        return EmbedResult(vectors, model.info.space, tokens, tuple(counts), cut)
 
     async def _compute(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Vectors:
-        """Computes texts and records what they cost, also if the caller leaves half-way."""
+        """Computes texts and records their tokens, also if the caller leaves early."""
         job = self._scheduler.submit(texts, purpose)
         model = self._model.info.space.model
         try:
@@ -347,7 +347,7 @@ class Embedder:
             return [None] * len(batch.texts)
         return [self._cache.get(batch.org_id, self._key(model, text)) for text in batch.texts]
 
-    def _keep(
+    def _add_to_cache(
         self,
         batch: EmbedBatch,
         model: EmbeddingModel,
@@ -361,7 +361,7 @@ class Embedder:
                 self._cache.put(batch.org_id, self._key(model, batch.texts[index]), entry)
 
     def _key(self, model: EmbeddingModel, text: str) -> str:
-        """What a vector is kept by. A remote model's stands apart: its name comes first."""
+        """Returns the cache key of a text; that of a remote model begins with the model's name."""
         if model is self._model:
             return text
         space = model.info.space
@@ -382,27 +382,27 @@ class Embedder:
         return found
 
 
-def _filled(found: Sequence[CachedVector | None], model: ModelInfo) -> Vectors:
-    """Makes room for the vectors of a batch, with those that are known in their places."""
-    vectors = np.empty((len(found), model.space.dimensions), np.float32)
-    for index, entry in enumerate(found):
+def _allocate(cached_vectors: Sequence[CachedVector | None], model: ModelInfo) -> Vectors:
+    """Allocates the vectors of a batch, and fills in the cached ones."""
+    vectors = np.empty((len(cached_vectors), model.space.dimensions), np.float32)
+    for index, entry in enumerate(cached_vectors):
         if entry is not None:
             vectors[index] = entry.vector
     return vectors
 
 
-def _sized(model: EmbeddingModel, wanted: int | None) -> EmbeddingModel:
-    """Returns the model with vectors of the length wanted.
+def _sized(model: EmbeddingModel, dimensions: int | None) -> EmbeddingModel:
+    """Returns the model with vectors of the requested length.
 
     Raises:
         InvalidArgument: It has none of that length.
     """
     own = model.info.space.dimensions
-    if wanted in (None, own):
+    if dimensions in (None, own):
         return model
-    shorter = model.shortened(wanted or 0)
+    shorter = model.shortened(dimensions or 0)
     if shorter is None:
-        message = f"the model's vectors have {own} dimensions and can't be had with {wanted}"
+        message = f"the model's vectors have {own} dimensions and can't be shortened to {dimensions}"
         raise InvalidArgument(message, reason="INVALID_FIELD", violations=[FieldViolation("dimensions", message)])
     return shorter
 

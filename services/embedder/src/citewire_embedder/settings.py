@@ -1,4 +1,4 @@
-"""What the embedder can be told, as environment variables `CITEWIRE_EMBEDDER_*`."""
+"""Settings of the embedder, as environment variables `CITEWIRE_EMBEDDER_*`."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -37,8 +37,8 @@ class RerankSettings(BaseSettings):
     model_config = settings_config("CITEWIRE_EMBEDDER_")
 
     rerank_provider: RerankProvider = RerankProvider.LOCAL
-    """Whose rerank model serves requests that bring no provider of their own: `local` is late interaction over the
-    embedding model's token vectors, whose worth is in docs/adr/0009-rerank.md; `none` refuses them."""
+    """The rerank model for requests without a tenant provider: `local` is late interaction over the embedding model's
+    token vectors (docs/adr/0009-rerank.md measures it); `none` refuses them."""
 
     rerank_api_base: ApiBase = ""
     """Its address; required for `openai-compatible` (TEI, Infinity, vLLM)."""
@@ -53,14 +53,14 @@ class RerankSettings(BaseSettings):
     """Longest wait for one answer of a rerank provider."""
 
     rerank_attempts: int = Field(default=2, ge=1, le=10)
-    """Calls for one request to a rerank provider, the first included: who waits for an order waits for seconds."""
+    """Most calls for one request to a rerank provider: few, as a person is waiting."""
 
     rerank_precision: Precision | None = None
-    """Of the local model. Unset: bf16 where the embedding model computes in fp32 and the CPU has bf16 instructions, as
-    an order doesn't suffer by it; else the embedding model's."""
+    """Precision of the local model. Unset: bf16 if the embedding model uses fp32 and the CPU has bf16 instructions, as
+    that doesn't change rankings; else the embedding model's."""
 
     rerank_tokens: int = Field(default=65_536, ge=1)
-    """Tokens that may wait for the local model or be computed at once. More are refused at once."""
+    """Most tokens that wait for the local model or are being computed; more are refused at once."""
 
     @model_validator(mode="after")
     def _rerank_is_complete(self) -> Self:
@@ -104,9 +104,9 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     `@revision` if one is to be pinned. A path's model is named after its last part."""
 
     provider: Literal["", "local", "openai", "ollama", "openai-compatible"] = ""
-    """Whose model is used where a request names none, and so for the first document of an organisation: a later change
-    leaves the libraries that are filled in their space. Empty means OpenAI if its key is set, else the local one. The
-    others are offered by their models' names."""
+    """The provider of the default model, which embeds the first document of an organisation; a later change leaves
+    existing libraries in their space. Empty means OpenAI if its key is set, else the local model. The other models can
+    be requested by name."""
 
     openai_api_key: SecretStr | None = None
     """OpenAI's key; with it, its model is offered."""
@@ -151,26 +151,26 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     """Texts of one request to a remote provider: TEI takes 32 as it ships."""
 
     attempts: int = Field(default=3, ge=1, le=10)
-    """Calls for one request to a remote provider, the first included."""
+    """Most calls for one request to a remote provider, the first included."""
 
     breaker_failures: int = Field(default=5, ge=1)
-    """Failures in a row after which a provider (with its key) is left alone."""
+    """Failures in a row after which a provider (with its key) isn't called for a while."""
 
     breaker_seconds: float = Field(default=10, gt=0)
-    """How long, the first time; then one call looks whether it works again."""
+    """Seconds of that while, the first time; then a test call finds out whether it works again."""
 
     catalogue: Path | None = Field(default=None, validation_alias=AliasChoices("CITEWIRE_CATALOGUE"))
     """File of models, prices and windows that adds to the packaged catalogue; the generator reads it too."""
 
     model_cache: Path | None = None
-    """Where models from the hub are kept; unset means the hub library's own cache."""
+    """Folder for models from the hub; unset means the hub library's own cache."""
 
     precision: Precision = Precision.FP32
     """`fp32` (the reference), `bf16` (only on CPUs with bf16 instructions), `int8`. Their speed and their cost in
     quality are in docs/adr/0007-embedding-runtime.md."""
 
     threads: int = Field(default=0, ge=0, le=512)
-    """CPU threads of one computation; 0 takes all CPUs that the process may use, its container's quota included."""
+    """CPU threads of one computation; 0 means all CPUs that the process may use, within its container's quota."""
 
     batch_tokens: int = Field(default=768, ge=1)
     """Padded tokens in one batch of the model: four chunks of 190. On few cores larger batches aren't faster, and a
@@ -180,8 +180,8 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     """Texts in one batch of the model."""
 
     query_tokens: int = Field(default=8_192, ge=1)
-    """Tokens of queries that may wait or be computed at once: about a second's work of two cores, as a query's
-    deadline is 2 s. More are refused at once."""
+    """Most tokens of queries that wait or are being computed: about one second of work for two cores, as the deadline
+    of a query is 2 s. More are refused at once."""
 
     document_tokens: int = Field(default=131_072, ge=1)
     """The same for documents: two requests of the largest size. Streams wait instead of being refused."""
@@ -190,10 +190,10 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
     """Query vectors kept: 1.5 kB each with 384 dimensions, and the text. 0 switches the cache off."""
 
     stream_ahead: int = Field(default=2, ge=1, le=64)
-    """Batches of one EmbedStream that are worked on at once: two, so that the model never waits for the next."""
+    """Batches of one EmbedStream in progress: two, so that the model never waits for the next one."""
 
     max_concurrent_rpcs: int = Field(default=512, ge=1)
-    """Calls handled at once, waiting ones included. More are refused at once."""
+    """Most calls at the same time, waiting ones included; more are refused at once."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -209,22 +209,22 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, P
 
     def remote(self) -> list[ModelSpec]:
         """Returns the operator's remote models, the default first."""
-        found: list[ModelSpec] = []
+        specs: list[ModelSpec] = []
         if key := text_of(self.openai_api_key):
             spec = ModelSpec("openai", self.openai_model, self.openai_api_base, key, dimensions=self.openai_dimensions)
-            found.append(spec)
+            specs.append(spec)
         if self.ollama_api_base:
-            found.append(ModelSpec("ollama", self.ollama_model, self.ollama_api_base))
+            specs.append(ModelSpec("ollama", self.ollama_model, self.ollama_api_base))
         if self.api_base:
             key, size, window = text_of(self.api_key), self.remote_dimensions, self.remote_window
             name = self.remote_model.strip()
-            found.append(ModelSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
-        return sorted(found, key=lambda one: one.kind != self.provider)
+            specs.append(ModelSpec("openai-compatible", name, self.api_base, key, dimensions=size, window=window))
+        return sorted(specs, key=lambda spec: spec.kind != self.provider)
 
     def default_model(self) -> str:
         """Returns the name of the model that is used where a request names none; "" is the local one."""
-        wanted = self.provider or ("openai" if text_of(self.openai_api_key) else "local")
-        return next((one.model for one in self.remote() if one.kind == wanted), "")
+        default = self.provider or ("openai" if text_of(self.openai_api_key) else "local")
+        return next((spec.model for spec in self.remote() if spec.kind == default), "")
 
     def remote_limits(self) -> CallLimits:
         """Returns how remote providers are called."""

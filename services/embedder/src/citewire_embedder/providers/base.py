@@ -18,7 +18,7 @@ Vectors = NDArray[np.float32]
 
 
 class Precision(StrEnum):
-    """In what numbers a local model computes."""
+    """Numeric precision of a local model."""
 
     FP32 = "fp32"
     BF16 = "bf16"
@@ -79,7 +79,7 @@ class EmbeddingModel(ABC):
     @property
     @abstractmethod
     def info(self) -> ModelInfo:
-        """What the model is. Known before `load`."""
+        """What the model is; known before `load`."""
 
     @abstractmethod
     async def load(self) -> None:
@@ -91,7 +91,7 @@ class EmbeddingModel(ABC):
 
     @abstractmethod
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
-        """Turns texts into tokens, with the prompt that the model wants for the purpose."""
+        """Turns texts into tokens, with the model's prompt for the purpose."""
 
     @abstractmethod
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
@@ -102,11 +102,11 @@ class EmbeddingModel(ABC):
         """Computes one batch: all texts at once, in this order.
 
         The computation runs outside of the event loop. A cancelled call returns at once; what is already being
-        computed is thrown away when it is done.
+        computed is discarded when it is done.
         """
 
     async def embed_counted(self, texts: Sequence[TokenisedText]) -> tuple[Vectors, int]:
-        """As `embed`, with the tokens that it took: a provider's own count, where there is one."""
+        """As `embed`, with the number of tokens, as the provider counted them if it did."""
         return await self.embed(texts), sum(len(text.ids) for text in texts)
 
     def shortened(self, dimensions: int) -> "EmbeddingModel | None":
@@ -116,7 +116,7 @@ class EmbeddingModel(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Lets go of the model and its threads."""
+        """Releases the model and its threads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ class Pooling(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EncoderConfig:
-    """The shape of a BERT-type encoder."""
+    """The architecture of a BERT-type encoder."""
 
     layers: int
     """Number of layers."""

@@ -1,9 +1,9 @@
 """A rerank model without weights of its own: late interaction over the token vectors of the embedding model.
 
-Each token of the query looks for the token of the document that is most like it; the mean of their cosines is the
-score (MaxSim, as in ColBERT). Words that are found together say more than words found far apart, so it is taken within
-short passages too. The embedding model wasn't trained for it, so a first ranking's scores count beside it:
-docs/adr/0009-rerank.md says what each is worth.
+Each token of the query is matched with the most similar token of the document; the mean of their cosines is the score
+(MaxSim, as in ColBERT). Matches that are close together mean more, so MaxSim is computed within short passages too. As
+the embedding model wasn't trained for this, a first ranking's scores are combined with it: docs/adr/0009-rerank.md
+has the measurements.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class _Document:
 class LateInteraction(RerankModel):
     """MaxSim over a model directory's token vectors, computed on the CPU in a thread of its own.
 
-    The graph is built at the first call: who doesn't rerank pays nothing for it.
+    The graph is built at the first call, so that it costs nothing where nobody reranks.
 
     Args:
         name: The embedding model's public name.
@@ -113,27 +113,27 @@ class LateInteraction(RerankModel):
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
     ) -> Ranking:
-        """Scores the documents batch by batch, so that calls take turns and one whose caller has left ends soon.
+        """Scores the documents batch by batch, so that calls take turns and an abandoned one ends soon.
 
         A score is the closeness to the query, or the blend with the first ranking's if that is given.
 
         Raises:
-            ResourceExhausted: Too much waits already (`OVERLOADED`).
+            ResourceExhausted: The queue is full (`OVERLOADED`).
             Unavailable: The model can't be loaded, or the service ends.
         """
-        asked, texts = await self._run(lambda: self._tokenise(query, documents, headings))
-        tokens = len(asked.ids) + sum(len(each.text.ids) for each in texts)
+        query_text, texts = await self._run(lambda: self._tokenise(query, documents, headings))
+        tokens = len(query_text.ids) + sum(len(document.text.ids) for document in texts)
         if self._tokens and self._tokens + tokens > self._most_tokens:
             raise ResourceExhausted(
-                "the reranker has as much work as it takes; try again later",
+                "the reranker is at its limit of work; try again later",
                 reason="OVERLOADED",
                 retry_after=_RETRY_SECONDS,
             )
         self._tokens += tokens
         try:
-            (own,) = await self._run(lambda: self.token_vectors([asked]))
+            (own,) = await self._run(lambda: self.token_vectors([query_text]))
             found: dict[int, float] = {}
-            for batch in batches([len(each.text.ids) for each in texts]):
+            for batch in batches([len(document.text.ids) for document in texts]):
                 chosen = [texts[index] for index in batch]
                 found.update(zip(batch, await self._run(partial(self._compare, own, chosen)), strict=True))
         finally:
@@ -143,7 +143,7 @@ class LateInteraction(RerankModel):
         return Ranking(best_first(scores, top_n), tokens)
 
     async def close(self) -> None:
-        """Ends the thread; a computation that is running goes on to its end, and nobody waits for it."""
+        """Ends the thread without waiting for a running computation."""
         self._closed = True
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._session = None
@@ -153,7 +153,7 @@ class LateInteraction(RerankModel):
         session = self._session or self._load()
         ids, mask = pad([text.ids for text in texts], self._directory.max_tokens)
         output = session.run({"input_ids": ids, "attention_mask": mask})
-        # The first and the last token are the text's frame: they say what the whole is about, and match anything.
+        # The first and the last token are special tokens, which stand for the whole text and match anything.
         return [row[1 : max(len(text.ids) - 1, 2)] for row, text in zip(output, texts, strict=True)]
 
     def _compare(self, query: TokenVectors, documents: Sequence[_Document]) -> list[float]:
@@ -225,8 +225,8 @@ def blend(first: Sequence[float], own: Sequence[float]) -> list[float]:
         first: Of a first ranking, on the scale of a hybrid search: about 0–1, the best usually 0.2–0.6.
         own: As many.
     """
-    silent = len(first) <= _FEW or max(first) - min(first) < _ALIKE
-    trust = 1.0 if silent else min(1.0, max(0.0, _correlation(first, own)) / _FULL_AGREEMENT)
+    unclear = len(first) <= _FEW or max(first) - min(first) < _ALIKE
+    trust = 1.0 if unclear else min(1.0, max(0.0, _correlation(first, own)) / _FULL_AGREEMENT)
     return [before + trust * more for before, more in zip(first, own, strict=True)]
 
 
@@ -236,9 +236,9 @@ def _best_passage(parts: NDArray[np.float32], above: NDArray[np.float32] | None)
     return float((passages if above is None else np.maximum(passages, above)).mean(axis=0).max())
 
 
-def _correlation(one: Sequence[float], other: Sequence[float]) -> float:
-    """Pearson's; 0 where one of them is all alike."""
-    left, right = np.asarray(one, np.float64), np.asarray(other, np.float64)
+def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
+    """Returns Pearson's correlation; 0 if all values of one side are equal."""
+    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
     spread = float(left.std() * right.std())
     return float(((left - left.mean()) * (right - right.mean())).mean()) / spread if spread > _ALIKE else 0.0
 

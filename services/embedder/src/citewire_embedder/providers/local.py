@@ -29,7 +29,7 @@ _INLINE_CHARACTERS = 2048
 """Texts up to this length are tokenised on the event loop: about 0.3 ms, a thread's round trip costs as much."""
 
 _WARM_TOKENS = 64
-"""Up to this length shapes are prepared by `load`: queries. For a longer text the preparation is lost in its time."""
+"""`load` prepares shapes up to this length, which is that of queries; longer texts take long anyway."""
 
 
 class LocalModel(EmbeddingModel):
@@ -44,14 +44,14 @@ class LocalModel(EmbeddingModel):
         Args:
             name: The model's public name.
             directory: Its files.
-            precision: In what numbers it computes.
+            precision: Its numeric precision.
             threads: CPU threads of one computation.
 
         Raises:
-            StartupError: The directory can't be served so.
+            StartupError: The directory can't be served in this precision.
         """
         if precision is Precision.INT8 and directory.encoder is None:
-            raise StartupError(f"{directory.weights} is served as it is: precision int8 needs safetensors weights")
+            raise StartupError(f"{directory.weights} is served unchanged: precision int8 needs safetensors weights")
         self.directory = directory
         self._precision = precision
         self._threads = threads
@@ -95,7 +95,7 @@ class LocalModel(EmbeddingModel):
         return await self._run(self._compute_thread, lambda: self.compute(texts))
 
     async def close(self) -> None:
-        """Ends the threads; a computation that is running goes on to its end, and nobody waits for it."""
+        """Ends the threads without waiting for a running computation."""
         for executor in (self._compute_thread, self._token_thread):
             executor.shutdown(wait=False, cancel_futures=True)
         self._session = None
@@ -115,7 +115,7 @@ class LocalModel(EmbeddingModel):
         if directory.encoder is not None:
             model = directory.build_graph(directory.pooling, self._precision)
         self._session = compile_session(model, self._precision, self._threads)
-        # The runtime prepares its kernels at a shape's first use: for a query that would double its time.
+        # The runtime prepares its kernels at the first use of a shape, which would double the time of a query.
         shapes = sorted({padded_length(n) for n in range(1, min(directory.max_tokens, _WARM_TOKENS) + 1)})
         for length in shapes:
             ids = (0,) * min(length, directory.max_tokens)

@@ -69,8 +69,8 @@ def compile_session(model: bytes | Path, precision: Precision, threads: int) -> 
 def bf16_supported(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Says whether the CPU multiplies in bf16.
 
-    OpenVINO says so of any AVX-512 CPU and emulates where the instructions are missing, which is slower than fp32:
-    where the kernel lists the CPU's flags, they decide.
+    OpenVINO reports it for any AVX-512 CPU and emulates missing instructions, which is slower than fp32, so the CPU's
+    flags decide if the kernel lists them.
     """
     capabilities = cast("list[str]", ov.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES"))
     if "BF16" not in capabilities:

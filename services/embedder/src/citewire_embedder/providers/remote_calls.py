@@ -22,7 +22,7 @@ from citewire_ledger import CallUsage, Ledger, LedgerCall, NewCall, Purpose
 from citewire_remote.breaker import Breaker
 from citewire_remote.catalogue import CatalogueModel
 from citewire_remote.egress import refusal_in
-from citewire_remote.failures import from_status, read_complaint, timed_out, unreachable
+from citewire_remote.failures import from_status, read_error, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.retry import RetryPolicy, retrying
 
@@ -70,16 +70,16 @@ class CallLimits:
         return httpx2.Timeout(self.seconds, connect=self.connect_seconds)
 
 
-class Counted(Protocol):
-    """An answer."""
+class ProviderAnswer(Protocol):
+    """A provider's answer."""
 
     @property
     def tokens(self) -> int | None:
-        """What the provider counted; None if it didn't say."""
+        """Tokens as the provider counted them; None if it didn't."""
         ...
 
 
-AnswerT = TypeVar("AnswerT", bound=Counted)
+AnswerT = TypeVar("AnswerT", bound=ProviderAnswer)
 
 _is_test: ContextVar[bool] = ContextVar("is_test", default=False)
 
@@ -98,11 +98,11 @@ class RemoteCalls:
     """Makes the calls to one model.
 
     Args:
-        spec: Which one.
+        spec: The model.
         operation: What it does.
-        known: What the catalogue says of it; None if it doesn't know it.
-        address: Where it is, to be kept out of the log.
-        ledger: Keeps a row of each attempt.
+        known: Its entry in the catalogue; None without one.
+        address: Its address, which is kept out of the log.
+        ledger: Keeps a row for each attempt.
         breaker: The provider's.
         limits: How it is called.
     """
@@ -129,16 +129,16 @@ class RemoteCalls:
     async def make(
         self, send: Callable[[], Awaitable[AnswerT]], *, purpose: Purpose, texts: int, input_tokens: int
     ) -> AnswerT:
-        """Makes a call, again where that may help while the caller still waits.
+        """Makes a call, with retries while the caller still waits.
 
         Args:
             send: Makes one request and reads its answer.
-            purpose: What it is for.
-            texts: How many it is about.
-            input_tokens: What the model reads, by estimate.
+            purpose: Recorded in the ledger.
+            texts: Number of texts.
+            input_tokens: Estimated tokens of the input.
 
         Raises:
-            CitewireError: The last attempt's.
+            CitewireError: That of the last attempt.
         """
         new = NewCall(
             purpose=Purpose.PROVIDER_TEST if _is_test.get() else purpose,
@@ -200,10 +200,12 @@ class RemoteCalls:
             raise unreachable(kind) from exc
 
     def refused(self, status: int, body: bytes, headers: Mapping[str, str]) -> CitewireError:
-        """Reads an answer whose status is an error."""
-        complaint = read_complaint(body)
-        log.warning("provider_refused", provider=self._spec.kind, status=status, **complaint.shown(self._redact))
-        return from_status(status, complaint, self._spec.kind, headers)
+        """Returns the error of an answer whose status is an error."""
+        provider_error = read_error(body)
+        log.warning(
+            "provider_refused", provider=self._spec.kind, status=status, **provider_error.log_fields(self._redact)
+        )
+        return from_status(status, provider_error, self._spec.kind, headers)
 
 
 def estimate_tokens(text: str) -> int:
@@ -254,12 +256,12 @@ async def read_body(chunks: AsyncIterable[bytes], *, most: int, kind: str) -> by
 
 
 def open_http(limits: CallLimits) -> httpx2.AsyncClient:
-    """Opens the HTTP client for an operator's provider: it goes anywhere, but follows no redirect."""
+    """Opens the HTTP client for an operator's provider: any address is allowed, but no redirect is followed."""
     return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
 
 
 def _costs_nothing(error: CitewireError) -> bool:
-    """Whether a provider can't have taken the request: it refused it, or there was no connection to send it by."""
+    """Says whether a provider can't have charged for the request: it refused it, or was never connected."""
     return (
         "status" in error.metadata
         or error.reason == "PROVIDER_ADDRESS"

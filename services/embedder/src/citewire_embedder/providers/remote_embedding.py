@@ -67,7 +67,7 @@ _PROMPTS: Final[Mapping[str, Prompts]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class RemoteText(TokenisedText):
-    """A text for a remote model; its ids only have a number, the estimate."""
+    """A text for a remote model. Only the number of its ids has a meaning, the estimate."""
 
     text: str = ""
     """What is sent, the prompt included, cut to the window."""
@@ -88,10 +88,10 @@ class RemoteModel(EmbeddingModel):
     """A model behind an HTTP API.
 
     Args:
-        spec: Which one.
-        catalogue: What is known of it.
+        spec: The model.
+        catalogue: Finds its window and price.
         http: Makes the connections; closed by `close`.
-        ledger: Keeps a row of each attempt.
+        ledger: Keeps a row for each attempt.
         breakers: The process's.
         limits: How it is called.
     """
@@ -111,7 +111,7 @@ class RemoteModel(EmbeddingModel):
         base = spec.api_base or BASES.get(spec.kind, "")
         # The SDK wants a key; servers without one ignore it.
         self._client = AsyncOpenAI(api_key=spec.api_key or "none", base_url=base, max_retries=0, http_client=http)
-        http.event_hooks = {"request": [_keep_to_ourselves]}
+        http.event_hooks = {"request": [_remove_extra_headers]}
         self._limits = limits or CallLimits()
         self._calls = RemoteCalls(
             spec,
@@ -151,10 +151,10 @@ class RemoteModel(EmbeddingModel):
         return shorter
 
     async def load(self) -> None:
-        """Learns the vectors' length with one call, where it isn't known. May be called again after a failure.
+        """Finds the length of the vectors with one call, if it isn't known. May be called again after a failure.
 
         Raises:
-            CitewireError: The provider can't say it now.
+            CitewireError: The call failed.
         """
         async with self._learning:
             if not self._dimensions:
@@ -208,7 +208,7 @@ class RemoteModel(EmbeddingModel):
         await self._client.close()
 
     async def _ask(self, texts: Sequence[RemoteText]) -> Answer:
-        """Makes one request, again where that may help."""
+        """Makes one request, with retries."""
 
         async def send() -> Answer:
             return read_answer(await self._post([text.text for text in texts]), len(texts), self._spec.kind)
@@ -246,15 +246,15 @@ class RemoteModel(EmbeddingModel):
         return error
 
 
-async def _keep_to_ourselves(request: httpx2.Request) -> None:
-    """Takes out what an SDK adds: headers that it finds in the environment, and what it says of this machine."""
+async def _remove_extra_headers(request: httpx2.Request) -> None:
+    """Removes what an SDK adds: headers from the environment, and telemetry about this machine."""
     for name in set(request.headers) - _SENT:
         del request.headers[name]
 
 
 def _remote(text: TokenisedText) -> RemoteText:
     if not isinstance(text, RemoteText):
-        raise TypeError("a text that another model has tokenised")
+        raise TypeError("the text was tokenised by another model")
     return text
 
 

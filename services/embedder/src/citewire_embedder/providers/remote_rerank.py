@@ -34,7 +34,7 @@ MAX_BODY: Final = 8 * 1024 * 1024
 MAX_ERROR_BODY: Final = 64 * 1024
 
 _ELSEWHERE: Final = frozenset({"400", "404", "405", "413", "422"})
-"""Statuses by which a server says that this isn't its address or its shape, before the right one is known."""
+"""Statuses of a server that doesn't have this endpoint, until the right one is known."""
 
 
 class Shape(StrEnum):
@@ -48,8 +48,8 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a server is asked."""
+class Endpoint:
+    """Where and how a server takes requests."""
 
     url: str
     """The address."""
@@ -74,13 +74,13 @@ _TEI_MOST = 32
 
 
 class RemoteReranker(RerankModel):
-    """A rerank model behind an HTTP API. The way that worked is kept: an address may speak one of several shapes.
+    """A rerank model behind an HTTP API. The endpoint that worked is used again, as a server may offer one of several.
 
     Args:
-        spec: Which one.
-        catalogue: What is known of it.
+        spec: The model.
+        catalogue: Finds its window and price.
         http: Makes the connections; closed by `close`.
-        ledger: Keeps a row of each attempt.
+        ledger: Keeps a row for each attempt.
         breakers: The process's.
         limits: How it is called.
     """
@@ -108,8 +108,8 @@ class RemoteReranker(RerankModel):
             breaker=(breakers or Breakers()).of(http, spec.kind),
             limits=self._limits,
         )
-        self._ways = ways_to(spec.kind, spec.api_base)
-        self._way: Way | None = None
+        self._endpoints = endpoints_of(spec.kind, spec.api_base)
+        self._endpoint: Endpoint | None = None
 
     @property
     def info(self) -> ModelInfo:
@@ -125,7 +125,7 @@ class RemoteReranker(RerankModel):
         first_scores: Sequence[float] = (),  # no provider's interface has room for them
         headings: Sequence[str] = (),
     ) -> Ranking:
-        """Asks the provider; of several ways to ask it, the first call finds the one that works.
+        """Asks the provider; of several possible endpoints, the first call finds the one that works.
 
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
@@ -133,55 +133,59 @@ class RemoteReranker(RerankModel):
         documents = with_headings(headings, documents)
         wanted = min(top_n or len(documents), len(documents))
         first: CitewireError | None = None
-        for way in self._ways if self._way is None else (self._way,):
+        for endpoint in self._endpoints if self._endpoint is None else (self._endpoint,):
             try:
-                ranking = await self._ask(way, query, documents, wanted)
+                ranking = await self._ask(endpoint, query, documents, wanted)
             except CitewireError as exc:
                 if exc.metadata.get("status") not in _ELSEWHERE:
                     raise
                 first = first or exc
                 continue
-            self._way = way
+            self._endpoint = endpoint
             return ranking
-        self._way = None  # another server may be there by now
-        raise first or RuntimeError("there is no way to ask the provider")
+        self._endpoint = None  # another server may be there by now
+        raise first or RuntimeError("the provider has no endpoint")
 
     async def close(self) -> None:
         """Closes the connections."""
         await self._http.aclose()
 
-    async def _ask(self, way: Way, query: str, documents: Sequence[str], wanted: int) -> Ranking:
+    async def _ask(self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int) -> Ranking:
         """Asks in as many requests as the server's limit needs, one after the other."""
         ranked: list[Ranked] = []
         tokens, estimated = 0, False
-        for start in range(0, len(documents), way.most):
-            texts = documents[start : start + way.most]
-            answer, estimate = await self._request(way, query, texts, min(wanted, len(texts)))
-            ranked += (Ranked(start + one.index, one.score) for one in answer.ranked)
+        for start in range(0, len(documents), endpoint.most):
+            texts = documents[start : start + endpoint.most]
+            answer, estimate = await self._request(endpoint, query, texts, min(wanted, len(texts)))
+            ranked += (Ranked(start + ranked.index, ranked.score) for ranked in answer.ranked)
             tokens += estimate if answer.tokens is None else answer.tokens
             estimated = estimated or answer.tokens is None
-        ranked.sort(key=lambda one: (-one.score, one.index))
+        ranked.sort(key=lambda document: (-document.score, document.index))
         return Ranking(tuple(ranked[:wanted]), tokens, estimated)
 
-    async def _request(self, way: Way, query: str, documents: Sequence[str], wanted: int) -> tuple[Answer, int]:
-        """Makes one request, again where that may help; returns our estimate of its tokens too."""
+    async def _request(
+        self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int
+    ) -> tuple[Answer, int]:
+        """Makes one request, with retries; returns our estimate of its tokens too."""
         # The model reads the query beside each document.
-        asked = estimate_tokens(query)
-        estimate = sum(asked + estimate_tokens(text) for text in documents)
+        query_tokens = estimate_tokens(query)
+        estimate = sum(query_tokens + estimate_tokens(text) for text in documents)
 
         async def send() -> Answer:
-            response, body = await self._post(way, query, documents, wanted)
+            response, body = await self._post(endpoint, query, documents, wanted)
             return read_answer(body, response.headers, len(documents), wanted, self._spec.kind)
 
         answer = await self._calls.make(send, purpose=Purpose.RERANK, texts=len(documents), input_tokens=estimate)
         return answer, estimate
 
-    async def _post(self, way: Way, query: str, documents: Sequence[str], wanted: int) -> tuple[httpx2.Response, bytes]:
+    async def _post(
+        self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int
+    ) -> tuple[httpx2.Response, bytes]:
         spec = self._spec
         request = self._http.build_request(
             "POST",
-            way.url,
-            json=write_request(way, spec.model, query, documents, wanted),
+            endpoint.url,
+            json=write_request(endpoint, spec.model, query, documents, wanted),
             headers={"Authorization": f"Bearer {spec.api_key}"} if spec.api_key else None,
             timeout=self._limits.timeout(),
         )
@@ -204,8 +208,8 @@ async def _beginning(response: httpx2.Response) -> bytes:
     return bytes(body[:MAX_ERROR_BODY])
 
 
-def ways_to(kind: str, api_base: str) -> tuple[Way, ...]:
-    """Returns how a provider may be asked, the likeliest first.
+def endpoints_of(kind: str, api_base: str) -> tuple[Endpoint, ...]:
+    """Returns the possible endpoints of a provider, the likeliest first.
 
     Args:
         kind: The provider's kind.
@@ -214,20 +218,22 @@ def ways_to(kind: str, api_base: str) -> tuple[Way, ...]:
     base = api_base or _BASES[kind]
     root = base.removesuffix("/v1")
     if kind == "cohere":
-        return (Way(f"{root}/v2/rerank"),)
+        return (Endpoint(f"{root}/v2/rerank"),)
     if kind == "jina":
-        return (Way(f"{base}/rerank"),)
+        return (Endpoint(f"{base}/rerank"),)
     # Infinity and TEI serve at the root unless told otherwise.
     return (
-        Way(f"{base}/rerank"),
-        Way(f"{root}/rerank"),
-        Way(f"{root}/rerank", Shape.TEXTS, _TEI_MOST),
+        Endpoint(f"{base}/rerank"),
+        Endpoint(f"{root}/rerank"),
+        Endpoint(f"{root}/rerank", Shape.TEXTS, _TEI_MOST),
     )
 
 
-def write_request(way: Way, model: str, query: str, documents: Sequence[str], top_n: int) -> Mapping[str, object]:
+def write_request(
+    endpoint: Endpoint, model: str, query: str, documents: Sequence[str], top_n: int
+) -> Mapping[str, object]:
     """Writes a request's body; texts that are too long are cut by the server, where it can be told so."""
-    if way.shape is Shape.TEXTS:
+    if endpoint.shape is Shape.TEXTS:
         return {"query": query, "texts": list(documents), "truncate": True, "return_text": False}
     return {"model": model, "query": query, "documents": list(documents), "top_n": top_n}
 
@@ -245,11 +251,11 @@ def read_answer(body: bytes, headers: Mapping[str, str], documents: int, top_n: 
         raise _unreadable("isn't JSON", provider) from None
     fields = as_mapping(parsed)
     ranked = [_ranked(entry, documents, provider) for entry in as_list(fields.get("results", parsed))]
-    if len({one.index for one in ranked}) != len(ranked):
+    if len({document.index for document in ranked}) != len(ranked):
         raise _unreadable("names a document twice", provider)
     if len(ranked) < min(top_n, documents):
         raise _unreadable(f"ranks {len(ranked)} of {documents} documents", provider)
-    ranked.sort(key=lambda one: (-one.score, one.index))
+    ranked.sort(key=lambda document: (-document.score, document.index))
     return Answer(tuple(ranked), _tokens(fields, headers))
 
 
@@ -265,16 +271,18 @@ def _ranked(entry: object, documents: int, provider: str) -> Ranked:
 
 def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | None:
     usage, meta = as_mapping(fields.get("usage")), as_mapping(fields.get("meta"))
-    said: list[object] = [
+    counts: list[object] = [
         usage.get("total_tokens"),
         usage.get("prompt_tokens"),
         as_mapping(meta.get("tokens")).get("input_tokens"),
         as_mapping(meta.get("billed_units")).get("total_tokens"),
     ]
     counted = headers.get("x-compute-tokens", "")
-    said.append(int(counted) if counted.isascii() and counted.isdecimal() else None)
+    counts.append(int(counted) if counted.isascii() and counted.isdecimal() else None)
     # A server that doesn't count says 0.
-    return next((one for one in said if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
+    return next(
+        (count for count in counts if isinstance(count, int) and not isinstance(count, bool) and count > 0), None
+    )
 
 
 def _unreadable(what: str, provider: str) -> FailedPrecondition:

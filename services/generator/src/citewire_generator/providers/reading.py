@@ -9,7 +9,7 @@ from typing import Protocol
 from citewire_generator.model import FinishReason, Usage
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
-from citewire_remote.failures import as_mapping, from_stream, read_complaint, stream_broken
+from citewire_remote.failures import as_mapping, from_stream, read_error, stream_broken
 from citewire_remote.redaction import Redaction
 
 log = get_logger(__name__)
@@ -160,9 +160,9 @@ class AnswerReader(ABC):
         return known.get(name, FinishReason.STOP)
 
     def _raise(self, event: Mapping[str, object]) -> None:
-        complaint = read_complaint(event)
-        log.warning("provider_error_in_stream", provider=self._provider, **complaint.shown(self._redact))
-        raise from_stream(complaint, self._provider)
+        error = read_error(event)
+        log.warning("provider_error_in_stream", provider=self._provider, **error.log_fields(self._redact))
+        raise from_stream(error, self._provider)
 
 
 def count_of(value: object) -> int:

@@ -29,7 +29,7 @@ from citewire_generator.tokens import estimate_messages, estimate_tokens
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 from citewire_remote.egress import refusal_in
-from citewire_remote.failures import from_status, read_complaint, stream_broken, timed_out, unreachable
+from citewire_remote.failures import from_status, read_error, stream_broken, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import StallTimer, TimeLimits
 from citewire_remote.transport import AiohttpTransport, raw_body
@@ -225,13 +225,16 @@ class RemoteChat(ChatProvider):
 
     def _refused(self, response: httpx2.Response) -> End:
         """Turns an error status into an error, or into the end that it is where a filter refused the prompt."""
-        complaint = read_complaint(response.content)
+        provider_error = read_error(response.content)
         log.warning(
-            "provider_refused", provider=self._name, status=response.status_code, **complaint.shown(self._redact)
+            "provider_refused",
+            provider=self._name,
+            status=response.status_code,
+            **provider_error.log_fields(self._redact),
         )
-        if response.status_code == 400 and complaint.is_content_filter:
+        if response.status_code == 400 and provider_error.is_content_filter:
             return End(FinishReason.CONTENT_FILTER, Usage(estimated=True))
-        raise from_status(response.status_code, complaint, self._name, dict(response.headers))
+        raise from_status(response.status_code, provider_error, self._name, dict(response.headers))
 
 
 def open_session(limits: TimeLimits, connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:
