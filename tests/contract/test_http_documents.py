@@ -360,8 +360,12 @@ async def test_an_original_that_breaks_off_is_no_whole_body(gateway: Gateway) ->
 
 async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
     created = (await gateway.http.post("/v1/documents", json=TEXT)).json()
-    document = corpus_pb2.Document(document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_PROCESSING, version=1)
-    ready = corpus_pb2.Document(document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_READY, version=1)
+    document = corpus_pb2.Document(
+        document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_PROCESSING, version=1, type="file"
+    )
+    ready = corpus_pb2.Document(
+        document_id=created["id"], status=corpus_pb2.DOCUMENT_STATUS_READY, version=1, type="file"
+    )
     gateway.fakes.corpus.progress = [
         corpus_pb2.WatchDocumentResponse(
             document=document, stage=corpus_pb2.INGEST_STAGE_EMBED, done=1, total=4, attempt=1

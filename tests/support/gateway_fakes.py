@@ -304,6 +304,8 @@ class FakeGenerator(Generator):
         self.assessment = generator_pb2.AssessResponse(
             supported=True, utility=0.9, usage=generator_pb2.TokenUsage(prompt_tokens=60, completion_tokens=9)
         )
+        self.verification = generator_pb2.VerifyResponse()
+        self.verify_requests: list[generator_pb2.VerifyRequest] = []
         self.rewritten: generator_pb2.RewriteResponse | None = None
         self.rewrites: list[generator_pb2.RewriteRequest] = []
         self.assessed: list[generator_pb2.AssessRequest] = []
@@ -335,6 +337,11 @@ class FakeGenerator(Generator):
         self.assessed.append(request)
         await self.log.note("assess")
         return self.assessment
+
+    async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
+        self.verify_requests.append(request)
+        await self.log.note("verify")
+        return self.verification
 
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         self.rewrites.append(request)

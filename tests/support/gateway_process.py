@@ -19,6 +19,7 @@ from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from databases import HasDsn
 from gateway_fake_servers import Fakes
+from openapi_checks import CheckedClient
 
 Json = dict[str, Any]
 
@@ -102,7 +103,7 @@ async def running_gateway(database: HasDsn, fakes: Fakes, **settings: object) ->
 
         stack.push_async_callback(stop)
         url = f"http://127.0.0.1:{server.port}"
-        http = await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30, trust_env=False))
+        http = await stack.enter_async_context(CheckedClient(base_url=url, timeout=30, trust_env=False))
         yield Gateway(http, fakes, server, services, url)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.api.wire import details_json
+from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -82,7 +82,7 @@ class PipelineHarness:
             records=self.records,
             background=self.background,
             lease_seconds=330,
-            details_json=details_json,
+            details_json=lambda details: AnswerDetails.of(details).stored(),
         )
 
     @property

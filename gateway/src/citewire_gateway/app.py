@@ -6,17 +6,16 @@ from functools import partial
 from importlib.metadata import version
 
 from fastapi import FastAPI
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from citewire_gateway.api import openapi, problems
-from citewire_gateway.api.dialects.answer import JsonAnswer
-from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
-from citewire_gateway.api.progress import ProgressFrames
 from citewire_gateway.api.routes import (
     budgets,
     chat,
@@ -27,11 +26,11 @@ from citewire_gateway.api.routes import (
     profiles,
     providers,
     search,
-    spaces,
     system,
     usage,
 )
-from citewire_gateway.api.wire import details_json
+from citewire_gateway.api.routes.documents import ProgressFrames
+from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
@@ -73,7 +72,6 @@ ROUTES = (
     search,
     documents,
     collections,
-    spaces,
     conversations,
     profiles,
     providers,
@@ -142,7 +140,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         records=chats,
         background=background,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
-        details_json=details_json,
+        details_json=lambda details: AnswerDetails.of(details).stored(),
         models=settings.profile_models(),
         cost_of=accounts.cost_of,
     )
@@ -163,6 +161,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         pipeline=pipeline,
         embedder=embedder,
         retriever=retriever,
+        generator=generator,
         corpus=CorpusClient(
             retriever_channel, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
         ),
@@ -204,13 +203,14 @@ def build_api() -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        default_response_class=JSONResponse,  # numbers as Python writes them; fast paths are the routes' own
         # Our middleware makes the request's span and metrics; FastAPI's own would be a second root beside it.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     for module in ROUTES:
         app.include_router(module.router)
     problems.install(app)
-    openapi.install(app)
+    openapi.install(app, [module.router for module in ROUTES])
     return app
 
 

@@ -6,6 +6,7 @@ from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.corpus import CorpusClient
 from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.http.health import Health
 from citewire_gateway.http.idempotency import IdempotencyStore
@@ -32,6 +33,7 @@ class Services:
     pipeline: ChatPipeline
     embedder: Embedder
     retriever: Retriever
+    generator: Generator
     corpus: CorpusClient
     health: Health
     drain: Drain

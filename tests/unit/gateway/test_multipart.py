@@ -11,7 +11,8 @@ from unittest.mock import patch
 import pytest
 from starlette.requests import ClientDisconnect
 
-from citewire_gateway.api.forms import file_fields
+from citewire_gateway.api.forms import upload_header
+from citewire_gateway.clients.json_values import struct_to_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable
 
@@ -64,9 +65,9 @@ async def test_the_digest_covers_what_is_sent_and_not_how() -> None:
 
 async def test_fields_are_read() -> None:
     async with receive_form(pieces(BODY, []), TYPE, max_file_bytes=100_000, folder=None) as form:
-        fields = file_fields(form)
-    assert fields.tags == ("2025", "final")
-    assert fields.metadata == {"a": [1, 2]}
+        fields = upload_header(form, None)
+    assert list(fields.tags) == ["2025", "final"]
+    assert struct_to_json(fields.metadata) == {"a": [1, 2]}
     assert (fields.file_name, fields.media_type, fields.collection) == ("ü.pdf", "application/pdf", "")
 
 

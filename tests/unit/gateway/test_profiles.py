@@ -11,7 +11,8 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 import citewire_gateway
-from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, describe, find_profile
+from citewire_gateway.api.schemas.tenants import ProfileInfo
+from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
 from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist
 from citewire_kit.errors import NotFound
 
@@ -121,7 +122,7 @@ def test_an_unknown_profile_is_not_found_and_the_known_ones_are_named() -> None:
 
 def test_descriptions_are_plain_json() -> None:
     for profile in PROFILES.values():
-        described = describe(profile)
+        described = ProfileInfo.of(profile).model_dump()
         assert described["name"] == profile.name
         assert described["on_empty"] == ("model" if profile.no_match is None else "sentence")
         assert json.loads(json.dumps(described)) == described

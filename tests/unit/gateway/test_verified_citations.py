@@ -13,8 +13,7 @@ from citewire.retriever.v1 import retriever_pb2
 from google.protobuf.message import Message
 from prometheus_client import REGISTRY
 
-from citewire_gateway.api.dialects.answer import JsonAnswer
-from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
@@ -27,6 +26,7 @@ from citewire_gateway.chat.events import (
     Outcome,
     Tokens,
     UncitedSentence,
+    Usage,
     VerifiedCitation,
 )
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SIMPLE, SOURCES
@@ -212,10 +212,11 @@ def answered(answer: JsonAnswer | OpenAiAnswer) -> dict[str, Any]:
         Tokens(("It has rooms [ref:1].",)),
         EVENT,
         UncitedSentence(span(1, 2)),
+        Usage(1, 2, 3),
         Done(Outcome("c", "e", "grounded", cited=(1,))),
     ):
         answer.add(event)
-    return answer.body()
+    return answer.body().members()
 
 
 def test_an_answer_in_one_piece_holds_them() -> None:
@@ -242,7 +243,7 @@ def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> l
         dialect.add(VerifiedCitation(with_fields(VERIFIED, sentence=span(start, start + len(sentence))), CHUNK))
     dialect.add(Done(Outcome("c", "e", "grounded", cited=cited)))
     found: list[tuple[str, str | None]] = []
-    for one in dialect.body()["choices"][0]["message"]["annotations"]:
+    for one in dialect.body().members()["choices"][0]["message"]["annotations"]:
         place, verified = one["url_citation"], one.get("citewire")
         sentence = verified and verified["sentence"]
         text = answer[sentence["start"] : sentence["end"]] if sentence else None

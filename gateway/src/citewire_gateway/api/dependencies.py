@@ -1,4 +1,4 @@
-"""Dependencies of the routes: the services, and who calls.
+"""Dependencies of the routes: the services, who calls, and parameters that several share.
 
 All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
 """
@@ -6,8 +6,11 @@ All are coroutines, also those that wait for nothing: FastAPI runs plain functio
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
-from fastapi import Depends, Request
+from fastapi import Depends, Header, Query, Request
+from pydantic import AfterValidator
 
+from citewire_gateway.api.schemas.base import MAX_ID
+from citewire_gateway.http.bodies import unstorable
 from citewire_gateway.services import Services
 from citewire_kit.errors import PermissionDenied, invalid_field
 from citewire_kit.tenant import Tenant, use_tenant
@@ -56,16 +59,43 @@ def is_admin(tenant: Tenant) -> bool:
     return bool({"owner", "admin"} & set(tenant.roles))
 
 
-async def idempotency_key(request: Request) -> str | None:
+async def idempotency_key(
+    key: Annotated[
+        str | None,
+        Header(
+            alias="Idempotency-Key",
+            description="The same key with the same request is done once and answered the same, for 24 hours; with "
+            "another request it is a 409.",
+            json_schema_extra={"maxLength": _MAX_KEY},
+        ),
+    ] = None,
+) -> str | None:
     """Returns the request's Idempotency-Key, or None.
 
     Raises:
         InvalidArgument: It isn't 1-255 printable characters.
     """
-    key = request.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
         raise invalid_field("Idempotency-Key", f"must be 1-{_MAX_KEY} printable ASCII characters")
     return key
 
 
 IdempotencyDep = Annotated[str | None, Depends(idempotency_key)]
+
+
+def read_id(text: str) -> int | None:
+    """Reads the id of a document or chunk; None if it can't be one."""
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 16 else 0
+    return number if 1 <= number <= MAX_ID else None
+
+
+def _check_text(text: str) -> str:
+    wrong = unstorable(text)
+    if wrong is not None:
+        raise ValueError(wrong)
+    return text
+
+
+Clean = AfterValidator(_check_text)
+PageSize = Annotated[int | None, Query(ge=0, le=1000, description="How many a page; absent or 0 means the default.")]
+PageToken = Annotated[str | None, Query(max_length=1000, description="`next_page_token` of the page before."), Clean]

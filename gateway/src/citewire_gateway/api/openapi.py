@@ -1,79 +1,208 @@
-"""The OpenAPI document, beyond what FastAPI finds out: the schemas of bodies and events, the key."""
+"""The OpenAPI document: what FastAPI finds out, and what it can't: bodies, streams, errors and keys."""
 
-from fastapi import FastAPI
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from citewire_gateway.api import examples
-from citewire_gateway.api.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
-from citewire_gateway.api.operation_docs import REF, Docs
-from citewire_gateway.api.resource_schemas import SCHEMAS
-from citewire_gateway.api.schemas import (
-    BudgetBody,
-    CalibrationBody,
-    ChatRequest,
-    CollectionBody,
-    ConversationPatch,
-    DocumentBody,
-    DocumentPatch,
-    ProfileBody,
-    ProviderBody,
-    ProviderRulesBody,
-    SearchBody,
-    SelfRagRequest,
-    SimpleRequest,
-)
+from citewire_gateway.api.dependencies import authenticate
+from citewire_gateway.api.schemas.base import Problem
+from citewire_gateway.api.schemas.chat import CHAT_EVENTS, SELF_RAG_EVENTS, SIMPLE_STREAM
+from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
+from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
+from citewire_gateway.api.schemas.ui_message import UI_STREAM
+from citewire_gateway.http.bodies import JsonBody
 
-_BODIES: tuple[type[BaseModel], ...] = (
-    ChatRequest,
-    SimpleRequest,
-    SelfRagRequest,
-    CompletionRequest,
-    EmbeddingsRequest,
-    RerankBody,
-    SearchBody,
-    DocumentBody,
-    DocumentPatch,
-    CollectionBody,
-    ConversationPatch,
-    ProfileBody,
-    ProviderBody,
-    ProviderRulesBody,
-    BudgetBody,
-    CalibrationBody,
-)
-_OPEN_PATHS = frozenset({"/livez", "/readyz"})
+Docs = dict[str, Any]
+Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]
+"""Events of a stream: by name, or where frames have no names, the models of their data."""
+
+REF = "#/components/schemas/"
+_TAGS = [
+    {"name": "chat", "description": "Questions, answered from documents with citations."},
+    {"name": "compatible", "description": "What clients of OpenAI, Cohere and Jina call."},
+    {"name": "search", "description": "Chunks and documents by similarity; the exact place of a citation."},
+    {"name": "documents", "description": "What is asked about. Answered means durable; processing follows."},
+    {"name": "collections", "description": "Named groups of documents."},
+    {"name": "spaces", "description": "Embedding models whose vectors documents have, and how many."},
+    {"name": "conversations", "description": "What was asked and answered, each user's own."},
+    {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
+    {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
+    {"name": "accounting", "description": "What was spent, and what may be."},
+    {"name": "system", "description": "Health."},
+]
+_PROBLEMS = {
+    400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
+    401: "An API key is missing, unknown or revoked.",
+    402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
+    403: "The caller's role doesn't allow it.",
+    404: "Something that the request names doesn't exist in the caller's scope.",
+    409: "It conflicts with the present state.",
+    413: "The body is larger than the limit.",
+    415: "The media type isn't one that this takes.",
+    422: "A field is out of range; `errors` names each.",
+    503: "A part is unavailable or full; `Retry-After` says when to try again.",
+}
+_STREAMS: Mapping[str, tuple[Events, bool]] = {
+    "ChatEvent": (CHAT_EVENTS, True),
+    "UiMessagePart": (UI_STREAM, False),
+    "SimpleFrame": (SIMPLE_STREAM, False),
+    "SelfRagFrame": (SELF_RAG_EVENTS, False),
+    "CompletionFrame": (COMPLETION_STREAM, False),
+    "ProgressEvent": (PROGRESS_EVENTS, True),
+}
+"""Events of streams by the name of their schema, and whether frames have an `id`."""
+_FORMS = (DocumentForm, DocumentBody)
+"""Bodies that a route reads by itself."""
 
 
-def install(app: FastAPI) -> None:
-    """Makes `app.openapi()` give the whole document."""
+def problems(*statuses: int) -> dict[int | str, Docs]:
+    """Returns the errors of an operation, as an argument of its route; those of keys and bodies are added to all."""
+    content = {"application/problem+json": {"schema": {"$ref": f"{REF}Problem"}}}
+    return {status: {"description": _PROBLEMS[status], "content": content} for status in statuses}
+
+
+def event_stream(name: str, description: str, **dialects: str) -> Docs:
+    """Returns the content of a response that is a stream, each frame of the schema `name`; or that of a dialect."""
+    # OpenAPI 3.1 has no word for a stream's items: the schema is that of each frame.
+    schema = {"type": "string", "description": description, "x-event-schema": {"$ref": f"{REF}{name}"}}
+    for dialect, other in dialects.items():
+        schema[f"x-event-schema-{dialect.replace('_', '-')}"] = {"$ref": f"{REF}{other}"}
+    return {"text/event-stream": {"schema": schema}}
+
+
+def install(app: FastAPI, routers: Sequence[APIRouter]) -> None:
+    """Makes `app.openapi()` give the whole document of the routers."""
 
     def openapi() -> Docs:
         if app.openapi_schema is None:
-            app.openapi_schema = _build(app)
+            app.openapi_schema = _build(app, routers)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign] # FastAPI's documented way
 
 
-def _build(app: FastAPI) -> Docs:
-    schema = get_openapi(
-        title=app.title,
-        version=app.version,
-        description=app.description,
-        routes=app.routes,
-        tags=examples.TAGS,
+def _build(app: FastAPI, routers: Sequence[APIRouter]) -> Docs:
+    routes = [
+        route
+        for router in routers
+        for route in router.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+    ]
+    document = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes, tags=_TAGS
     )
-    _, definitions = models_json_schema([(model, "validation") for model in _BODIES], ref_template=f"{REF}{{model}}")
-    components: Docs = schema.setdefault("components", {})
-    found: Docs = components.setdefault("schemas", {})
+    schemas: Docs = document.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own error body, which nobody gets here
-        found.pop(name, None)
-    found.update(definitions["$defs"])
-    found.update(SCHEMAS)
-    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "`cw_…`"}}
-    for path, operations in schema["paths"].items():
-        for operation in operations.values():
-            operation["security"] = [] if path in _OPEN_PATHS else [{"key": []}]
-    return schema
+        schemas.pop(name, None)
+    _, definitions = models_json_schema(
+        [
+            (Problem, "serialization"),
+            *((model, "serialization") for events, _ in _STREAMS.values() for model in _models(events)),
+            *((body, "validation") for route in routes for body in _bodies(route.dependant)),
+            *((model, "validation") for model in _FORMS),
+        ],
+        ref_template=f"{REF}{{model}}",
+    )
+    for name, schema in definitions["$defs"].items():
+        if schemas.setdefault(name, schema) != schema:
+            raise ValueError(f"two schemas are named {name}")
+    for name, (events, numbered) in _STREAMS.items():
+        schemas[name] = {"oneOf": _frames(events, numbered=numbered)}
+    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "`cw_…`"}}
+    for route in routes:
+        for method in route.methods or ():
+            _complete(document["paths"][route.path_format][method.lower()], route, schemas)
+    return document
+
+
+def _complete(operation: Docs, route: APIRoute, schemas: Docs) -> None:
+    """Adds the body, the errors that all have, the key, and examples of streams."""
+    bodies = _bodies(route.dependant)
+    authenticated = any(dependency.call is authenticate for dependency in _dependencies(route.dependant))
+    if bodies:
+        schema = {"$ref": f"{REF}{bodies[0].__name__}"}
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+    common = (401, 422) if authenticated else ()
+    more = problems(*common, *((400, 413, 415) if bodies else ()))
+    responses = operation["responses"] | {str(status): response for status, response in more.items()}
+    if not authenticated:
+        responses.pop("422", None)  # FastAPI adds it
+    operation["responses"] = dict(sorted(responses.items()))
+    operation["security"] = [{"key": []}] if authenticated else []
+    for response in operation["responses"].values():
+        stream = response.get("content", {}).get("text/event-stream")
+        if stream:
+            stream["example"] = _example_stream(stream["schema"]["x-event-schema"]["$ref"].removeprefix(REF), schemas)
+
+
+def _dependencies(dependant: Dependant) -> Iterable[Dependant]:
+    for dependency in dependant.dependencies:
+        yield dependency
+        yield from _dependencies(dependency)
+
+
+def _bodies(dependant: Dependant) -> list[type[BaseModel]]:
+    calls = [dependency.call for dependency in _dependencies(dependant)]
+    return [cast("JsonBody[BaseModel]", call).model for call in calls if isinstance(call, JsonBody)]
+
+
+def _models(events: Events) -> tuple[type[BaseModel], ...]:
+    return tuple(events.values()) if isinstance(events, Mapping) else events
+
+
+def _frames(events: Events, *, numbered: bool) -> list[Docs]:
+    """The schemas of a stream's frames: their fields, or the data alone where frames have no names."""
+    if not isinstance(events, Mapping):
+        return [{"$ref": f"{REF}{model.__name__}"} for model in events]
+    number = {"id": {"type": "integer", "minimum": 1}} if numbered else {}
+    frames = [
+        {"event": {"const": name, "type": "string"}, **number, "data": {"$ref": f"{REF}{model.__name__}"}}
+        for name, model in events.items()
+    ]
+    return [{"type": "object", "properties": frame, "required": list(frame)} for frame in frames]
+
+
+def _example_stream(name: str, schemas: Docs) -> str:
+    events, numbered = _STREAMS[name]
+    text = ""
+    for number, (event, model) in enumerate(_named(events), 1):
+        head = f"event: {event}\n" if event else ""
+        head += f"id: {number}\n" if numbered else ""
+        text += (
+            f"{head}data: {json.dumps(_example({'$ref': f'{REF}{model.__name__}'}, schemas), ensure_ascii=False)}\n\n"
+        )
+    return text
+
+
+def _named(events: Events) -> Iterable[tuple[str, type[BaseModel]]]:
+    """The events of a stream that succeeds."""
+    pairs = events.items() if isinstance(events, Mapping) else (("", model) for model in events)
+    return ((name, model) for name, model in pairs if not model.__name__.endswith(("Error", "Fault")))
+
+
+def _example(schema: Docs, schemas: Docs) -> object:
+    """Puts an example together from those of the fields; optional fields without one are left out."""
+    if "$ref" in schema:
+        return _example(schemas[schema["$ref"].removeprefix(REF)], schemas)
+    if "examples" in schema:
+        return schema["examples"][0]
+    if "const" in schema:
+        return schema["const"]
+    if "anyOf" in schema:
+        return _example(schema["anyOf"][0], schemas)
+    if schema["type"] == "array":
+        return [_example(schema["items"], schemas)]
+    if schema["type"] == "null":
+        return None
+    required = schema.get("required", ())
+    members: Docs = schema.get("properties", {})
+    return {
+        name: _example(member, schemas) for name, member in members.items() if name in required or "examples" in member
+    }

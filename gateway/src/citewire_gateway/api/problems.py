@@ -10,7 +10,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
-from citewire_gateway.api.dialects.openai_chat import error_object
+from citewire_gateway.api.dialects.openai_chat import openai_error
+from citewire_gateway.api.schemas.base import FieldError, Problem
 from citewire_kit.errors import CitewireError, Code, FieldViolation, Internal, InvalidArgument, NotFound, Unimplemented
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
@@ -50,17 +51,18 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
     status = http_status(error)
     missing = {"types": error.metadata["types"].split(",")} if error.reason == "PROVIDER_MISSING" else {}
     budget = _budget_of(error) if error.reason == "BUDGET_EXCEEDED" else {}
-    return {
-        "type": TYPE_BASE + error.reason.lower().replace("_", "-"),
-        "title": _TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
-        "status": status,
-        "detail": error.message,
-        "reason": error.reason,
-        "errors": [{"field": one.field, "message": one.message} for one in error.violations],
+    problem = Problem(
+        type=TYPE_BASE + error.reason.lower().replace("_", "-"),
+        title=_TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
+        status=status,
+        detail=error.message,
+        reason=error.reason,
+        errors=[FieldError(field=violation.field, message=violation.message) for violation in error.violations],
+        request_id=current_request_id(),
         **missing,
         **budget,
-        "request_id": current_request_id(),
-    }
+    )
+    return problem.members()
 
 
 def problem_response(error: CitewireError, extra: Mapping[str, Any] | None = None) -> Response:
@@ -110,7 +112,7 @@ async def _citewire_error(request: Request, exc: Exception) -> Response:
     if exc.code in (Code.INTERNAL, Code.DATA_LOSS):
         log.error("request_failed", reason=exc.reason, error=exc.message, exc_info=exc.__cause__)
     # Clients of OpenAI's API look for this member, and pass over the others.
-    extra = {"error": error_object(exc)} if request.url.path in OPENAI_PATHS else None
+    extra = {"error": openai_error(exc).members()} if request.url.path in OPENAI_PATHS else None
     return problem_response(exc, extra)
 
 

@@ -10,6 +10,7 @@ from citewire.retriever.v1 import retriever_pb2
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
+from citewire_gateway.api.schemas.base import SCHEMA_VERSION
 from citewire_gateway.chat.events import (
     Assessment,
     Citation,
@@ -68,12 +69,13 @@ def dump(events: list[Event]) -> dict[str, Any]:
                 kept.append({"type": event.type.value, "text": text})
         else:
             kept.append({"type": event.type.value} | {name: _to_json(getattr(event, name)) for name in _names(event)})
-    return {"events": kept}
+    return {"schema_version": SCHEMA_VERSION, "events": kept}
 
 
 def load(response: dict[str, Any]) -> list[Event]:
-    """Returns the events that `dump` wrote."""
-    return [_event(dict(event)) for event in response["events"]]
+    """Returns the events that `dump` wrote, or the previous release's."""
+    events = response["events"] if "schema_version" in response else _from_version_1(response["events"])
+    return [_event(dict(event)) for event in events]
 
 
 def _event(stored: dict[str, Any]) -> Event:
@@ -134,3 +136,42 @@ M = TypeVar("M", bound=Message)
 
 def _message(value: dict[str, Any], message_type: type[M]) -> M:
     return json_format.ParseDict(value, message_type(), ignore_unknown_fields=True)
+
+
+def _from_version_1(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events as a release wrote them whose values were its own classes; keys live 24 hours, so the next may drop it."""
+    chunks: dict[int, dict[str, Any]] = {}
+    upgraded: list[dict[str, Any]] = []
+    for event in events:
+        fields = {name: value for name, value in event.items() if name != "type"}
+        match EventType(event["type"]):
+            case EventType.CITATIONS | EventType.SOURCES:
+                citations: list[dict[str, Any]] = [
+                    {"index": citation["index"], "result": _result_from_version_1(citation["hit"])}
+                    for citation in event["citations"]
+                ]
+                chunks |= {citation["index"]: citation["result"]["chunk"] for citation in citations}
+                fields = {"citations": citations}
+            case EventType.CITATION:
+                verdicts = {name: f"VERDICT_{event[name].upper()}" for name in ("verdict", "sentence_verdict")}
+                fields = {"verified": event | verdicts | {"number": event["index"]}, "chunk": chunks[event["index"]]}
+            case EventType.DECISION:
+                fields = {"decision": fields}
+            case EventType.ASSESSMENT:
+                fields = {"assessment": fields}
+            case _:
+                pass
+        upgraded.append({"type": event["type"]} | fields)
+    return upgraded
+
+
+def _result_from_version_1(hit: dict[str, Any]) -> dict[str, Any]:
+    chunk = hit["chunk"]
+    place = {"page": "page_number", "row": "row_number", "start_line": "start_line", "end_line": "end_line"}
+    return {
+        "chunk": chunk | {"place": {name: chunk[old] for name, old in place.items() if chunk[old] is not None}},
+        "rank_score": hit["score"],
+        "score": hit["similarity"],
+        "lexical_score": hit["lexical_score"],
+        "duplicate_chunk_ids": hit["duplicate_ids"],
+    }

@@ -7,12 +7,13 @@ clean end. Who leaves stops the work at once.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from fastapi.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from citewire_gateway.api.dialects.base import HEARTBEAT
+from citewire_gateway.api.schemas.base import ResponseModel
 from citewire_gateway.chat.run import CancelCause, RunControl
 from citewire_gateway.http.server import Drain, StreamRules, going_away
 from citewire_kit.deadline import remaining
@@ -114,7 +115,7 @@ class EventBody(Response, Generic[E]):
         run: Callable[[RunControl], AsyncGenerator[E, None]],
         *,
         add: Callable[[E], None],
-        body: Callable[[], dict[str, Any]],
+        body: Callable[[], ResponseModel],
         dialect: str,
         tenant: Tenant,
         rules: StreamRules,
@@ -139,7 +140,7 @@ class EventBody(Response, Generic[E]):
             error = _error_of(work, cause)
             if error is not None:
                 raise error
-            await JSONResponse(self._body())(scope, receive, send)
+            await JSONResponse(self._body().members())(scope, receive, send)
 
     async def _gather(self, control: RunControl) -> None:
         async with aclosing(self._run(control)) as events:

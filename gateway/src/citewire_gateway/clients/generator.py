@@ -36,6 +36,10 @@ class Generator(ABC):
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         """Rewrites a question."""
 
+    @abstractmethod
+    async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
+        """Verifies an answer that any system wrote against the passages that it cites."""
+
 
 class GrpcGenerator(Generator):
     """The generator service. Streams have a channel of their own: see `open_channel`."""
@@ -86,3 +90,7 @@ class GrpcGenerator(Generator):
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         """See `Generator.rewrite`."""
         return await client.unary(self._stub.Rewrite, request, timeout=self._judge_seconds)
+
+    async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
+        """See `Generator.verify`."""
+        return await client.unary(self._stub.Verify, request, timeout=self._chat_seconds)

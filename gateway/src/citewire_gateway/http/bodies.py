@@ -2,8 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NoReturn, TypeVar, cast
+from collections.abc import Mapping, Sequence
+from typing import Generic, NoReturn, TypeVar, cast
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
@@ -17,22 +17,25 @@ _MAX_VIOLATIONS = 20
 _MAX_DIGITS = 300
 
 
-def json_body(model: type[M]) -> Callable[[Request], Coroutine[Any, Any, M]]:
-    """Returns a dependency that gives the request's body as a `model`.
+class JsonBody(Generic[M]):
+    """A dependency that gives the request's body as a `model`.
 
     FastAPI's own body parameters are read before any dependency runs, so that a caller without a key would hear about
     the body first; this one is read where it stands, after authentication.
-
-    Raises (the dependency):
-        InvalidArgument: It isn't JSON (reason `INVALID_JSON`, HTTP 400), or a field is wrong (`INVALID_FIELD`, 422).
-        ResourceExhausted: It is larger than the limit (`TOO_LARGE`, 413).
     """
 
-    async def read(request: Request) -> M:
-        require_json(request)
-        return validate(model, parse_json(await request.body()))
+    def __init__(self, model: type[M]) -> None:
+        self.model = model
 
-    return read
+    async def __call__(self, request: Request) -> M:
+        """Reads the body.
+
+        Raises:
+            InvalidArgument: It isn't JSON (reason `INVALID_JSON`, 400), or a field is wrong (`INVALID_FIELD`, 422).
+            ResourceExhausted: It is larger than the limit (`TOO_LARGE`, 413).
+        """
+        require_json(request)
+        return validate(self.model, parse_json(await request.body()))
 
 
 def require_json(request: Request) -> None:

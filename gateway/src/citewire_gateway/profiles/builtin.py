@@ -22,7 +22,6 @@ from citewire_gateway.profiles.model import (
     Rerank,
     Suggest,
 )
-from citewire_kit.enums import enum_text
 from citewire_kit.errors import NotFound
 from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
 
@@ -219,49 +218,3 @@ def unknown_profile(name: str, names: Iterable[str]) -> NotFound:
         reason="PROFILE_NOT_FOUND",
         metadata={"profiles": known[:1000]},
     )
-
-
-def describe(profile: Profile) -> dict[str, object]:
-    """Returns a profile as `GET /v1/profiles` lists it."""
-    answer = profile.answer
-    return {
-        "name": profile.name,
-        "description": profile.description,
-        "scope": enum_text(retriever_pb2.ScopeLevel, profile.level),
-        "strategy": enum_text(retriever_pb2.Strategy, profile.strategy),
-        "mode": enum_text(retriever_pb2.SearchMode, profile.mode),
-        "top_k": {
-            "default": profile.top_k.default,
-            "minimum": profile.top_k.minimum,
-            "maximum": profile.top_k.maximum,
-        },
-        "min_score": profile.min_score,
-        "min_score_calibrated": profile.min_score_calibrated,
-        "types": list(profile.types),
-        "empty_selection": profile.empty_selection.value,
-        "on_empty": "model" if profile.no_match is None else "sentence",
-        "context_format": enum_text(generator_pb2.ContextFormat, answer.context_format),
-        "marker_style": enum_text(generator_pb2.MarkerStyle, answer.marker_style),
-        "grounding": enum_text(generator_pb2.Grounding, answer.grounding),
-        "answer_language": answer.answer_language or None,
-        "not_found_sentence": answer.not_found_sentence or None,
-        "history": None
-        if profile.history is None
-        else {
-            "tokens": profile.history.tokens,
-            "condense": profile.history.condense,
-        },
-        "by_document": profile.by_document,
-        "recent": profile.recent,
-        "input_tokens": None if profile.budget is None else dict(profile.budget.input_tokens),
-        "rerank_candidates": None if profile.rerank is None else profile.rerank.candidates,
-        "hyde": profile.hyde,
-        "derive_filter": profile.derive_filter,
-        "decide": profile.decide,
-        "assess": profile.assess,
-        "speculate": profile.speculate,
-        "max_completion_tokens": profile.max_completion_tokens,
-        "events": [event.value for event in EventType if event in profile.events],
-        "optional_events": [event.value for event in EventType if event in profile.optional_events],
-        "conversations": profile.persist.value,
-    }

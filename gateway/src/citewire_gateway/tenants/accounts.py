@@ -38,7 +38,7 @@ class Group(StrEnum):
     PURPOSE = "purpose"
 
 
-class Source(StrEnum):
+class UsageSource(StrEnum):
     """What is counted: calls to providers, or chats."""
 
     CALLS = "calls"
@@ -54,8 +54,7 @@ class UsageQuery:
     end: datetime
     """The moment after the last."""
     group_by: tuple[Group, ...]
-    """What rows are divided by; empty gives one row."""
-    source: Source = Source.CALLS
+    source: UsageSource = UsageSource.CALLS
     user_id: str | None = None
     """Only this user's; None: everyone's."""
 
@@ -124,8 +123,8 @@ _COLUMNS: tuple[tuple[Group, str], ...] = (
 )
 """Of every usage query, in its order."""
 
-FIGURES: Mapping[Source, tuple[str, ...]] = {
-    Source.CALLS: (
+FIGURES: Mapping[UsageSource, tuple[str, ...]] = {
+    UsageSource.CALLS: (
         "calls",
         "open_calls",
         "estimated_calls",
@@ -139,7 +138,7 @@ FIGURES: Mapping[Source, tuple[str, ...]] = {
         "cost_nano",
         "own_cost_nano",
     ),
-    Source.EXCHANGES: (
+    UsageSource.EXCHANGES: (
         "exchanges",
         "running_exchanges",
         "unfinished_exchanges",
@@ -153,7 +152,7 @@ FIGURES: Mapping[Source, tuple[str, ...]] = {
 }
 """Names of what is counted, in the order of the queries' columns."""
 
-_QUERIES: Mapping[Source, str] = {Source.CALLS: "usage_of_calls", Source.EXCHANGES: "usage_of_exchanges"}
+_QUERIES: Mapping[UsageSource, str] = {UsageSource.CALLS: "usage_of_calls", UsageSource.EXCHANGES: "usage_of_exchanges"}
 
 
 def group_columns(group_by: Sequence[Group]) -> tuple[str, ...]:

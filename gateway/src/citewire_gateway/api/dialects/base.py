@@ -3,8 +3,9 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from json.encoder import encode_basestring  # the C function behind json.dumps(ensure_ascii=False) for one text
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from citewire_gateway.api.schemas.base import ResponseModel
 from citewire_gateway.chat.events import Event
 from citewire_kit.errors import CitewireError
 
@@ -48,5 +49,5 @@ class AnswerDialect(ABC):
         """Takes an event."""
 
     @abstractmethod
-    def body(self) -> dict[str, Any]:
+    def body(self) -> ResponseModel:
         """Returns the body, after `Done`."""

@@ -1,40 +1,52 @@
-"""The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`; the stream ends in `done`."""
+"""The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`; and the whole chat as one body."""
 
-import json
 from collections.abc import Collection
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.wire import event_json
+from pydantic import MISSING
+
+from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.schemas.base import Nothing, ResponseModel, StreamError
+from citewire_gateway.api.schemas.chat import (
+    Assessment,
+    ChatAnswer,
+    Citation,
+    Decision,
+    Source,
+    Step,
+    TokenUsage,
+    UncitedSentence,
+    VerifiedCitation,
+    event_payload,
+)
+from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
 
 class NativeDialect(StreamDialect):
-    """Frames of `POST /v1/chat`; only events that the profile allows are shown."""
+    """Frames of `POST /v1/chat`, `done` last; only events that the profile allows are shown."""
 
     name: ClassVar[str] = "native"
 
-    def __init__(self, events: Collection[EventType]) -> None:
-        """`events`: what this stream may show."""
-        self._events = frozenset(events)
+    def __init__(self, shown: Collection[EventType]) -> None:
+        """`shown`: the events that this stream may show."""
+        self._shown = frozenset(shown)
         self._sequence = 0
 
     def encode(self, event: Event) -> bytes:
         """See `StreamDialect.encode`."""
         if type(event) is Tokens:
             return self._tokens(event)
-        if event.type not in self._events:
+        if event.type not in self._shown:
             return b""
-        return self._frame(event.type, event_json(event))
+        return self._frame(event.type, event_payload(event))
 
     def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
         """See `StreamDialect.failed`."""
-        data: dict[str, Any] = {"text": error.message}
-        if retryable:
-            data["retryable"] = True
-        return self._frame(EventType.ERROR, data) + self._frame(EventType.DONE, {})
+        fault = StreamError(text=error.message, retryable=True if retryable else MISSING)
+        return self._frame(EventType.ERROR, fault) + self._frame(EventType.DONE, Nothing())
 
     def _tokens(self, event: Tokens) -> bytes:
         """One frame per delta, in one piece: this runs for every token of every stream."""
@@ -49,7 +61,72 @@ class NativeDialect(StreamDialect):
         self._sequence = number
         return "".join(frames).encode()
 
-    def _frame(self, name: str, data: dict[str, Any]) -> bytes:
+    def _frame(self, name: str, data: ResponseModel) -> bytes:
         self._sequence += 1
-        text = json.dumps(data, ensure_ascii=False)
-        return f"event: {name}\nid: {self._sequence}\ndata: {text}\n\n".encode()
+        return f"event: {name}\nid: {self._sequence}\n{data.frame()}".encode()
+
+
+class JsonAnswer(AnswerDialect):
+    """`"stream": false`: answer, citations, usage, and how it came about."""
+
+    def __init__(self, shown: Collection[EventType]) -> None:
+        """`shown`: the events that this answer may hold."""
+        self._shown = frozenset(shown)
+        self._texts: list[str] = []
+        self._citations: list[Citation] = []
+        self._verified: list[VerifiedCitation] = []
+        self._uncited: list[UncitedSentence] = []
+        self._sources: list[Source] | MISSING = MISSING
+        self._decision: Decision | MISSING = MISSING
+        self._assessment: Assessment | MISSING = MISSING
+        self._usage: TokenUsage | None = None
+        self._outcome: events.Outcome | None = None
+
+    def add(self, event: Event) -> None:
+        """See `AnswerDialect.add`."""
+        match event:
+            case Tokens(texts=texts):
+                self._texts.extend(texts)
+            case events.Citations(citations=citations):
+                self._citations = [Citation.of(citation) for citation in citations]
+            case events.Sources(citations=citations):
+                self._sources = [Source.of(citation) for citation in citations]
+            case events.VerifiedCitation():
+                self._verified.append(VerifiedCitation.of(event))
+            case events.UncitedSentence():
+                self._uncited.append(UncitedSentence.of(event))
+            case events.Decision():
+                self._decision = Decision.of(event)
+            case events.Assessment():
+                self._assessment = Assessment.of(event)
+            case events.Usage():
+                self._usage = TokenUsage.of(event)
+            case events.Done(outcome=outcome):
+                self._outcome = outcome
+            case _:
+                pass  # the conversation and the steps are in the outcome
+
+    def body(self) -> ChatAnswer:
+        """See `AnswerDialect.body`."""
+        outcome, usage = self._outcome, self._usage
+        if outcome is None or usage is None:
+            raise RuntimeError("the chat isn't done")
+        return ChatAnswer(
+            conversation_id=outcome.conversation_id or MISSING,
+            exchange_id=outcome.exchange_id,
+            profile=outcome.profile,
+            answer="".join(self._texts),
+            citations=self._citations,
+            sources=self._sources,
+            decision=self._decision,
+            assessment=self._assessment,
+            usage=usage,
+            verified=self._verified if EventType.CITATION in self._shown else MISSING,
+            uncited=self._uncited if EventType.UNCITED in self._shown else MISSING,
+            not_found=outcome.not_found,
+            answerable_score=MISSING if outcome.answerable_score is None else outcome.answerable_score,
+            finish_reason=outcome.finish_reason,
+            provider=outcome.provider or None,
+            model=outcome.model or None,
+            steps=[Step.of(step) for step in outcome.steps],
+        )

@@ -4,16 +4,29 @@ While streaming, markers stay visible and a list of sources follows the text; th
 `annotations` of type `url_citation`. A stream's last delta carries the annotations too, for clients that read them.
 """
 
-import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 from citewire.generator.v1 import generator_pb2
+from pydantic import MISSING
 
-from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.api.wire import ref_of, verified_json
+from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.schemas import chat as schemas
+from citewire_gateway.api.schemas.base import OpenAiError, chunk_ref
+from citewire_gateway.api.schemas.openai import (
+    Annotation,
+    AnswerMessage,
+    ChunkChoice,
+    Completion,
+    CompletionChoice,
+    CompletionChunk,
+    CompletionFault,
+    CompletionUsage,
+    Delta,
+    UrlCitation,
+)
 from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
 from citewire_kit.errors import CitewireError, Code
 
@@ -29,8 +42,10 @@ _CODE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,}).*?(?:^[ \t]*(?P=fence)[`~]*[ \t]*$|\Z)|(?P<ticks>`+)[^`\n]+(?P=ticks)",
     re.MULTILINE | re.DOTALL,
 )
-_FINISH: Mapping[str, str] = {"stop": "stop", "length": "length"}
-_FILTERED = "content_filter"
+_SLOT = "\ufffc"
+"""Stands for a token in a frame that is made once."""
+
+FinishReason = Literal["stop", "length", "content_filter"]
 _ERROR_TYPES: Mapping[Code, str] = {
     Code.INVALID_ARGUMENT: "invalid_request_error",
     Code.NOT_FOUND: "invalid_request_error",
@@ -46,7 +61,9 @@ class _Completion:
 
     def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
         """`model` is named as the request named it."""
-        self._head = {"id": completion_id, "created": int(time.time()), "model": model}
+        self.id = completion_id
+        self.created = int(time.time())
+        self.model = model
         self._url_of = url_of
         self._citations: tuple[Citation, ...] = ()
         self._texts: list[str] = []
@@ -77,7 +94,7 @@ class _Completion:
             raise RuntimeError("the chat isn't done")
         return self._outcome
 
-    def annotations(self) -> list[dict[str, Any]]:
+    def annotations(self) -> list[Annotation]:
         """One for each marker, at its place.
 
         Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
@@ -109,23 +126,26 @@ class _Completion:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
         if self.outcome.not_found or not self._citations:
             return ""
-        cited = [one for one in self._citations if one.index in self.outcome.cited] or list(self._citations)
-        lines = [f"- [{one.index}] [{_label(one)}]({self._url_of(one)})" for one in cited]
+        cited = [citation for citation in self._citations if citation.index in self.outcome.cited]
+        lines = [
+            f"- [{citation.index}] [{_label(citation)}]({self._url_of(citation)})"
+            for citation in cited or self._citations
+        ]
         return "\n\nSources:\n" + "\n".join(lines)
 
-    def finish_reason(self) -> str:
+    def finish_reason(self) -> FinishReason:
         """Why it ended, in OpenAI's words."""
-        return _FINISH.get(self.outcome.finish_reason, _FILTERED)
+        match self.outcome.finish_reason:
+            case "stop" | "length" as reason:
+                return reason
+            case _:
+                return "content_filter"
 
-    def usage(self) -> dict[str, int]:
+    def usage(self) -> CompletionUsage:
         """Tokens of the chat model."""
         prompt = self._usage.prompt_tokens if self._usage else 0
         completion = self._usage.completion_tokens if self._usage else 0
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-
-    def object(self, kind: str, choices: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:  # noqa: ANN401 # members of JSON
-        """A completion or a chunk of one."""
-        return {**self._head, "object": kind, "choices": list(choices), **more}
+        return CompletionUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
 
     def _of_marker(self, answer: str, number: int, start: int, end: int) -> VerifiedCitation | None:
         """What was found out about the sentence that a marker belongs to: around it, before it, or after it.
@@ -146,21 +166,14 @@ class _Completion:
         same_line = after is not None and "\n" not in answer[end : _sentence(after).start]
         return after if leads and same_line else before or after
 
-    def _annotation(
-        self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None
-    ) -> dict[str, Any]:
-        chunk = citation.chunk
-        # A member that OpenAI's clients don't know, and pass on.
-        more: dict[str, Any] = {} if verified is None else {"citewire": verified_json(verified)}
-        return more | {
-            "type": "url_citation",
-            "url_citation": {
-                "start_index": start,
-                "end_index": end,
-                "url": self._url_of(citation),
-                "title": ref_of(chunk),
-            },
-        }
+    def _annotation(self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None) -> Annotation:
+        return Annotation(
+            citewire=MISSING if verified is None else schemas.VerifiedCitation.of(verified),
+            type="url_citation",
+            url_citation=UrlCitation(
+                start_index=start, end_index=end, url=self._url_of(citation), title=chunk_ref(citation.chunk)
+            ),
+        )
 
 
 class OpenAiStream(StreamDialect):
@@ -173,6 +186,8 @@ class OpenAiStream(StreamDialect):
         self._completion = _Completion(completion_id, model, url_of)
         self._include_usage = include_usage
         self._started = False
+        slot = self._delta(Delta(content=_SLOT))
+        self._before_token, _, self._after_token = slot.rpartition(quoted(_SLOT))
 
     def encode(self, event: Event) -> bytes:
         """See `StreamDialect.encode`."""
@@ -181,41 +196,47 @@ class OpenAiStream(StreamDialect):
             case Citations():
                 return self._start()
             case Tokens(texts=texts):
-                return self._start() + b"".join([self._delta({"content": text}) for text in texts])
+                before, after = self._before_token, self._after_token
+                return self._start() + "".join([f"{before}{quoted(text)}{after}" for text in texts]).encode()
             case Done():
-                return self._start() + self._end()
+                return self._start() + self._end().encode()
             case _:
                 return b""
 
     def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
         """See `StreamDialect.failed`."""
         del retryable  # this dialect has no member for it
-        return _frame({"error": error_object(error)})
+        return CompletionFault(error=openai_error(error)).frame().encode()
 
     def _start(self) -> bytes:
         if self._started:
             return b""
         self._started = True
-        return self._delta({"role": "assistant", "content": ""})
+        return self._delta(Delta(role="assistant", content="")).encode()
 
-    def _end(self) -> bytes:
+    def _end(self) -> str:
         completion = self._completion
-        frames: list[bytes] = []
-        if sources := completion.source_list():
-            frames.append(self._delta({"content": sources}))
-        last: dict[str, Any] = {}
-        if annotations := completion.annotations():
-            last["annotations"] = annotations
-        frames.append(self._delta(last, completion.finish_reason()))
+        sources = completion.source_list()
+        frames = self._delta(Delta(content=sources)) if sources else ""
+        frames += self._delta(Delta(annotations=completion.annotations() or MISSING), completion.finish_reason())
         if self._include_usage:
-            frames.append(_frame(completion.object("chat.completion.chunk", (), usage=completion.usage())))
-        frames.append(b"data: [DONE]\n\n")
-        return b"".join(frames)
+            frames += self._chunk([], completion.usage())
+        return frames + "data: [DONE]\n\n"
 
-    def _delta(self, delta: Mapping[str, Any], finish_reason: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-        more: dict[str, Any] = {"usage": None} if self._include_usage else {}
-        return _frame(self._completion.object("chat.completion.chunk", (choice,), **more))
+    def _delta(self, delta: Delta, finish_reason: FinishReason | None = None) -> str:
+        choice = ChunkChoice(index=0, delta=delta, logprobs=None, finish_reason=finish_reason)
+        return self._chunk([choice], None if self._include_usage else MISSING)
+
+    def _chunk(self, choices: list[ChunkChoice], usage: CompletionUsage | MISSING | None) -> str:
+        completion = self._completion
+        return CompletionChunk(
+            id=completion.id,
+            created=completion.created,
+            model=completion.model,
+            object="chat.completion.chunk",
+            choices=choices,
+            usage=usage,
+        ).frame()
 
 
 class OpenAiAnswer(AnswerDialect):
@@ -233,36 +254,36 @@ class OpenAiAnswer(AnswerDialect):
         if isinstance(event, Tokens):
             self._texts.extend(event.texts)
 
-    def body(self) -> dict[str, Any]:
+    def body(self) -> Completion:
         """See `AnswerDialect.body`."""
         completion = self._completion
-        message = {
-            "role": "assistant",
-            "content": "".join(self._texts),
-            "refusal": None,
-            "annotations": completion.annotations(),
-        }
-        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": completion.finish_reason()}
-        return completion.object("chat.completion", (choice,), usage=completion.usage())
+        message = AnswerMessage(
+            role="assistant", content="".join(self._texts), refusal=None, annotations=completion.annotations()
+        )
+        choice = CompletionChoice(index=0, message=message, logprobs=None, finish_reason=completion.finish_reason())
+        return Completion(
+            id=completion.id,
+            created=completion.created,
+            model=completion.model,
+            object="chat.completion",
+            choices=[choice],
+            usage=completion.usage(),
+        )
 
 
-def error_object(error: CitewireError) -> dict[str, Any]:
-    """An error as OpenAI's clients read it."""
-    return {
-        "message": error.message,
-        "type": _ERROR_TYPES.get(error.code, "server_error"),
-        "param": error.violations[0].field if error.violations else None,
-        "code": error.reason.lower(),
-    }
+def openai_error(error: CitewireError) -> OpenAiError:
+    """Returns an error as OpenAI's clients read it."""
+    return OpenAiError(
+        message=error.message,
+        type=_ERROR_TYPES.get(error.code, "server_error"),
+        param=error.violations[0].field if error.violations else None,
+        code=error.reason.lower(),
+    )
 
 
 def _label(citation: Citation) -> str:
-    return ref_of(citation.chunk).replace("[", "(").replace("]", ")")
+    return chunk_ref(citation.chunk).replace("[", "(").replace("]", ")")
 
 
 def _sentence(event: VerifiedCitation) -> generator_pb2.AnswerSpan:
     return event.verified.sentence
-
-
-def _frame(data: Mapping[str, Any]) -> bytes:
-    return f"data: {json.dumps(data, ensure_ascii=False)}\n\n".encode()

@@ -3,13 +3,27 @@
 Every frame is `data: JSON` with a `type`; the stream ends in `[DONE]`. Our own events travel as `data-…` parts.
 """
 
-import json
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar
+
+from pydantic import MISSING
 
 from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.wire import event_json, ref_of
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
+from citewire_gateway.api.schemas.chat import event_payload
+from citewire_gateway.api.schemas.ui_message import (
+    UI_DATA,
+    UiError,
+    UiFinish,
+    UiFinishStep,
+    UiMetadata,
+    UiPart,
+    UiStart,
+    UiStartStep,
+    UiTextEnd,
+    UiTextStart,
+    source_part,
+)
+from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
@@ -39,57 +53,45 @@ class UiMessageDialect(StreamDialect):
                 frame = f'data: {{"type": "text-delta", "id": "{_TEXT_ID}", "delta": {quoted(delta)}}}\n\n'
                 return self._begin() + self._open_text() + frame.encode()
             case Citations(citations=citations):
-                parts = b"".join([_frame(_source_part(citation)) for citation in citations])
-                return self._begin() + parts + _data(event.type, event_json(event))
+                parts = _frames(*(source_part(citation) for citation in citations))
+                return self._begin() + parts + _data(event)
             case Done(outcome=outcome):
-                metadata = {
-                    "finish_reason": outcome.finish_reason,
-                    "exchange_id": outcome.exchange_id,
-                    "not_found": outcome.not_found,
-                    **({"conversation_id": outcome.conversation_id} if outcome.conversation_id else {}),
-                }
-                last = _frame({"type": "finish-step"}) + _frame({"type": "finish", "messageMetadata": metadata})
+                metadata = UiMetadata(
+                    finish_reason=outcome.finish_reason,
+                    exchange_id=outcome.exchange_id,
+                    not_found=outcome.not_found,
+                    conversation_id=outcome.conversation_id or MISSING,
+                )
+                last = _frames(UiFinishStep(type="finish-step"), UiFinish(type="finish", message_metadata=metadata))
                 return self._begin() + self._close_text() + last + _END
             case _:
-                return self._begin() + _data(event.type, event_json(event))
+                return self._begin() + _data(event)
 
     def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
         """See `StreamDialect.failed`."""
         del retryable  # this dialect has no member for it
-        return self._begin() + _frame({"type": "error", "errorText": error.message}) + _END
+        return self._begin() + _frames(UiError(type="error", error_text=error.message)) + _END
 
     def _begin(self) -> bytes:
         if self._started:
             return b""
         self._started = True
-        return _frame({"type": "start", "messageId": self._message_id}) + _frame({"type": "start-step"})
+        return _frames(UiStart(type="start", message_id=self._message_id), UiStartStep(type="start-step"))
 
     def _open_text(self) -> bytes:
         if self._in_text:
             return b""
         self._in_text = True
-        return _frame({"type": "text-start", "id": _TEXT_ID})
+        return _frames(UiTextStart(type="text-start", id=_TEXT_ID))
 
     def _close_text(self) -> bytes:
-        return _frame({"type": "text-end", "id": _TEXT_ID}) if self._in_text else b""
+        return _frames(UiTextEnd(type="text-end", id=_TEXT_ID)) if self._in_text else b""
 
 
-def _source_part(citation: Citation) -> dict[str, Any]:
-    chunk = citation.chunk
-    if chunk.url:
-        return {"type": "source-url", "sourceId": str(citation.index), "url": chunk.url, "title": ref_of(chunk)}
-    part: dict[str, Any] = {
-        "type": "source-document",
-        "sourceId": str(citation.index),
-        "mediaType": "text/plain",
-        "title": ref_of(chunk),
-    }
-    return part | ({"filename": chunk.file_name} if chunk.file_name else {})
+def _data(event: Event) -> bytes:
+    part = UI_DATA[event.type].model_validate({"type": f"data-{event.type}", "data": event_payload(event)})
+    return _frames(part)
 
 
-def _data(name: str, data: Mapping[str, Any]) -> bytes:
-    return _frame({"type": f"data-{name}", "data": data})
-
-
-def _frame(part: Mapping[str, Any]) -> bytes:
-    return f"data: {json.dumps(part, ensure_ascii=False)}\n\n".encode()
+def _frames(*parts: UiPart) -> bytes:
+    return "".join(part.frame() for part in parts).encode()

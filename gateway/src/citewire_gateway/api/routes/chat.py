@@ -4,19 +4,18 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from citewire_gateway.api.chat_docs import chat_docs, self_rag_docs, simple_query_docs, simple_stream_docs
 from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond, shown_events
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.dialects.answer import JsonAnswer
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect
-from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect
+from citewire_gateway.api.dialects.simple import SimpleDialect, SimpleJsonAnswer
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.schemas import ChatRequest, SelfRagRequest, SimpleRequest
+from citewire_gateway.api.openapi import event_stream, problems
+from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest, SelfRagRequest, SimpleAnswer, SimpleRequest
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.http.bodies import json_body
+from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.changes import apply_changes, changes_of
 from citewire_gateway.profiles.model import EventType
@@ -31,12 +30,29 @@ DialectName = Annotated[
 ]
 
 
-@router.post("/v1/chat", summary="Ask a question", **chat_docs())
+@router.post(
+    "/v1/chat",
+    summary="Ask a question",
+    response_model=ChatAnswer,
+    response_description="A stream, or with `stream: false` one JSON body.",
+    responses={
+        200: {
+            "content": event_stream(
+                "ChatEvent",
+                "The native dialect: each event as `event: TYPE`, `id: SEQUENCE`, `data: JSON`, and `done` last. Which "
+                "events are shown is the profile's; ignore those that you don't know. A fault is `error`, then `done`. "
+                "Lines that begin with a colon are heartbeats.",
+                ui_message="UiMessagePart",
+            )
+        },
+        **problems(402, 404, 409, 503),
+    },
+)
 async def chat(
     tenant: TenantDep,
     services: ServicesDep,
     key: IdempotencyDep,
-    body: Annotated[ChatRequest, Depends(json_body(ChatRequest))],
+    body: Annotated[ChatRequest, Depends(JsonBody(ChatRequest))],
     dialect: DialectName = None,
 ) -> Response:
     """Answers from the caller's documents, as a stream of events or as one JSON body."""
@@ -55,36 +71,71 @@ async def chat(
     return await respond(services, chat, answer, key=key, body=body.model_dump(mode="json"))
 
 
-@router.post("/api/chat/", summary="Ask a question, streamed (simple API)", **simple_stream_docs())
+@router.post(
+    "/api/chat/",
+    summary="Ask a question, streamed (simple API)",
+    response_class=Response,
+    response_description="A stream.",
+    responses={
+        200: {
+            "content": event_stream(
+                "SimpleFrame",
+                "Frames of data only: `token` many, then `done` with the sources. A fault is `error`, and no `done`.",
+            )
+        },
+        **problems(402, 404, 503),
+    },
+)
 @router.post("/api/chat", include_in_schema=False)
 async def simple_chat(
     tenant: TenantDep,
     services: ServicesDep,
     key: IdempotencyDep,
-    body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
+    body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))],
 ) -> Response:
     """Streams tokens, then the sources."""
     chat = make_chat_input(_simple_options(body), SIMPLE, tenant, SimpleDialect.name, services.settings)
     return await respond(services, chat, SimpleDialect(), key=key, body=body.model_dump(mode="json"))
 
 
-@router.post("/api/chat/query", summary="Ask a question (simple API)", **simple_query_docs())
+@router.post(
+    "/api/chat/query",
+    summary="Ask a question (simple API)",
+    response_model=SimpleAnswer,
+    response_description="The answer.",
+    responses=problems(402, 404, 503),
+)
 async def simple_query(
     tenant: TenantDep,
     services: ServicesDep,
     key: IdempotencyDep,
-    body: Annotated[SimpleRequest, Depends(json_body(SimpleRequest))],
+    body: Annotated[SimpleRequest, Depends(JsonBody(SimpleRequest))],
 ) -> Response:
     """Returns the answer and its sources."""
-    chat = make_chat_input(_simple_options(body), SIMPLE, tenant, SimpleAnswer.name, services.settings)
-    return await respond(services, chat, SimpleAnswer(), key=key, body=body.model_dump(mode="json"))
+    chat = make_chat_input(_simple_options(body), SIMPLE, tenant, SimpleJsonAnswer.name, services.settings)
+    return await respond(services, chat, SimpleJsonAnswer(), key=key, body=body.model_dump(mode="json"))
 
 
-@router.post("/api/rag-chat/stream", summary="Ask about saved articles and repositories", **self_rag_docs())
+@router.post(
+    "/api/rag-chat/stream",
+    summary="Ask about saved articles and repositories",
+    response_class=Response,
+    response_description="A stream.",
+    responses={
+        200: {
+            "content": event_stream(
+                "SelfRagFrame",
+                "Frames of an event and its data: `decision` first, `retrieval` if it is needed, `content` many, "
+                "`assessment`, then `done`. A fault is `error`, and nothing follows it.",
+            )
+        },
+        **problems(402, 503),
+    },
+)
 async def self_rag_chat(
     tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[SelfRagRequest, Depends(json_body(SelfRagRequest))],
+    body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))],
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
     options = ChatOptions(

@@ -1,64 +1,112 @@
-"""`/v1/collections`: named groups of documents."""
+"""`/v1/collections`: named groups of documents; `/v1/spaces`: the vectors that documents have."""
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
-from fastapi.responses import JSONResponse
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import corpus_pb2
+from fastapi import APIRouter, Depends, Query
 
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.library_docs import collection_body_docs, collections_docs
-from citewire_gateway.api.operation_docs import json_docs
-from citewire_gateway.api.queries import PageSize, PageToken
-from citewire_gateway.api.schemas import CollectionBody
-from citewire_gateway.http.bodies import json_body, unstorable
+from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate, require_admin
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas.library import (
+    CalibrationBody,
+    Collection,
+    CollectionBody,
+    CollectionDeleted,
+    CollectionList,
+    Space,
+    SpaceList,
+)
+from citewire_gateway.http.bodies import JsonBody, unstorable
 from citewire_kit.errors import NotFound
 
-router = APIRouter(tags=["collections"], dependencies=[Depends(authenticate)])
+router = APIRouter(dependencies=[Depends(authenticate)])
 
 _MAX_NAME = 128
 
 
-@router.get("/v1/collections", summary="List collections", **collections_docs())
+@router.get("/v1/collections", summary="List collections", tags=["collections"])
 async def list_collections(
     _tenant: TenantDep, services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
-) -> Response:
+) -> CollectionList:
     """Returns collections by name."""
-    return JSONResponse(await services.corpus.list_collections(page_size or 0, page_token or ""))
+    request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "")
+    response = await services.corpus.list_collections(request)
+    return CollectionList(
+        collections=[Collection.from_proto(message) for message in response.collections],
+        next_page_token=response.next_page_token,
+    )
 
 
-@router.post("/v1/collections", summary="Create a collection", status_code=201, **collection_body_docs(201))
+@router.post(
+    "/v1/collections", summary="Create a collection", tags=["collections"], status_code=201, responses=problems(409)
+)
 async def create_collection(
-    _tenant: TenantDep, services: ServicesDep, body: Annotated[CollectionBody, Depends(json_body(CollectionBody))]
-) -> Response:
+    _tenant: TenantDep, services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
+) -> Collection:
     """Creates an empty collection. Uploads also create the one that they name."""
-    return JSONResponse(await services.corpus.create_collection(body.name), status_code=201)
+    return Collection.from_proto(await services.corpus.create_collection(body.name))
 
 
-@router.patch("/v1/collections/{name:path}", summary="Rename a collection", **collection_body_docs(200))
+@router.patch(
+    "/v1/collections/{name:path}", summary="Rename a collection", tags=["collections"], responses=problems(404, 409)
+)
 async def rename_collection(
     name: str,
     _tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[CollectionBody, Depends(json_body(CollectionBody))],
-) -> Response:
+    body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))],
+) -> Collection:
     """Renames a collection."""
-    return JSONResponse(await services.corpus.rename_collection(_existing(name), body.name))
+    return Collection.from_proto(await services.corpus.rename_collection(_existing(name), body.name))
 
 
 @router.delete(
-    "/v1/collections/{name:path}",
-    summary="Delete a collection",
-    **json_docs("How many documents were deleted with it.", {"documents_deleted": 0}, conflicts=True, missing=True),
+    "/v1/collections/{name:path}", summary="Delete a collection", tags=["collections"], responses=problems(404, 409)
 )
 async def delete_collection(
     name: str,
     _tenant: TenantDep,
     services: ServicesDep,
     force: Annotated[bool, Query(description="Deletes its documents too.")] = False,
-) -> Response:
+) -> CollectionDeleted:
     """Deletes an empty collection, or with `force` one with all its documents."""
     deleted = await services.corpus.delete_collection(_existing(name), force=force)
-    return JSONResponse({"documents_deleted": deleted})
+    return CollectionDeleted(documents_deleted=deleted)
+
+
+@router.get("/v1/spaces", summary="List embedding spaces", tags=["spaces"])
+async def list_spaces(_tenant: TenantDep, services: ServicesDep) -> SpaceList:
+    """Returns the live space, the one that is being prepared, the previous one and those of further models.
+
+    Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
+    `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it came
+    with the server.
+    """
+    return SpaceList(spaces=[Space.from_proto(message) for message in await services.corpus.list_spaces()])
+
+
+@router.put(
+    "/v1/spaces/calibration",
+    summary="Store what a space's scores mean",
+    tags=["spaces"],
+    responses=problems(403, 404, 409),
+)
+async def put_calibration(
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[CalibrationBody, Depends(JsonBody(CalibrationBody))],
+) -> Space:
+    """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
+
+    `"calibration": null` removes them, so that those that come with the server count again. Owners and admins may.
+    """
+    require_admin(tenant)
+    space = common_pb2.EmbeddingSpace(
+        model=body.space.model, revision=body.space.revision, dimensions=body.space.dimensions
+    )
+    calibration = None if body.calibration is None else body.calibration.to_proto()
+    return Space.from_proto(await services.corpus.set_calibration(space, calibration))
 
 
 def _existing(name: str) -> str:

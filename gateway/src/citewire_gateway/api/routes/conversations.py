@@ -1,20 +1,25 @@
 """`/v1/conversations`: what was asked and answered, each user's own."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 
-from citewire_gateway.api.chat_docs import conversation_docs, conversations_docs, export_docs, rename_docs
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.operation_docs import deleted_docs
-from citewire_gateway.api.queries import PageSize, PageToken
-from citewire_gateway.api.schemas import ConversationPatch
-from citewire_gateway.chat.store import Conversation, StoredMessage
+from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas.base import time_text
+from citewire_gateway.api.schemas.chat import (
+    Conversation,
+    ConversationExport,
+    ConversationList,
+    ConversationPage,
+    ConversationPatch,
+)
+from citewire_gateway.chat import store
 from citewire_gateway.chat.transcript import markdown
-from citewire_gateway.http.bodies import json_body
+from citewire_gateway.http.bodies import JsonBody
 from citewire_kit.errors import NotFound, invalid_field
 
 _PAGE = 200
@@ -24,18 +29,26 @@ ExportFormat = Annotated[Literal["json", "markdown"], Query(description="What th
 router = APIRouter(tags=["conversations"], dependencies=[Depends(authenticate)])
 
 
-@router.get("/v1/conversations", summary="List conversations", **conversations_docs())
+@router.get("/v1/conversations", summary="List conversations")
 async def list_conversations(
     tenant: TenantDep, services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
-) -> Response:
+) -> ConversationList:
     """Returns the caller's conversations, latest first."""
     page, next_token = await services.chats.list_conversations(
         tenant, page_size=_page_size(page_size), page_token=page_token or ""
     )
-    return JSONResponse({"conversations": [_conversation(one) for one in page], "next_page_token": next_token})
+    return ConversationList(
+        conversations=[_conversation(conversation) for conversation in page], next_page_token=next_token
+    )
 
 
-@router.get("/v1/conversations/{conversation_id}", summary="Read a conversation", **conversation_docs())
+@router.get(
+    "/v1/conversations/{conversation_id}",
+    summary="Read a conversation",
+    response_model=ConversationPage,
+    response_description="The conversation.",
+    responses=problems(404),
+)
 async def get_conversation(
     conversation_id: str,
     tenant: TenantDep,
@@ -48,14 +61,25 @@ async def get_conversation(
     found, messages, more = await services.chats.get_conversation(
         tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
     )
-    body = _conversation(found) | {
-        "messages": [_message(one) for one in messages],
-        "next_page_token": str(messages[-1].ordinal) if more else "",
-    }
-    return JSONResponse(body)
+    return _stored(found, messages, next_page_token=str(messages[-1].ordinal) if more else "")
 
 
-@router.get("/v1/conversations/{conversation_id}/export", summary="Export a conversation", **export_docs())
+@router.get(
+    "/v1/conversations/{conversation_id}/export",
+    summary="Export a conversation",
+    response_model=ConversationExport,
+    response_description="The conversation.",
+    responses={
+        200: {
+            "content": {
+                "text/markdown": {
+                    "schema": {"type": "string", "examples": ["# A title\n\n## A question\n\nAn answer.\n"]}
+                }
+            }
+        },
+        **problems(404),
+    },
+)
 async def export_conversation(
     conversation_id: str, tenant: TenantDep, services: ServicesDep, format: ExportFormat = "json"
 ) -> Response:
@@ -69,49 +93,62 @@ async def export_conversation(
     headers = {"Content-Disposition": f'attachment; filename="conversation-{number}.{_SUFFIXES[format]}"'}
     if format == "markdown":
         return Response(markdown(found, messages), headers=headers, media_type="text/markdown; charset=utf-8")
-    return JSONResponse(_conversation(found) | {"messages": [_message(one) for one in messages]}, headers=headers)
+    return _stored(found, messages, headers)
 
 
-@router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", **rename_docs())
+@router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", responses=problems(404))
 async def rename_conversation(
     conversation_id: str,
     tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[ConversationPatch, Depends(json_body(ConversationPatch))],
-) -> Response:
+    body: Annotated[ConversationPatch, Depends(JsonBody(ConversationPatch))],
+) -> Conversation:
     """Changes a conversation's title."""
     title = " ".join(body.title.split())
     if not title:
         raise invalid_field("title", "must not be empty")
-    return JSONResponse(_conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title)))
+    return _conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title))
 
 
 @router.delete(
-    "/v1/conversations/{conversation_id}", summary="Delete a conversation", status_code=204, **deleted_docs()
+    "/v1/conversations/{conversation_id}",
+    summary="Delete a conversation",
+    status_code=204,
+    response_description="It is gone.",
+    responses=problems(404),
 )
-async def delete_conversation(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
+async def delete_conversation(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a conversation with its messages."""
     await services.chats.delete_conversation(tenant, _id(conversation_id))
-    return Response(status_code=204)
 
 
-def _conversation(one: Conversation) -> dict[str, Any]:
-    return {
-        "id": str(one.conversation_id),
-        "title": one.title,
-        "profile": one.profile,
-        "created_at": _time(one.created_at),
-        "updated_at": _time(one.updated_at),
-    }
+def _conversation(conversation: store.Conversation) -> Conversation:
+    return Conversation(
+        id=str(conversation.conversation_id),
+        title=conversation.title,
+        profile=conversation.profile,
+        created_at=time_text(conversation.created_at),
+        updated_at=time_text(conversation.updated_at),
+    )
 
 
-def _message(one: StoredMessage) -> dict[str, Any]:
-    head = {"role": one.role, "content": one.content, "created_at": _time(one.created_at)}
-    return head if one.role == "user" else head | {"state": one.state} | one.details
+def _stored(
+    conversation: store.Conversation,
+    messages: Sequence[store.StoredMessage],
+    headers: dict[str, str] | None = None,
+    **more: str,
+) -> Response:
+    """A conversation with messages, which are sent as they are stored."""
+    body = _conversation(conversation).members() | {"messages": [_message(message) for message in messages]} | more
+    return JSONResponse(body, headers=headers)
 
 
-def _time(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+def _message(message: store.StoredMessage) -> dict[str, Any]:
+    head = {"role": message.role, "content": message.content, "created_at": time_text(message.created_at)}
+    if message.role == "user":
+        return head
+    details = {name: value for name, value in message.details.items() if name != "schema_version"}
+    return head | {"state": message.state} | details
 
 
 def _id(text: str) -> UUID:

@@ -2,42 +2,45 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Annotated, Any, ClassVar
 from urllib.parse import quote
 
+from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query, Request, Response
-from fastapi.responses import JSONResponse
+from pydantic import MISSING
 
-from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dependencies import (
+    Clean,
+    IdempotencyDep,
+    PageSize,
+    PageToken,
+    ServicesDep,
+    TenantDep,
+    authenticate,
+    read_id,
+)
 from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.forms import file_fields
-from citewire_gateway.api.library_docs import (
-    content_docs,
-    document_docs,
-    documents_docs,
-    events_docs,
-    patch_docs,
-    text_docs,
-    upload_docs,
+from citewire_gateway.api.forms import upload_header
+from citewire_gateway.api.openapi import REF, event_stream, problems
+from citewire_gateway.api.schemas.base import DocumentType, Nothing, ResponseModel, StreamError
+from citewire_gateway.api.schemas.library import (
+    PROGRESS_EVENTS,
+    STATUSES,
+    Document,
+    DocumentBody,
+    DocumentList,
+    DocumentPatch,
+    DocumentProgress,
+    DocumentStatus,
 )
-from citewire_gateway.api.operation_docs import deleted_docs
-from citewire_gateway.api.progress import ProgressFrames
-from citewire_gateway.api.queries import Clean, PageSize, PageToken
-from citewire_gateway.api.schemas import MAX_ID, DocumentBody, DocumentPatch
 from citewire_gateway.api.streams import ByteStream, EventStream
-from citewire_gateway.clients.corpus import ListQuery, TextFields
-from citewire_gateway.http.bodies import (
-    json_body,
-    parse_json,
-    require_json,
-    unsupported_media_type,
-    validate,
-)
+from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.services import Services
-from citewire_kit.errors import NotFound, invalid_field
+from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 
 router = APIRouter(tags=["documents"], dependencies=[Depends(authenticate)])
@@ -46,91 +49,128 @@ _LEASE_SECONDS = 120.0
 """How long an Idempotency-Key of an upload is held for a gateway that died: the body is complete by then."""
 
 Name = Annotated[str | None, Query(min_length=1, max_length=128), Clean]
+Version = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
+
+_UPLOAD: dict[str, Any] = {
+    "status_code": 202,
+    "response_description": "Stored; processing has begun.",
+    "responses": problems(400, 404, 409, 413, 415, 503),
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                "multipart/form-data": {"schema": {"$ref": f"{REF}DocumentForm"}},
+                "application/json": {"schema": {"$ref": f"{REF}DocumentBody"}},
+            },
+        }
+    },
+}
 
 
-@router.post("/v1/documents", summary="Add a document", status_code=202, **upload_docs())
-async def add_document(request: Request, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep) -> Response:
+@router.post("/v1/documents", summary="Add a document", **_UPLOAD)
+async def add_document(
+    request: Request, response: Response, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep
+) -> Document:
     """Stores a file or a text. When this answers, the document is durable; it is then processed."""
-    return await _store(request, tenant, services, key, None)
+    return _accepted(response, await _store(request, tenant, services, key, None))
 
 
-@router.put("/v1/documents/{document_id}", summary="Add a new version", status_code=202, **upload_docs())
+@router.put("/v1/documents/{document_id}", summary="Add a new version", **_UPLOAD)
 async def replace_document(
-    document_id: str, request: Request, tenant: TenantDep, services: ServicesDep, key: IdempotencyDep
-) -> Response:
+    document_id: str,
+    request: Request,
+    response: Response,
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+) -> Document:
     """Stores a new version; the present one goes on serving until the new one is ready."""
-    return await _store(request, tenant, services, key, _id(document_id))
+    return _accepted(response, await _store(request, tenant, services, key, _id(document_id)))
 
 
-@router.get("/v1/documents", summary="List documents", **documents_docs())
+@router.get("/v1/documents", summary="List documents")
 async def list_documents(
     _tenant: TenantDep,
     services: ServicesDep,
     page_size: PageSize = None,
     page_token: PageToken = None,
     collection: Name = None,
-    type: Annotated[Literal["file", "article", "repository", "capture"] | None, Query()] = None,
-    status: Annotated[Literal["pending", "processing", "ready", "failed"] | None, Query()] = None,
+    type: Annotated[DocumentType | None, Query()] = None,
+    status: Annotated[DocumentStatus | None, Query()] = None,
     tag: Annotated[str | None, Query(min_length=1, max_length=64), Clean] = None,
     filter: Annotated[str | None, Query(max_length=20_000, description="A filter as JSON.")] = None,
-) -> Response:
+) -> DocumentList:
     """Returns documents, newest first."""
-    query = ListQuery(
+    request = corpus_pb2.ListDocumentsRequest(
         page_size=page_size or 0,
         page_token=page_token or "",
         collection=collection or "",
         type=type or "",
-        status=status or "",
+        status=None if status is None else STATUSES.to_proto(status),
         tag=tag or "",
         filter=None if filter is None else parse_filter(parse_json(filter.encode())),
     )
-    return JSONResponse(await services.corpus.list(query))
+    response = await services.corpus.list(request)
+    return DocumentList(
+        documents=[Document.from_proto(message) for message in response.documents],
+        next_page_token=response.next_page_token,
+    )
 
 
-@router.get("/v1/documents/{document_id}", summary="Get a document", **document_docs())
-async def get_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Response:
+@router.get("/v1/documents/{document_id}", summary="Get a document", responses=problems(404))
+async def get_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Document:
     """Returns a document, described by its latest version."""
-    return JSONResponse(await services.corpus.get(_id(document_id)))
+    return Document.from_proto(await services.corpus.get(_id(document_id)))
 
 
-@router.patch("/v1/documents/{document_id}", summary="Change a document's description", **patch_docs())
+@router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404))
 async def patch_document(
     document_id: str,
     _tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[DocumentPatch, Depends(json_body(DocumentPatch))],
-) -> Response:
+    body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))],
+) -> Document:
     """Changes title, url, tags, metadata or collection, without a new version."""
-    changes = body.model_dump(exclude_unset=True)
-    if not changes:
+    if not body.model_fields_set:
         raise invalid_field("body", "must name at least one of title, url, tags, metadata, collection")
-    if "title" in changes and changes["title"] is None:
+    if "title" in body.model_fields_set and body.title is None:
         raise invalid_field("title", "must not be null")
-    return JSONResponse(await services.corpus.update(_id(document_id), changes))
+    return Document.from_proto(await services.corpus.update(body.to_proto(_id(document_id))))
 
 
-@router.delete("/v1/documents/{document_id}", summary="Delete a document", status_code=204, **deleted_docs())
-async def delete_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Response:
+@router.delete(
+    "/v1/documents/{document_id}",
+    summary="Delete a document",
+    status_code=204,
+    response_description="It is gone.",
+    responses=problems(404),
+)
+async def delete_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a document with all its versions."""
     await services.corpus.delete(_id(document_id))
-    return Response(status_code=204)
 
 
-@router.post("/v1/documents/{document_id}:retry", summary="Process again", status_code=202, **document_docs(202))
-async def retry_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Response:
+@router.post(
+    "/v1/documents/{document_id}:retry", summary="Process again", status_code=202, responses=problems(404, 409)
+)
+async def retry_document(document_id: str, response: Response, _tenant: TenantDep, services: ServicesDep) -> Document:
     """Processes a version that failed once more."""
-    return _accepted(await services.corpus.retry(_id(document_id)))
+    return _accepted(response, Document.from_proto(await services.corpus.retry(_id(document_id))))
 
 
-@router.get("/v1/documents/{document_id}/content", summary="Download the original", **content_docs())
-async def get_content(
-    document_id: str,
-    tenant: TenantDep,
-    services: ServicesDep,
-    version: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
-) -> Response:
+@router.get(
+    "/v1/documents/{document_id}/content",
+    summary="Download the original",
+    response_class=Response,
+    response_description="The original bytes.",
+    responses={
+        200: {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}},
+        **problems(404),
+    },
+)
+async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep, version: Version = None) -> Response:
     """Returns a version's original bytes; the live version's if none is named."""
-    original = await services.corpus.download(_id(document_id), version)
+    original, data = await services.corpus.download(_id(document_id), version)
     media_type, disposition, policy = _presentation(original.media_type)
     name = original.file_name or f"document-{document_id}"
     headers = {
@@ -141,18 +181,28 @@ async def get_content(
         "ETag": f'"{original.sha256}"',
         "X-Document-Version": str(original.version),
     }
-    return ByteStream(original.data, headers=headers, tenant=tenant, rules=services.stream_rules)
+    return ByteStream(data, headers=headers, tenant=tenant, rules=services.stream_rules)
 
 
-@router.get("/v1/documents/{document_id}/text", summary="Read the text that was found", **text_docs())
-async def get_text(
-    document_id: str,
-    tenant: TenantDep,
-    services: ServicesDep,
-    version: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
-) -> Response:
+@router.get(
+    "/v1/documents/{document_id}/text",
+    summary="Read the text that was found",
+    response_class=Response,
+    response_description="The text.",
+    responses={
+        200: {
+            "content": {
+                "text/plain": {
+                    "schema": {"type": "string", "examples": ["Revenue grew by 12 %, to 4.2 million euros."]}
+                }
+            }
+        },
+        **problems(404, 409),
+    },
+)
+async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, version: Version = None) -> Response:
     """Returns the text that was found in a version, which citations' offsets count from; by default the live one's."""
-    text = await services.corpus.download(_id(document_id), version, text=True)
+    text, data = await services.corpus.download(_id(document_id), version, text=True)
     media_type, _, policy = _presentation(text.media_type)
     headers = {
         "Content-Type": media_type,
@@ -160,16 +210,25 @@ async def get_text(
         "Content-Security-Policy": policy,
         "X-Document-Version": str(text.version),
     }
-    return ByteStream(text.data, headers=headers, tenant=tenant, rules=services.stream_rules)
+    return ByteStream(data, headers=headers, tenant=tenant, rules=services.stream_rules)
 
 
-@router.get("/v1/documents/{document_id}/events", summary="Watch a document's progress", **events_docs())
+@router.get(
+    "/v1/documents/{document_id}/events",
+    summary="Watch a document's progress",
+    response_class=Response,
+    response_description="A stream.",
+    responses={
+        200: {"content": event_stream("ProgressEvent", "`progress` many, the present state first; `done` last.")},
+        **problems(404),
+    },
+)
 async def watch_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
     """Streams progress until the latest version is ready or failed, or the document is deleted."""
     number = _id(document_id)
     frames = ProgressFrames()
-    return EventStream[dict[str, Any] | None](
-        lambda _control: frames.until_done(services.corpus.watch(number)),
+    return EventStream[ResponseModel](
+        lambda _control: _progress(services, number),
         encode=frames.encode,
         failed=frames.failed,
         dialect=frames.name,
@@ -178,9 +237,37 @@ async def watch_document(document_id: str, tenant: TenantDep, services: Services
     )
 
 
+class ProgressFrames:
+    """Writes the frames of one watch: `progress` many, then `done`; a fault is `error`, then `done`."""
+
+    name: ClassVar[str] = "progress"
+    """Label in metrics."""
+
+    def __init__(self) -> None:
+        self._sequence = 0
+
+    def encode(self, event: ResponseModel) -> bytes:
+        """Returns one frame."""
+        name = next(name for name, model in PROGRESS_EVENTS.items() if isinstance(event, model))
+        self._sequence += 1
+        return f"event: {name}\nid: {self._sequence}\n{event.frame()}".encode()
+
+    def failed(self, error: CitewireError, retryable: bool) -> bytes:
+        """Returns the frames of a watch that failed; `retryable`: it may be opened again at once."""
+        event = StreamError(text=error.message, retryable=True if retryable else MISSING)
+        return self.encode(event) + self.encode(Nothing())
+
+
+async def _progress(services: Services, document_id: int) -> AsyncGenerator[ResponseModel, None]:
+    async with aclosing(services.corpus.watch(document_id)) as messages:
+        async for message in messages:
+            yield DocumentProgress.from_proto(message)
+    yield Nothing()
+
+
 async def _store(
     request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
-) -> Response:
+) -> Document:
     """Takes a form or a JSON body and hands it to the retriever; with a key, at most once."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type == "multipart/form-data":
@@ -191,25 +278,18 @@ async def _store(
     body = validate(DocumentBody, parse_json(await request.body()))
     if not body.content.strip():
         raise invalid_field("content", "must not be empty")
-    fields = TextFields(
-        type=body.type,
-        title=body.title,
-        content=body.content,
-        url=body.url or "",
-        collection=body.collection or "",
-        tags=tuple(body.tags),
-        metadata=body.metadata,
-    )
+    message = body.to_proto(document_id)
 
-    async def put(request_id: str) -> dict[str, Any]:
-        return await services.corpus.put(fields, document_id, request_id)
+    async def put(request_id: str) -> corpus_pb2.Document:
+        message.request_id = request_id
+        return await services.corpus.put(message)
 
     return await _once(tenant, services, key, document_id, hash_json(body.model_dump(mode="json")), put)
 
 
 async def _store_file(
     request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
-) -> Response:
+) -> Document:
     with services.uploads.take():
         async with receive_form(
             request.stream(),
@@ -217,10 +297,11 @@ async def _store_file(
             max_file_bytes=services.settings.max_upload_bytes,
             folder=services.settings.spool_dir,
         ) as form:
-            fields = file_fields(form)
+            header = upload_header(form, document_id)
 
-            async def upload(request_id: str) -> dict[str, Any]:
-                return await services.corpus.upload(fields, form.data(), document_id, request_id)
+            async def upload(request_id: str) -> corpus_pb2.Document:
+                header.request_id = request_id
+                return await services.corpus.upload(header, form.data())
 
             return await _once(tenant, services, key, document_id, form.digest, upload)
 
@@ -231,36 +312,37 @@ async def _once(
     key: str | None,
     document_id: int | None,
     digest: bytes,
-    store: Callable[[str], Awaitable[dict[str, Any]]],
-) -> Response:
+    store: Callable[[str], Awaitable[corpus_pb2.Document]],
+) -> Document:
     if key is None:
-        return _accepted(await store(""))
+        return Document.from_proto(await store(""))
     operation = "documents" if document_id is None else f"documents/{document_id}"
     request_hash = hashlib.sha256(digest).digest()
     held = await services.idempotency.claim(
         tenant, key, operation=operation, request_hash=request_hash, lease_seconds=_LEASE_SECONDS
     )
     if isinstance(held, StoredAnswer):
-        return _accepted(held.response)
+        return Document.model_validate(held.response)
     # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
     named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()
     try:
-        document = await store(hashlib.sha256(named).hexdigest())
+        document = Document.from_proto(await store(hashlib.sha256(named).hexdigest()))
     except BaseException:
         await held.release()
         raise
-    await held.answer(document)
-    return _accepted(document)
+    await held.answer(document.stored())
+    return document
 
 
-def _accepted(document: dict[str, Any]) -> Response:
-    return JSONResponse(document, status_code=202, headers={"Location": f"/v1/documents/{document['id']}"})
+def _accepted(response: Response, document: Document) -> Document:
+    response.headers["Location"] = f"/v1/documents/{document.id}"
+    return document
 
 
 def _id(text: str) -> int:
     """Reads a document's id; what can't be one doesn't exist."""
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 16 else 0
-    if not 1 <= number <= MAX_ID:
+    number = read_id(text)
+    if number is None:
         raise NotFound(
             f"there is no document {text[:64]}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": text[:64]}
         )

@@ -2,22 +2,35 @@
 
 import base64
 import struct
-from typing import Annotated, Any
+from typing import Annotated
 
 from citewire.embedder.v1 import embedder_pb2
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import JSONResponse
+from pydantic import MISSING
 
 from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
 from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.openai_docs import completions_docs, embeddings_docs, models_docs, rerank_docs
-from citewire_gateway.api.openai_schemas import CompletionRequest, EmbeddingsRequest, RerankBody
+from citewire_gateway.api.openapi import event_stream, problems
+from citewire_gateway.api.schemas.openai import (
+    Completion,
+    CompletionRequest,
+    Embedding,
+    Embeddings,
+    EmbeddingsRequest,
+    EmbeddingUsage,
+    ModelInfo,
+    ModelList,
+    RerankBody,
+    RerankDocument,
+    RerankResult,
+    RerankResults,
+)
 from citewire_gateway.chat.events import Citation
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.http.bodies import json_body
+from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.tenant import current_request_id
 
@@ -28,13 +41,28 @@ _CREATED = 1_767_225_600
 """Models have no date of their own: the first day of 2026."""
 
 
-@router.post("/v1/chat/completions", summary="Ask a question (OpenAI)", **completions_docs())
+@router.post(
+    "/v1/chat/completions",
+    summary="Ask a question (OpenAI)",
+    response_model=Completion,
+    response_description="A stream, or without `stream` one `chat.completion`.",
+    responses={
+        200: {
+            "content": event_stream(
+                "CompletionFrame",
+                "`chat.completion.chunk` objects, then `[DONE]`. Markers stay visible, and a list of sources follows "
+                "the text; the last delta has `annotations`. A fault is an `error` object, and no `[DONE]`.",
+            )
+        },
+        **problems(402, 404, 409, 503),
+    },
+)
 async def complete(
     request: Request,
     tenant: TenantDep,
     services: ServicesDep,
     key: IdempotencyDep,
-    body: Annotated[CompletionRequest, Depends(json_body(CompletionRequest))],
+    body: Annotated[CompletionRequest, Depends(JsonBody(CompletionRequest))],
 ) -> Response:
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
     name, _, model = body.model.partition("/")
@@ -62,24 +90,26 @@ async def complete(
     return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
 
 
-@router.get("/v1/models", summary="List profiles as models (OpenAI)", **models_docs())
-async def list_models(tenant: TenantDep, services: ServicesDep) -> Response:
+@router.get("/v1/models", summary="List profiles as models (OpenAI)")
+async def list_models(tenant: TenantDep, services: ServicesDep) -> ModelList:
     """Returns the profiles: each is a model to ask."""
     found = await services.profiles.list(tenant)
-    return JSONResponse({"object": "list", "data": [_model(profile.name) for profile, _ in found]})
+    return ModelList(object="list", data=[_model(profile.name) for profile, _ in found])
 
 
-@router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", **models_docs(one=True))
-async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> Response:
+@router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", responses=problems(404))
+async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> ModelInfo:
     """Returns one profile."""
-    return JSONResponse(_model((await services.profiles.find(tenant, name)).name))
+    return _model((await services.profiles.find(tenant, name)).name)
 
 
-@router.post("/v1/embeddings", summary="Embed texts (OpenAI)", **embeddings_docs())
+@router.post(
+    "/v1/embeddings", summary="Embed texts (OpenAI)", response_model=Embeddings, responses=problems(402, 404, 503)
+)
 async def embed(
     tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[EmbeddingsRequest, Depends(json_body(EmbeddingsRequest))],
+    body: Annotated[EmbeddingsRequest, Depends(JsonBody(EmbeddingsRequest))],
 ) -> Response:
     """Returns a vector per text, in order."""
     route = await services.providers.route(tenant, {ProviderType.EMBEDDING})
@@ -94,22 +124,24 @@ async def embed(
     response = await services.embedder.embed(request, patient=True)
     size = response.space.dimensions * 4
     rows = [response.vectors[start : start + size] for start in range(0, len(response.vectors), size)]
+    # Built without validation, which would look at every number of every vector.
     data = [
-        {"object": "embedding", "index": number, "embedding": _vector(row, body.encoding_format)}
+        Embedding.model_construct(object="embedding", index=number, embedding=_vector(row, body.encoding_format))
         for number, row in enumerate(rows)
     ]
     tokens = response.usage.input_tokens
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return JSONResponse({"object": "list", "data": data, "model": response.space.model, "usage": usage})
+    usage = EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens)
+    embeddings = Embeddings.model_construct(object="list", data=data, model=response.space.model, usage=usage)
+    return Response(embeddings.model_dump_json(), media_type="application/json")
 
 
-@router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", **rerank_docs())
+@router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", responses=problems(402, 404, 503))
 @router.post("/v2/rerank", include_in_schema=False)  # where Cohere's newer clients ask
 async def order(
     tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[RerankBody, Depends(json_body(RerankBody))],
-) -> Response:
+    body: Annotated[RerankBody, Depends(JsonBody(RerankBody))],
+) -> RerankResults:
     """Returns the texts' indices with their relevance, best first."""
     route = await services.providers.route(tenant, {ProviderType.RERANK})
     texts = body.texts()
@@ -117,12 +149,15 @@ async def order(
         query=body.query, documents=texts, top_n=body.top_n or len(texts), provider=route.rerank
     )
     response = await services.embedder.rerank(request, patient=True)
-    results: list[dict[str, Any]] = [
-        {"index": ranked.index, "relevance_score": ranked.score}
-        | ({"document": {"text": texts[ranked.index]}} if body.return_documents else {})
+    results = [
+        RerankResult(
+            index=ranked.index,
+            relevance_score=ranked.score,
+            document=RerankDocument(text=texts[ranked.index]) if body.return_documents else MISSING,
+        )
         for ranked in response.results
     ]
-    return JSONResponse({"id": current_request_id(), "model": body.model or "default", "results": results})
+    return RerankResults(id=current_request_id(), model=body.model or "default", results=results)
 
 
 def _urls(request: Request) -> UrlOf:
@@ -138,8 +173,8 @@ def _urls(request: Request) -> UrlOf:
     return url_of
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": _CREATED, "owned_by": _OWNER}
+def _model(name: str) -> ModelInfo:
+    return ModelInfo(id=name, object="model", created=_CREATED, owned_by=_OWNER)
 
 
 def _vector(row: bytes, encoding: str) -> list[float] | str:

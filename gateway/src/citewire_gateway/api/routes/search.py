@@ -1,18 +1,24 @@
-"""`POST /v1/search`, and chunks by id."""
+"""`POST /v1/search`, chunks by id, and `POST /v1/verify`."""
 
 from typing import Annotated
 
 from citewire.retriever.v1 import retriever_pb2
 from fastapi import APIRouter, Depends, Response
-from fastapi.responses import JSONResponse
 
-from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, read_id
 from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.library_docs import chunk_docs, search_docs
-from citewire_gateway.api.schemas import MAX_ID, SearchBody
-from citewire_gateway.api.wire import chunk_json, result_json
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas.search import (
+    Chunk,
+    SearchBody,
+    SearchResult,
+    SearchResults,
+    SearchUsage,
+    Verification,
+    VerifyBody,
+)
 from citewire_gateway.chat.retrieval import embed_and_search, rerank
-from citewire_gateway.http.bodies import json_body
+from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.enums import enum_number
 from citewire_kit.errors import NotFound, Violations
@@ -23,11 +29,17 @@ _RERANKED = 40
 """Candidates that a rerank model orders, at least."""
 
 
-@router.post("/v1/search", summary="Search chunks or documents", **search_docs())
+@router.post(
+    "/v1/search",
+    summary="Search chunks or documents",
+    response_model=SearchResults,
+    response_description="The best matches, best first.",
+    responses=problems(402, 404, 503),
+)
 async def search(
     tenant: TenantDep,
     services: ServicesDep,
-    body: Annotated[SearchBody, Depends(json_body(SearchBody))],
+    body: Annotated[SearchBody, Depends(JsonBody(SearchBody))],
 ) -> Response:
     """Returns the best matches, best first; `score` orders within one mode only."""
     violations = Violations()
@@ -41,26 +53,53 @@ async def search(
     )
     violations.raise_if_any()
     if body.document_ids == []:  # nothing is selected, so nothing is found
-        return JSONResponse({"results": [], "mode": body.mode, "usage": {"embedding_tokens": 0}})
+        return _response([], body, 0)
     route = await services.providers.route(tenant, _needed(body))
     retrieval = await embed_and_search(services.embedder, services.retriever, _search_request(body), body.query, route)
     if body.rerank:
         ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, patient=True)
-        results = [result_json(retrieval.results[ranked.index], ranked.score) for ranked in ranking]
+        results = [SearchResult.from_proto(retrieval.results[ranked.index], ranked.score) for ranked in ranking]
     else:
-        results = [result_json(result) for result in retrieval.results]
-    usage = {"embedding_tokens": retrieval.embedding_tokens}
-    return JSONResponse({"results": results, "mode": body.mode, "usage": usage})
+        results = [SearchResult.from_proto(result) for result in retrieval.results]
+    return _response(results, body, retrieval.embedding_tokens)
 
 
-@router.get("/v1/chunks/{chunk_id}", summary="Open a citation's exact place", **chunk_docs())
-async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) -> Response:
+@router.get(
+    "/v1/chunks/{chunk_id}",
+    summary="Open a citation's exact place",
+    response_description="The chunk, with its place in its document.",
+    responses=problems(404),
+)
+async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) -> Chunk:
     """Returns a chunk, also of a superseded version while that is kept."""
-    number = int(chunk_id) if chunk_id.isascii() and chunk_id.isdecimal() and len(chunk_id) <= 16 else 0
-    if not 1 <= number <= MAX_ID:
+    number = read_id(chunk_id)
+    if number is None:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
     response = await services.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=[number]))
-    return JSONResponse(chunk_json(response.chunks[0]))
+    return Chunk.from_proto(response.chunks[0])
+
+
+@router.post(
+    "/v1/verify",
+    summary="Verify an answer",
+    response_description="Each cited sentence with its passage's own words and verdict.",
+    responses=problems(503),
+)
+async def verify(
+    _tenant: TenantDep, services: ServicesDep, body: Annotated[VerifyBody, Depends(JsonBody(VerifyBody))]
+) -> Verification:
+    """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
+
+    No model is asked, and nothing is stored.
+    """
+    return Verification.from_proto(await services.generator.verify(body.to_proto()))
+
+
+def _response(results: list[SearchResult], body: SearchBody, embedding_tokens: int) -> Response:
+    usage = SearchUsage(embedding_tokens=embedding_tokens)
+    found = SearchResults(results=results, mode=body.mode, usage=usage)
+    # Straight to bytes: up to 200 results with their texts.
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 def _search_request(body: SearchBody) -> retriever_pb2.SearchRequest:

@@ -1,31 +1,32 @@
 """`/livez`, `/readyz`, and the page at `/docs`. None of them asks for a key."""
 
-from typing import Any
+import html
+from importlib import resources
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from citewire_gateway.api.dependencies import ServicesDep
-from citewire_gateway.api.docs_page import render
-from citewire_gateway.api.operation_docs import json_docs
+from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.problems import problem_response
-from citewire_kit.errors import Unavailable
+from citewire_gateway.api.schemas.base import Health, Readiness
+from citewire_kit.errors import NotFound, Unavailable
 
 router = APIRouter(tags=["system"])
 
-_DOCS_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
-
-@router.get("/livez", summary="Is the process alive", **json_docs("It is.", {"status": "ok"}))
-async def livez() -> Response:
+@router.get("/livez", summary="Is the process alive", response_description="It is.")
+async def livez() -> Health:
     """Answers as long as the process can answer; it asks nobody."""
-    return JSONResponse({"status": "ok"})
+    return Health(status="ok")
 
 
 @router.get(
     "/readyz",
     summary="Does everything work",
-    **json_docs("It does.", {"status": "ready", "database": "ok", "retriever": "ok"}, unavailable=True),
+    response_model=Readiness,
+    response_description="It does.",
+    responses=problems(503),
 )
 async def readyz(services: ServicesDep) -> Response:
     """Asks the database and the three services; 503 names what is missing."""
@@ -42,6 +43,40 @@ async def readyz(services: ServicesDep) -> Response:
 
 @router.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> Response:
-    """The API as one page that needs no script and no other server."""
-    schema: dict[str, Any] = request.app.openapi()
-    return HTMLResponse(render(schema), headers={"Content-Security-Policy": _DOCS_POLICY})
+    """The API as a page that needs no other server, where requests can be tried."""
+    page = _PAGE.format(title=html.escape(request.app.title))
+    return HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+
+
+@router.get("/docs/{name}", include_in_schema=False)
+async def docs_asset(name: str) -> Response:
+    """A file of the page."""
+    asset = _ASSETS.get(name)
+    if asset is None:
+        raise NotFound(f"there is nothing at /docs/{name[:64]}", reason="ROUTE_NOT_FOUND")
+    content, media_type = asset
+    return Response(content, media_type=media_type, headers={"Cache-Control": "public, max-age=3600"})
+
+
+def _assets() -> dict[str, tuple[bytes, str]]:
+    folder = resources.files("fastapi_swagger") / "resources"
+    types = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
+    files = {name: ((folder / name).read_bytes(), media_type) for name, media_type in types.items()}
+    return files | {"start.js": (_START.encode(), "text/javascript")}
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; frame-ancestors 'none'"
+)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><link rel="stylesheet" href="docs/swagger-ui.css"></head>
+<body><div id="page"></div><script src="docs/swagger-ui-bundle.js"></script><script src="docs/start.js"></script></body>
+</html>
+"""
+_START = """SwaggerUIBundle({url: "openapi.json", dom_id: "#page", deepLinking: true, tryItOutEnabled: true,
+  docExpansion: "none", validatorUrl: null});
+"""
+_ASSETS = _assets()

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 
-from citewire_gateway.api.account_docs import usage_docs
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, is_admin
-from citewire_gateway.tenants.accounts import FIGURES, Group, Source, Usage, UsageQuery, group_columns, to_usd
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas.base import time_text
+from citewire_gateway.api.schemas.tenants import UsageReport
+from citewire_gateway.tenants.accounts import FIGURES, Group, Usage, UsageQuery, UsageSource, group_columns, to_usd
 from citewire_kit.errors import Violations, invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
@@ -39,7 +41,7 @@ GroupBy = Annotated[
     ),
 ]
 SourceName = Annotated[
-    Source,
+    UsageSource,
     Query(
         description="`calls`: calls to providers, of every purpose. `exchanges`: chats, with the tokens of "
         "models in the services' processes too; they have no purpose."
@@ -50,7 +52,12 @@ Format = Annotated[
 ]
 
 
-@router.get("/v1/usage", summary="Show usage", **usage_docs())
+@router.get(
+    "/v1/usage",
+    summary="Show usage",
+    response_model=UsageReport,
+    responses={200: {"content": {_CSV: {"schema": {"type": "string"}}}}, **problems(409)},
+)
 async def get_usage(
     request: Request,
     tenant: TenantDep,
@@ -58,7 +65,7 @@ async def get_usage(
     from_: From = None,
     to: To = None,
     group_by: GroupBy = "day,model",
-    source: SourceName = Source.CALLS,
+    source: SourceName = UsageSource.CALLS,
     format_: Annotated[Format, Query(alias="format")] = None,
 ) -> Response:
     """Adds up the organisation's usage. Members other than owners and admins see their own."""
@@ -71,16 +78,16 @@ async def get_usage(
         name = f"usage-{start.date()}-{(end - timedelta(microseconds=1)).date()}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Vary": "Accept"}
         return Response(_csv(usage, query), media_type=_CSV, headers=headers)
-    body = {
-        "from": _time(start),
-        "to": _time(end),
-        "scope": "org" if everyone else "user",
-        "source": source,
-        "group_by": list(groups),
-        "rows": [_group(row.group) | _figures(row.figures) for row in usage.rows],
-        "total": _figures(usage.total),
-    }
-    return JSONResponse(body, headers={"Vary": "Accept"})
+    report = UsageReport.model_construct(  # the ledger's own figures, in the order of the groups that were asked for
+        from_=time_text(start),
+        to=time_text(end),
+        scope="org" if everyone else "user",
+        source=source,
+        group_by=list(groups),
+        rows=[_group(row.group) | _figures(row.figures) for row in usage.rows],
+        total=_figures(usage.total),
+    )
+    return JSONResponse(report.members(), headers={"Vary": "Accept"})
 
 
 def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
@@ -108,14 +115,14 @@ def _moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetim
         raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
 
 
-def _groups(text: str, source: Source) -> tuple[Group, ...]:
+def _groups(text: str, source: UsageSource) -> tuple[Group, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in set(Group)]
     if unknown:
         raise invalid_field("group_by", f"must be of: {', '.join(Group)}")
     if len(set(names)) < len(names):
         raise invalid_field("group_by", "must name each once")
-    if source is Source.EXCHANGES and Group.PURPOSE in names:
+    if source is UsageSource.EXCHANGES and Group.PURPOSE in names:
         raise invalid_field("group_by", "can't be `purpose` for exchanges: only calls have one")
     return tuple(Group(name) for name in names)
 
@@ -166,7 +173,3 @@ def _cell(value: object) -> str:
     """A name as text: a spreadsheet would compute what begins like a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-
-
-def _time(value: datetime) -> str:
-    return value.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,696 @@
+"""Questions, answers, their events in every dialect, and conversations."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self, cast
+from uuid import UUID
+
+from citewire.generator.v1 import generator_pb2
+from pydantic import (
+    MISSING,
+    AfterValidator,
+    BaseModel,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    model_validator,
+)
+
+from citewire_gateway.api.schemas.base import (
+    FILTER,
+    CollectionName,
+    Count,
+    DocumentIds,
+    Id,
+    KnownType,
+    Nothing,
+    Ratio,
+    RequestModel,
+    ResponseModel,
+    Score,
+    StreamError,
+    Time,
+    Uuid,
+    chunk_ref,
+    document_name,
+    place_fields,
+    rounded,
+)
+from citewire_gateway.api.schemas.tenants import ProfileOptions
+from citewire_gateway.chat import events, run
+from citewire_gateway.clients.json_values import struct_to_json
+from citewire_kit.enums import EnumMap
+
+MAX_MESSAGES = 200
+
+
+class MessagePart(BaseModel):
+    """A part of a message, as AI SDK's clients send it; only parts of type `text` are read."""
+
+    type: StrictStr
+    text: StrictStr = ""
+
+
+class ChatMessage(BaseModel):
+    """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
+
+    role: Literal["user", "assistant"]
+    content: StrictStr = ""
+    parts: list[MessagePart] = Field(default_factory=list[MessagePart])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _require_text(cls, value: object) -> object:
+        if isinstance(value, dict) and "content" not in value and "parts" not in value:
+            raise ValueError("content is required (or parts)")
+        return cast("object", value)
+
+    @model_validator(mode="after")
+    def _join_parts(self) -> Self:
+        if not self.content and self.parts:
+            self.content = "".join(part.text for part in self.parts if part.type == "text")
+        return self
+
+
+def _ends_with_the_user(messages: list[ChatMessage]) -> list[ChatMessage]:
+    if messages[-1].role != "user":
+        raise ValueError("the last one must be the user's")
+    return messages
+
+
+Messages = Annotated[
+    list[ChatMessage], Field(min_length=1, max_length=MAX_MESSAGES), AfterValidator(_ends_with_the_user)
+]
+
+
+class ChatRequest(RequestModel):
+    """A question, as `question` or as the last of `messages`."""
+
+    question: StrictStr | None = Field(
+        default=None,
+        description="Required unless `messages` is given. 1 byte to 32 KiB.",
+        examples=["How much did revenue grow?"],
+    )
+    messages: Messages | None = Field(
+        default=None, description="The conversation, oldest first; the last one is the user's question."
+    )
+    profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
+    conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
+    document_ids: DocumentIds | None = Field(
+        default=None, description="The selected documents; absent means all in scope."
+    )
+    collection: CollectionName | None = None
+    filter: Any = FILTER
+    top_k: StrictInt | None = Field(default=None, description="How many chunks, within the profile's limits.")
+    min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
+    model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
+    stream: StrictBool = Field(default=True, description="False answers with one JSON body.")
+    include: tuple[Literal["step", "assessment", "citation", "uncited", "cost"], ...] = Field(
+        default=(),
+        description="Events to show beyond those that the profile shows; `cost` adds `cost_usd` and `path` to `usage`.",
+    )
+    options: ProfileOptions | None = Field(
+        default=None, description="Changes single fields of the profile for this question, within its limits."
+    )
+    keep: StrictBool | None = Field(
+        default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."
+    )
+    id: Any = Field(default=None, description="Of a client that sends its own; not read.", exclude=True)
+    trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
+    message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
+
+
+class SimpleRequest(BaseModel):
+    """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
+
+    question: StrictStr = Field(examples=["How much did revenue grow?"])
+    document_ids: DocumentIds | None = Field(
+        default=None, description="Only these documents; absent or empty means all."
+    )
+
+
+class SelfRagRequest(BaseModel):
+    """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
+
+    messages: Messages = Field(description="Oldest first; the last one is the user's question.")
+    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
+    min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
+    collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
+
+
+class ConversationCreated(ResponseModel):
+    """A conversation was created for this question."""
+
+    conversation_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
+
+
+class Step(ResponseModel):
+    """Something that was decided or left out on the way, in words that a user can read."""
+
+    name: str = Field(examples=["plan"])
+    text: str = Field(examples=["The documents are searched by meaning."])
+    path: str | MISSING = Field(default=MISSING, description="The context path.")
+    counts: dict[str, int] | MISSING = MISSING
+    reason: str | MISSING = MISSING
+
+    @classmethod
+    def of(cls, step: events.Step) -> Self:
+        """What it doesn't say is left out."""
+        return cls(
+            name=step.name,
+            text=step.text,
+            path=MISSING if step.path is None else step.path,
+            counts=MISSING if step.counts is None else dict(step.counts),
+            reason=MISSING if step.reason is None else step.reason,
+        )
+
+
+class Decision(ResponseModel):
+    """Whether the question needs retrieval."""
+
+    needs_retrieval: bool = Field(examples=[True])
+    reason: str = Field(examples=["It asks about saved content."])
+
+    @classmethod
+    def of(cls, event: events.Decision) -> Self:
+        """As the generator decided."""
+        return cls(needs_retrieval=event.decision.needs_retrieval, reason=event.decision.reason)
+
+
+class Citation(ResponseModel):
+    """A passage that was placed in the prompt, under the number that markers refer to."""
+
+    index: Id = Field(description="The passage's number in the prompt.", examples=[1])
+    chunk_id: Id = Field(examples=[1042])
+    document_id: Id = Field(examples=[7])
+    version: Id = Field(examples=[1])
+    title: str = Field(examples=["Annual report"])
+    file_name: str = Field(examples=["report.pdf"])
+    ref: str = Field(description="Where it stands, as a person would say it.", examples=["report.pdf § Results"])
+    snippet: str = Field(
+        description="The passage's first 200 characters.", examples=["Revenue grew by 12 %, to 4.2 million …"]
+    )
+    score: Ratio | None = Field(description="Cosine similarity.", examples=[0.742])
+    url: str | MISSING = MISSING
+    section: str | MISSING = Field(default=MISSING, examples=["Results"])
+    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
+    row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
+    start_line: Id | MISSING = MISSING
+    end_line: Id | MISSING = MISSING
+
+    @classmethod
+    def of(cls, citation: events.Citation) -> Self:
+        """Describes a passage that was placed in the prompt."""
+        chunk = citation.chunk
+        return cls(
+            index=citation.index,
+            chunk_id=chunk.chunk_id,
+            document_id=chunk.document_id,
+            version=chunk.version,
+            title=chunk.title,
+            file_name=chunk.file_name,
+            ref=chunk_ref(chunk),
+            snippet=citation.snippet,
+            score=rounded(citation.result.score) if citation.result.HasField("score") else None,
+            url=chunk.url or MISSING,
+            section=chunk.section or MISSING,
+            **place_fields(chunk.place),
+        )
+
+
+class CitationList(ResponseModel):
+    """What was placed in the prompt, before the first token."""
+
+    citations: list[Citation]
+
+
+class Token(ResponseModel):
+    """A piece of the answer's text."""
+
+    text: str = Field(examples=["Revenue grew by 12 %."])
+
+
+class AnswerSpan(ResponseModel):
+    """A sentence of the answer, in Unicode code points; `end` is exclusive."""
+
+    start: Count = Field(examples=[0])
+    end: Count = Field(examples=[21])
+
+    @classmethod
+    def from_proto(cls, message: generator_pb2.AnswerSpan) -> Self:
+        """As the generator counts."""
+        return cls(start=message.start, end=message.end)
+
+
+class Verdict(StrEnum):
+    """How far a text supports a sentence."""
+
+    SUPPORTED = "supported"
+    PARTIAL = "partial"
+    UNSUPPORTED = "unsupported"
+
+
+_VERDICTS = EnumMap(Verdict, generator_pb2.Verdict, unspecified=Verdict.UNSUPPORTED)
+
+
+class VerifiedCitation(ResponseModel):
+    """A sentence of the answer and what the passage that it cites says about it."""
+
+    index: Id = Field(description="The citation's number.", examples=[1])
+    sentence: AnswerSpan
+    chunk_id: Id = Field(examples=[1042])
+    document_id: Id = Field(examples=[7])
+    version: Id = Field(examples=[1])
+    page_number: Id | MISSING = Field(default=MISSING, examples=[3])
+    row_number: Id | MISSING = MISSING
+    start_line: Id | MISSING = Field(default=MISSING, description="The quote's first line.")
+    document_start: Count | MISSING = Field(
+        default=MISSING, description="Where the quote starts in the version's stored text.", examples=[2210]
+    )
+    document_end: Count | MISSING = Field(default=MISSING, examples=[2253])
+    quote: str = Field(
+        description="The passage's own words; empty if nothing in it comes near.",
+        examples=["Revenue grew by 12 %, to 4.2 million euros."],
+    )
+    quote_start: Count = Field(description="Where the quote starts in the chunk, in Unicode code points.", examples=[0])
+    quote_end: Count = Field(examples=[43])
+    support: Ratio = Field(description="How far the passage supports the sentence.", examples=[0.97])
+    verdict: Verdict = Field(description="On this passage alone.", examples=["supported"])
+    sentence_verdict: Verdict = Field(
+        description="On all passages that the sentence cites together.", examples=["supported"]
+    )
+    mismatches: list[str] = Field(
+        description="What the sentence states and the passage doesn't: numbers, names, negations.", examples=[[]]
+    )
+
+    @classmethod
+    def of(cls, event: events.VerifiedCitation) -> Self:
+        """Puts a verdict together with the place that it speaks of."""
+        verified, chunk, span = event.verified, event.chunk, event.document_span
+        place = place_fields(chunk.place)
+        return cls(
+            index=verified.number,
+            sentence=AnswerSpan.from_proto(verified.sentence),
+            chunk_id=chunk.chunk_id,
+            document_id=chunk.document_id,
+            version=chunk.version,
+            page_number=place.get("page_number", MISSING),
+            row_number=place.get("row_number", MISSING),
+            start_line=MISSING if event.start_line is None else event.start_line,
+            document_start=MISSING if span is None else span[0],
+            document_end=MISSING if span is None else span[1],
+            quote=verified.quote,
+            quote_start=verified.quote_start,
+            quote_end=verified.quote_end,
+            support=round(verified.support, 4),
+            verdict=verdict_from_proto(verified.verdict),
+            sentence_verdict=verdict_from_proto(verified.sentence_verdict),
+            mismatches=list(verified.mismatches),
+        )
+
+
+def verdict_from_proto(number: int) -> Verdict:
+    """Returns a verdict; one that isn't known supports nothing."""
+    return _VERDICTS.from_proto(number) or Verdict.UNSUPPORTED
+
+
+class UncitedSentence(ResponseModel):
+    """A sentence of the answer that states facts and cites nothing."""
+
+    sentence: AnswerSpan
+
+    @classmethod
+    def of(cls, event: events.UncitedSentence) -> Self:
+        """As the generator reported it."""
+        return cls(sentence=AnswerSpan.from_proto(event.sentence))
+
+
+class Source(ResponseModel):
+    """A source for a list under the answer; `sources[N-1]` is `[SOURCE N]`."""
+
+    file_name: str = Field(examples=["report.pdf"])
+    ref: str = Field(examples=["report.pdf § Results"])
+    snippet: str = Field(examples=["Revenue grew by 12 %, to 4.2 million …"])
+    page_number: Id | None = Field(examples=[3])
+    row_number: Id | None = Field(description="The row, or else the first line.", examples=[None])
+    document_id: str = Field(examples=["7"])
+
+    @classmethod
+    def of(cls, citation: events.Citation) -> Self:
+        """Describes a passage that was placed in the prompt."""
+        chunk, place = citation.chunk, place_fields(citation.chunk.place)
+        return cls(
+            file_name=document_name(chunk),
+            ref=chunk_ref(chunk),
+            snippet=citation.snippet,
+            page_number=place.get("page_number"),
+            row_number=place.get("row_number", place.get("start_line")),
+            document_id=str(chunk.document_id),
+        )
+
+
+class SourceList(ResponseModel):
+    """The same passages as `citations`, once more after the last token."""
+
+    sources: list[Source]
+
+
+class Assessment(ResponseModel):
+    """Whether the passages support the answer, and how useful it is."""
+
+    supported: bool = Field(examples=[True])
+    utility: Ratio = Field(examples=[0.9])
+    fallback: Literal[True] | MISSING = Field(
+        default=MISSING, description="There only if the answer could not be assessed."
+    )
+
+    @classmethod
+    def of(cls, event: events.Assessment) -> Self:
+        """As the generator judged."""
+        assessment = event.assessment
+        return cls(
+            supported=assessment.supported,
+            utility=assessment.utility,
+            fallback=True if assessment.fallback else MISSING,
+        )
+
+
+class TokenUsage(ResponseModel):
+    """Tokens that the chat spent, all its calls together."""
+
+    embedding_tokens: Count = Field(examples=[9])
+    prompt_tokens: Count = Field(examples=[812])
+    completion_tokens: Count = Field(examples=[44])
+    path: str | MISSING = Field(
+        default=MISSING, description="The context path; only in profiles that show it, or with `include: [cost]`."
+    )
+    cost_usd: float | MISSING = Field(
+        default=MISSING, description="Only in profiles that show it, or with `include: [cost]`."
+    )
+
+    @classmethod
+    def of(cls, usage: events.Usage, **more: Any) -> Self:  # noqa: ANN401 # fields of a subclass
+        """What the profile doesn't show is left out."""
+        return cls(
+            embedding_tokens=usage.embedding_tokens,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            path=MISSING if usage.path is None else usage.path,
+            cost_usd=MISSING if usage.cost_usd is None else usage.cost_usd,
+            **more,
+        )
+
+
+CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
+    "conversation": ConversationCreated,
+    "step": Step,
+    "decision": Decision,
+    "citations": CitationList,
+    "token": Token,
+    "citation": VerifiedCitation,
+    "uncited": UncitedSentence,
+    "sources": SourceList,
+    "assessment": Assessment,
+    "usage": TokenUsage,
+    "error": StreamError,
+    "done": Nothing,
+}
+"""The native dialect's events."""
+
+
+def event_payload(event: events.Event) -> ResponseModel:
+    """Returns what an event says, for dialects that name events as they are named here."""
+    match event:
+        case events.ConversationCreated(conversation_id=conversation_id):
+            return ConversationCreated(conversation_id=conversation_id)
+        case events.Step():
+            return Step.of(event)
+        case events.Decision():
+            return Decision.of(event)
+        case events.Citations(citations=citations):
+            return CitationList(citations=[Citation.of(citation) for citation in citations])
+        case events.Tokens(texts=texts):
+            return Token(text="".join(texts))
+        case events.VerifiedCitation():
+            return VerifiedCitation.of(event)
+        case events.UncitedSentence():
+            return UncitedSentence.of(event)
+        case events.Sources(citations=citations):
+            return SourceList(sources=[Source.of(citation) for citation in citations])
+        case events.Assessment():
+            return Assessment.of(event)
+        case events.Usage():
+            return TokenUsage.of(event)
+        case events.Done():
+            return Nothing()
+
+
+class ChatAnswer(ResponseModel):
+    """A whole chat as one body."""
+
+    conversation_id: Uuid | MISSING = Field(default=MISSING, examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
+    exchange_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
+    profile: str = Field(examples=["documents"])
+    answer: str = Field(examples=["Revenue grew by 12 %."])
+    citations: list[Citation]
+    sources: list[Source] | MISSING = MISSING
+    decision: Decision | MISSING = MISSING
+    assessment: Assessment | MISSING = MISSING
+    usage: TokenUsage
+    verified: list[VerifiedCitation] | MISSING = MISSING
+    uncited: list[UncitedSentence] | MISSING = MISSING
+    not_found: bool = Field(examples=[False])
+    answerable_score: Ratio | MISSING = MISSING
+    finish_reason: str = Field(examples=["stop"])
+    provider: str | None = Field(examples=["extractive"])
+    model: str | None = Field(examples=["extractive"])
+    steps: list[Step]
+
+
+class SimpleSource(ResponseModel):
+    """A source of the simple API."""
+
+    document_id: Id = Field(examples=[7])
+    filename: str = Field(examples=["report.pdf"])
+    page: Id | None = Field(examples=[3])
+    content: str = Field(examples=["Revenue grew by 12 %, …"])
+
+    @classmethod
+    def of(cls, citation: events.Citation) -> Self:
+        """Describes a passage that was placed in the prompt."""
+        chunk = citation.chunk
+        return cls(
+            document_id=chunk.document_id,
+            filename=document_name(chunk),
+            page=place_fields(chunk.place).get("page_number"),
+            content=chunk.text,
+        )
+
+
+class SimpleAnswer(ResponseModel):
+    """An answer of the simple API."""
+
+    answer: str = Field(examples=["Revenue grew by 12 %."])
+    sources: list[SimpleSource]
+
+
+class SimpleToken(ResponseModel):
+    """A piece of the answer's text."""
+
+    token: str = Field(examples=["Revenue grew by 12 %."])
+
+
+class SimpleDone(ResponseModel):
+    """The end of a stream that succeeded."""
+
+    done: Literal[True]
+    sources: list[SimpleSource]
+
+
+class SimpleError(ResponseModel):
+    """The end of a stream that failed."""
+
+    error: str = Field(examples=["the model provider went away"])
+
+
+SIMPLE_STREAM = (SimpleToken, SimpleDone, SimpleError)
+
+
+class SelfRagSource(ResponseModel):
+    """An article or repository that was found. What doesn't apply to its type is null."""
+
+    id: str = Field(examples=["1042"])
+    index: Id = Field(examples=[1])
+    content: str = Field(examples=["Vector search …"])
+    score: float | None = Field(examples=[0.742])
+    source_type: KnownType = Field(examples=["article"])
+    title: str = Field(examples=["Vector search"])
+    url: str | None = Field(examples=["https://example.org/vectors"])
+    owner_login: str | None = Field(examples=[None])
+    owner_avatar_url: str | None = Field(examples=[None])
+    stargazers_count: int | None = Field(examples=[None])
+    language: str | None = Field(examples=[None])
+    description: str | None = Field(examples=[None])
+
+    @classmethod
+    def of(cls, citation: events.Citation) -> Self:
+        """Describes a passage that was placed in the prompt."""
+        chunk = citation.chunk
+        metadata = struct_to_json(chunk.metadata) if chunk.type == "repository" else {}
+        stars = metadata.get("stargazers_count")
+        return cls(
+            id=str(chunk.chunk_id),
+            index=citation.index,
+            content=chunk.text,
+            score=rounded(citation.result.score) if citation.result.HasField("score") else None,
+            source_type=chunk.type,
+            title=chunk.title,
+            url=chunk.url or None,
+            owner_login=metadata.get("owner_login"),
+            owner_avatar_url=metadata.get("owner_avatar_url"),
+            stargazers_count=int(stars) if isinstance(stars, int | float) else None,
+            language=metadata.get("language"),
+            description=metadata.get("description"),
+        )
+
+
+class SelfRagRetrieval(ResponseModel):
+    """What was found."""
+
+    total: Count = Field(examples=[1])
+    sources: list[SelfRagSource]
+
+
+class SelfRagContent(ResponseModel):
+    """A piece of the answer's text."""
+
+    delta: str = Field(examples=["It compares vectors [ref:1]."])
+
+
+class SelfRagDone(ResponseModel):
+    """The end of a stream that succeeded."""
+
+    message: Literal["completed"]
+
+
+class SelfRagError(ResponseModel):
+    """The end of a stream that failed."""
+
+    message: str = Field(examples=["the model provider went away"])
+
+
+SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
+    "decision": Decision,
+    "retrieval": SelfRagRetrieval,
+    "content": SelfRagContent,
+    "assessment": Assessment,
+    "done": SelfRagDone,
+    "error": SelfRagError,
+}
+"""Events of `/api/rag-chat/stream`."""
+
+
+class ConversationPatch(RequestModel):
+    """A conversation's new title."""
+
+    title: Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+
+class Conversation(ResponseModel):
+    """A conversation without its messages."""
+
+    id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
+    title: str = Field(examples=["How much did revenue grow?"])
+    profile: str = Field(examples=["documents"])
+    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
+    updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+
+
+class ConversationList(ResponseModel):
+    """A page of conversations, latest first."""
+
+    conversations: list[Conversation]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class UserMessage(ResponseModel):
+    """A question."""
+
+    role: Literal["user"]
+    content: str = Field(examples=["How much did revenue grow?"])
+    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
+
+
+class StoredUsage(TokenUsage):
+    """Tokens that an answer spent."""
+
+    estimated: Literal[True] | MISSING = Field(
+        default=MISSING, description="There only if the answer was cut off, so that nobody counted."
+    )
+
+
+class AnswerDetails(ResponseModel):
+    """What is stored with an answer."""
+
+    decision: Decision | MISSING = MISSING
+    assessment: Assessment | MISSING = MISSING
+    verified: list[VerifiedCitation] | MISSING = MISSING
+    uncited: list[UncitedSentence] | MISSING = MISSING
+    citations: list[Citation]
+    cited: list[int] = Field(description="The numbers that the answer cites.", examples=[[1]])
+    usage: StoredUsage
+    steps: list[Step]
+    provider: str = Field(examples=["extractive"])
+    model: str = Field(examples=["extractive"])
+    finish_reason: str | MISSING = Field(
+        default=MISSING, description="Not there if the answer was cut off: see `state`.", examples=["stop"]
+    )
+    not_found: bool = Field(examples=[False])
+
+    @classmethod
+    def of(cls, details: run.AnswerDetails) -> Self:
+        """What is known of a chat when it ends."""
+        outcome = details.outcome
+        return cls(
+            decision=MISSING if details.decision is None else Decision.of(details.decision),
+            assessment=MISSING if details.assessment is None else Assessment.of(details.assessment),
+            verified=MISSING
+            if details.verified is None
+            else [VerifiedCitation.of(verified) for verified in details.verified],
+            uncited=MISSING
+            if details.uncited is None
+            else [UncitedSentence.of(uncited) for uncited in details.uncited],
+            citations=[Citation.of(citation) for citation in details.citations],
+            cited=list(outcome.cited),
+            usage=StoredUsage.of(details.usage, estimated=True if details.estimated else MISSING),
+            steps=[Step.of(step) for step in outcome.steps],
+            provider=outcome.provider,
+            model=outcome.model,
+            finish_reason=outcome.finish_reason if details.ended else MISSING,
+            not_found=outcome.not_found,
+        )
+
+
+class StoredAnswer(AnswerDetails):
+    """An answer with what is stored of it."""
+
+    role: Literal["assistant"]
+    content: str = Field(examples=["Revenue grew by 12 %."])
+    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+    state: Literal["complete", "cancelled", "failed"] = Field(examples=["complete"])
+
+
+Message = Annotated[UserMessage | StoredAnswer, Field(discriminator="role")]
+
+
+class ConversationExport(Conversation):
+    """A conversation with all its messages, oldest first."""
+
+    messages: list[Message]
+
+
+class ConversationPage(ConversationExport):
+    """A conversation with a page of its messages, oldest first."""
+
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])

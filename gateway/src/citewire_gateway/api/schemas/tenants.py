@@ -1,0 +1,389 @@
+"""What an organisation and its users bring and spend: profiles, providers, usage, budgets."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired, Self
+
+from citewire.common.v1 import common_pb2
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
+from pydantic import MISSING, Field, SecretStr, StrictBool, StrictFloat, StrictInt, StrictStr
+from typing_extensions import TypedDict
+
+from citewire_gateway.api.schemas.base import (
+    Count,
+    JsonObject,
+    RequestModel,
+    ResponseModel,
+    Score,
+    Time,
+    time_text,
+)
+from citewire_gateway.profiles.model import EventType, Profile
+from citewire_gateway.profiles.store import StoredProfile
+from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
+from citewire_gateway.tenants.providers import ProviderEntry, ProviderType
+from citewire_kit.enums import enum_text
+
+ScopeName = Literal["org", "user"]
+BudgetScope = Literal["org", "key"]
+
+
+class ProfileOptions(RequestModel):
+    """Fields of a profile to be changed, within its limits; what is absent stays."""
+
+    top_k: StrictInt | None = None
+    min_score: Score | None = None
+    mode: Literal["dense", "lexical", "hybrid"] | None = None
+    rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
+    hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
+    derive_filter: StrictBool | None = Field(
+        default=None,
+        description="Narrows the search to tags, category, kind and dates of saving that a question names.",
+    )
+    condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
+    decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
+    assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
+    speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
+    answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
+    marker_style: Literal["none", "remove", "ref", "source"] | None = None
+    ask_back: StrictBool | None = None
+    instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
+
+
+class ProfileBody(RequestModel):
+    """A tenant's own profile: one of the server's, changed."""
+
+    base: StrictStr = Field(description="A profile of the server's, such as `grounded`.")
+    description: Annotated[StrictStr, Field(max_length=500)] = ""
+    changes: ProfileOptions = Field(default_factory=ProfileOptions)
+
+
+class Bounds(ResponseModel):
+    """Default and range of a number that a request may choose."""
+
+    default: int = Field(examples=[10])
+    minimum: int = Field(examples=[1])
+    maximum: int = Field(examples=[50])
+
+
+class ProfileHistory(ResponseModel):
+    """What of a conversation the model gets."""
+
+    tokens: int | None = Field(description="Most tokens; null is all of it.", examples=[4000])
+    condense: bool = Field(description="Whether follow-ups are rewritten before searching.", examples=[True])
+
+
+class ProfileInfo(ResponseModel):
+    """A profile: how questions are answered. One of an organisation's own has `version`, `base` and `changes`."""
+
+    name: str = Field(examples=["grounded"])
+    description: str = Field(examples=["Strictly from the documents, each sentence verified."])
+    scope: ScopeName = Field(examples=["org"])
+    strategy: str = Field(examples=["semantic"])
+    mode: str = Field(examples=["hybrid"])
+    top_k: Bounds
+    min_score: float | None = Field(examples=[None])
+    min_score_calibrated: bool = Field(
+        description="Whether the embedding space's own threshold counts instead.", examples=[False]
+    )
+    types: list[str] = Field(description="Types of documents; empty is all.", examples=[[]])
+    empty_selection: str = Field(description="What `document_ids: []` means.", examples=["nothing"])
+    on_empty: Literal["model", "sentence"] = Field(
+        description="Who answers where nothing was found.", examples=["sentence"]
+    )
+    context_format: str = Field(examples=["numbered"])
+    marker_style: str = Field(examples=["ref"])
+    grounding: str = Field(examples=["strict"])
+    answer_language: str | None = Field(description="null is the question's.", examples=[None])
+    not_found_sentence: str | None = Field(examples=["I could not find this in the documents."])
+    history: ProfileHistory | None
+    by_document: bool = Field(examples=[False])
+    recent: int = Field(description="How many of the latest documents are added.", examples=[0])
+    input_tokens: dict[str, int] | None = Field(description="By tenant plan.", examples=[None])
+    rerank_candidates: int | None = Field(examples=[40])
+    hyde: bool = Field(examples=[False])
+    derive_filter: bool = Field(examples=[False])
+    decide: bool = Field(examples=[False])
+    assess: bool = Field(examples=[False])
+    speculate: bool = Field(examples=[False])
+    max_completion_tokens: int | None = Field(examples=[None])
+    events: list[str] = Field(examples=[["citations", "token", "usage", "done"]])
+    optional_events: list[str] = Field(examples=[["assessment"]])
+    conversations: str = Field(examples=["always"])
+    version: int | MISSING = MISSING
+    base: str | MISSING = MISSING
+    changes: JsonObject | MISSING = Field(default=MISSING, description="See `ProfileOptions`.")
+    created_at: Time | MISSING = MISSING
+
+    @classmethod
+    def of(cls, profile: Profile, stored: StoredProfile | None = None) -> Self:
+        """Describes a profile; `stored` is what it was made from, if it is an organisation's own."""
+        answer = profile.answer
+        return cls(
+            name=profile.name,
+            description=profile.description,
+            scope="user" if profile.level == retriever_pb2.SCOPE_LEVEL_USER else "org",
+            strategy=enum_text(retriever_pb2.Strategy, profile.strategy),
+            mode=enum_text(retriever_pb2.SearchMode, profile.mode),
+            top_k=Bounds(default=profile.top_k.default, minimum=profile.top_k.minimum, maximum=profile.top_k.maximum),
+            min_score=profile.min_score,
+            min_score_calibrated=profile.min_score_calibrated,
+            types=list(profile.types),
+            empty_selection=profile.empty_selection.value,
+            on_empty="model" if profile.no_match is None else "sentence",
+            context_format=enum_text(generator_pb2.ContextFormat, answer.context_format),
+            marker_style=enum_text(generator_pb2.MarkerStyle, answer.marker_style),
+            grounding=enum_text(generator_pb2.Grounding, answer.grounding),
+            answer_language=answer.answer_language or None,
+            not_found_sentence=answer.not_found_sentence or None,
+            history=None
+            if profile.history is None
+            else ProfileHistory(tokens=profile.history.tokens, condense=profile.history.condense),
+            by_document=profile.by_document,
+            recent=profile.recent,
+            input_tokens=None if profile.budget is None else dict(profile.budget.input_tokens),
+            rerank_candidates=None if profile.rerank is None else profile.rerank.candidates,
+            hyde=profile.hyde,
+            derive_filter=profile.derive_filter,
+            decide=profile.decide,
+            assess=profile.assess,
+            speculate=profile.speculate,
+            max_completion_tokens=profile.max_completion_tokens,
+            events=[event.value for event in EventType if event in profile.events],
+            optional_events=[event.value for event in EventType if event in profile.optional_events],
+            conversations=profile.persist.value,
+            version=stored.version if stored else MISSING,
+            base=stored.base if stored else MISSING,
+            changes=stored.changes.given() if stored else MISSING,
+            created_at=time_text(stored.created_at) if stored else MISSING,
+        )
+
+
+class ProfileList(ResponseModel):
+    """The profiles that a chat may name: the server's, then the organisation's own."""
+
+    profiles: list[ProfileInfo]
+
+
+ProviderName = Annotated[StrictStr, Field(min_length=1, max_length=64)]
+ModelName = Annotated[StrictStr, Field(max_length=200)]
+ApiBase = Annotated[StrictStr, Field(max_length=2048)]
+ApiKey = Annotated[SecretStr, Field(max_length=4096)]
+
+_MODEL = Field(default=None, description="The model; absent means the provider's default, where it has one.")
+_API_BASE = Field(default=None, description="Base URL; it is normalised to end in `/v1`. Write-only.")
+_API_KEY = Field(default=None, description="Write-only: it is sealed at once and never comes back.")
+
+
+class FallbackBody(RequestModel):
+    """Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's."""
+
+    provider: ProviderName | None = None
+    model: ModelName | None = _MODEL
+    api_base: ApiBase | None = _API_BASE
+    api_key: ApiKey | None = _API_KEY
+
+
+class ProviderBody(RequestModel):
+    """A tenant provider; what was saved before is replaced, its key included."""
+
+    provider: ProviderName = Field(
+        description="chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, "
+        "`openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
+    )
+    model: ModelName | None = _MODEL
+    api_base: ApiBase | None = _API_BASE
+    api_key: ApiKey | None = _API_KEY
+    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="Length of an embedding model's vectors, where it can be chosen."
+    )
+    fallbacks: Annotated[list[FallbackBody], Field(max_length=4)] = Field(
+        default_factory=list[FallbackBody], description="Who takes over, in this order; of chat providers only."
+    )
+    test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
+
+
+class ProviderRules(RequestModel):
+    """What an organisation demands of providers."""
+
+    require_own: StrictBool = Field(description="Whether the operator's providers may not be used.", examples=[True])
+
+
+class ProviderTestInfo(ResponseModel):
+    """How the test call went when the provider was saved."""
+
+    tried: bool = Field(examples=[True])
+    ok: bool | MISSING = Field(default=MISSING, examples=[True])
+    text: str | MISSING = Field(default=MISSING, examples=["The provider answered."])
+    reason: str | MISSING = MISSING
+    status: int | MISSING = Field(default=MISSING, description="The provider's HTTP status.", examples=[200])
+    dimensions: int | MISSING = MISSING
+
+    @classmethod
+    def of(cls, test: common_pb2.ProviderTest | None) -> Self:
+        """What isn't known is left out."""
+        if test is None or not test.tried:
+            return cls(tried=False)
+        return cls(
+            tried=True,
+            ok=test.ok,
+            text=test.text,
+            reason=test.reason or MISSING,
+            status=test.status or MISSING,
+            dimensions=test.dimensions or MISSING,
+        )
+
+
+class FallbackInfo(ResponseModel):
+    """Who takes over: a tenant provider, or with `model` alone a model of this server's."""
+
+    provider: str | MISSING = MISSING
+    model: str = Field(examples=["extractive"])
+    has_key: bool | MISSING = MISSING
+    has_api_base: bool | MISSING = MISSING
+    dimensions: int | MISSING = MISSING
+    test: ProviderTestInfo | MISSING = MISSING
+
+
+class ProviderInfo(ResponseModel):
+    """A tenant provider, without its key and address."""
+
+    type: ProviderType = Field(examples=["chat"])
+    scope: ScopeName = Field(examples=["user"])
+    provider: str | MISSING = Field(default=MISSING, examples=["openai"])
+    model: str = Field(examples=["gpt-4.1-mini"])
+    has_key: bool | MISSING = Field(default=MISSING, examples=[True])
+    has_api_base: bool | MISSING = Field(default=MISSING, examples=[False])
+    dimensions: int | MISSING = MISSING
+    test: ProviderTestInfo | MISSING = MISSING
+    fallbacks: list[FallbackInfo] | MISSING = Field(default=MISSING, description="Of chat providers only.")
+    updated_at: Time | None = Field(examples=["2026-01-01T12:00:00Z"])
+
+    @classmethod
+    def of(cls, chain: Sequence[ProviderEntry]) -> Self:
+        """Describes a provider and who takes over from it."""
+        first, *rest = chain
+        updated_at = None if first.updated_at is None else time_text(first.updated_at.replace(microsecond=0))
+        return cls(
+            type=first.type,
+            scope="user" if first.user_id else "org",
+            **_entry(first),
+            fallbacks=[FallbackInfo(**_entry(entry)) for entry in rest] if first.type is ProviderType.CHAT else MISSING,
+            updated_at=updated_at,
+        )
+
+
+def _entry(entry: ProviderEntry) -> dict[str, Any]:
+    if entry.ref is None:
+        return {"model": entry.model}
+    return {
+        "provider": entry.ref.provider,
+        "model": entry.model,
+        "has_key": bool(entry.ref.sealed_key),
+        "has_api_base": bool(entry.ref.sealed_api_base),
+        "dimensions": entry.ref.dimensions or MISSING,
+        "test": ProviderTestInfo.of(entry.test),
+    }
+
+
+class ProviderList(ResponseModel):
+    """The caller's providers and the organisation's."""
+
+    require_own: bool = Field(description="Whether the operator's providers may not be used.", examples=[False])
+    providers: list[ProviderInfo]
+
+
+class BudgetBody(RequestModel):
+    """What may be spent in a period; UTC."""
+
+    scope: BudgetScope = Field(default="org", description="The organisation's, or an API key's.")
+    key_id: Annotated[StrictStr, Field(max_length=128)] | None = Field(default=None, description="The key, for `key`.")
+    period: Period
+    limit_usd: Annotated[StrictInt | StrictFloat, Field(ge=0, le=MAX_LIMIT_USD)] = Field(
+        description="USD; 0 lets nothing through that costs anything."
+    )
+
+
+class BudgetInfo(ResponseModel):
+    """A budget as it is now."""
+
+    scope: BudgetScope = Field(examples=["org"])
+    key_id: str | MISSING = Field(default=MISSING, description="The API key's id, of scope `key`.")
+    period: Period = Field(examples=["month"])
+    limit_usd: float = Field(examples=[50.0])
+    spent_usd: float = Field(description="Settled in this period.", examples=[12.4])
+    reserved_usd: float = Field(description="What open calls may cost at most.", examples=[0.03])
+    left_usd: float = Field(examples=[37.57])
+    period_start: Time = Field(examples=["2026-11-01T00:00:00Z"])
+    resets_at: Time = Field(examples=["2026-12-01T00:00:00Z"])
+    updated_by: str = Field(examples=["ada"])
+    updated_at: Time = Field(examples=["2026-11-21T08:00:00Z"])
+
+    @classmethod
+    def of(cls, budget: Budget) -> Self:
+        """Amounts in USD."""
+        return cls(
+            scope="key" if budget.key_id else "org",
+            key_id=budget.key_id or MISSING,
+            period=budget.period,
+            limit_usd=to_usd(budget.limit_nano),
+            spent_usd=to_usd(budget.spent_nano),
+            reserved_usd=to_usd(budget.reserved_nano),
+            left_usd=to_usd(max(0, budget.left_nano)),
+            period_start=time_text(budget.period_start.replace(microsecond=0)),
+            resets_at=time_text(budget.resets_at.replace(microsecond=0)),
+            updated_by=budget.updated_by,
+            updated_at=time_text(budget.updated_at.replace(microsecond=0)),
+        )
+
+
+class BudgetList(ResponseModel):
+    """The budgets, the organisation's first."""
+
+    budgets: list[BudgetInfo]
+
+
+class UsageFigures(TypedDict):
+    """What calls, or chats, have spent. A dictionary: its figures are those of the source that was asked for."""
+
+    calls: NotRequired[Count]
+    open_calls: NotRequired[Count]
+    estimated_calls: NotRequired[Count]
+    unpriced_calls: NotRequired[Count]
+    input_tokens: NotRequired[Count]
+    cached_input_tokens: NotRequired[Count]
+    output_tokens: NotRequired[Count]
+    exchanges: NotRequired[Count]
+    running_exchanges: NotRequired[Count]
+    unfinished_exchanges: NotRequired[Count]
+    estimated_exchanges: NotRequired[Count]
+    embedding_tokens: Annotated[Count, Field(examples=[0])]
+    prompt_tokens: Annotated[Count, Field(examples=[58214])]
+    completion_tokens: Annotated[Count, Field(examples=[6120])]
+    cost_usd: Annotated[float, Field(examples=[0.211146])]
+    own_cost_usd: Annotated[float, Field(examples=[0.0])]
+
+
+class UsageRow(UsageFigures):
+    """One group: what it was divided by, in the order asked for, then its figures."""
+
+    org: NotRequired[str | None]
+    user: NotRequired[str | None]
+    day: NotRequired[Annotated[str | None, Field(examples=["2026-11-21"])]]
+    provider: NotRequired[Annotated[str | None, Field(examples=["anthropic"])]]
+    model: NotRequired[Annotated[str | None, Field(examples=["claude-sonnet-5"])]]
+    profile: NotRequired[str | None]
+    purpose: NotRequired[str | None]
+
+
+class UsageReport(ResponseModel):
+    """What was spent, by group, and in all."""
+
+    from_: Time = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
+    to: Time = Field(examples=["2026-12-01T00:00:00Z"])
+    scope: ScopeName = Field(description="Members other than owners and admins see their own.", examples=["org"])
+    source: UsageSource = Field(examples=["calls"])
+    group_by: list[Group] = Field(examples=[["day", "model"]])
+    rows: list[UsageRow]
+    total: UsageFigures

@@ -1,0 +1,80 @@
+"""What a release stored, the next one replays and shows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
+from citewire_gateway.api.dialects.simple import SimpleJsonAnswer
+from citewire_gateway.api.replay import dump, load
+from citewire_gateway.api.schemas.base import SCHEMA_VERSION
+from citewire_gateway.api.schemas.chat import AnswerDetails
+from citewire_gateway.api.schemas.library import Document
+from citewire_gateway.profiles.model import EventType
+
+# Written by the code of commit a85a089: events of a chat, what is stored with its answer, and what was sent of both.
+PREVIOUS: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "stored_by_a85a089.json").read_text("utf-8"))
+
+
+def test_a_chat_of_the_previous_release_is_replayed_as_it_was_sent() -> None:
+    for events in (load(PREVIOUS["replay"]), load(json.loads(json.dumps(dump(load(PREVIOUS["replay"])))))):
+        native = NativeDialect(frozenset(EventType))
+        assert b"".join(native.encode(event) for event in events).decode().replace(
+            '"Revenue grew by 12 % [ref:1]."', '"…"'
+        ) == _one_token(PREVIOUS["stream"])
+        answer, simple = JsonAnswer(frozenset(EventType)), SimpleJsonAnswer()
+        for event in events:
+            answer.add(event)
+            simple.add(event)
+        assert answer.body().members() == PREVIOUS["answer"]
+        assert simple.body().members() == PREVIOUS["simple"]
+
+
+def test_new_events_say_their_version() -> None:
+    assert dump(load(PREVIOUS["replay"]))["schema_version"] == SCHEMA_VERSION == 2
+
+
+def test_the_details_of_an_answer_are_the_same_json_in_both_versions() -> None:
+    details = TypeAdapter(AnswerDetails).validate_python(PREVIOUS["details"])
+    assert details.members() == PREVIOUS["details"]
+    assert details.stored() == {"schema_version": 2} | PREVIOUS["details"]
+
+
+def test_a_document_of_the_previous_release_is_read_back() -> None:
+    stored: dict[str, Any] = {
+        "id": 7,
+        "title": "Notes",
+        "file_name": "",
+        "type": "article",
+        "status": "pending",
+        "version": 1,
+        "live_version": None,
+        "chunks": 0,
+        "media_type": "text/markdown",
+        "size_bytes": 7,
+        "tokens": 0,
+        "collection": None,
+        "tags": [],
+        "metadata": {"a": 1},
+        "owner": "local",
+        "sha256": "9f86",
+        "created_at": "2026-01-15T09:30:00.123456Z",
+    }
+    document = Document.model_validate(stored)
+    assert document.members() == stored
+    assert Document.model_validate(document.stored()) == document
+
+
+def _one_token(stream: str) -> str:
+    """The stream as its replay is: the text in one piece, and numbers without a gap."""
+    frames = stream.split("\n\n")
+    tokens = [frame for frame in frames if frame.startswith("event: token")]
+    first = frames.index(tokens[0])
+    frames = [frame for frame in frames if frame not in tokens[1:]]
+    frames[first] = 'event: token\nid: 0\ndata: {"text": "…"}'
+    lines = [frame.split("\n") for frame in frames[:-1]]
+    return "".join("\n".join([head, f"id: {number}", data]) + "\n\n" for number, (head, _, data) in enumerate(lines, 1))
