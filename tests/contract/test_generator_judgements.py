@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
-from citewire.generator.v1.generator_pb2_grpc import GeneratorServiceStub
 from google.protobuf.message import Message
 
-from citewire_generator.app import start
-from citewire_generator.providers.base import ChatProvider
-from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, Code, Unavailable
+from generator_server import running_generator
 from raw_upstream import Exchange, RawUpstream
 from scripted_chat import ScriptedChat
 
@@ -27,37 +21,23 @@ PASSAGES = [pb.Passage(chunk_id=1, document_id=1, text="Refunds take 14 days.", 
 HISTORY = [pb.Message(role=pb.ROLE_USER, content="How do refunds work?")]
 
 
-@asynccontextmanager
-async def serve(
-    providers: Sequence[ChatProvider] | None = None,
-    **options: Any,  # noqa: ANN401 # settings of any kind
-) -> AsyncGenerator[GeneratorServiceStub]:
-    options = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "drain_seconds": 1} | options
-    async with AsyncExitStack() as stack:
-        server = await start(stack, GeneratorSettings(**options), providers)
-        stack.push_async_callback(server.drain_and_stop)
-        channel = open_channel(f"127.0.0.1:{server.port}")
-        stack.push_async_callback(channel.close)
-        yield GeneratorServiceStub(channel)
-
-
 async def test_a_models_judgements() -> None:
     said = (
         'Sure:\n```json\n{"needs_retrieval": false, "reason": "A greeting.", "supported": true, "utility": 0.85}\n```'
     )
-    async with serve([ScriptedChat(said)]) as stub:
-        decision = await client.unary(stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
+    async with running_generator([ScriptedChat(said)]) as running:
+        decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
         asked = pb.AssessRequest(question="How long?", answer="14 days [ref:1].", passages=PASSAGES)
-        assessment = await client.unary(stub.Assess, asked, timeout=5)
+        assessment = await client.unary(running.stub.Assess, asked, timeout=5)
     assert decision == pb.DecideResponse(needs_retrieval=False, reason="A greeting.", usage=USAGE)
     assert assessment == pb.AssessResponse(supported=True, utility=0.85, usage=USAGE)
 
 
 async def test_rewriting_by_a_model() -> None:
-    async with serve([ScriptedChat("How long ", "do refunds take?")]) as stub:
+    async with running_generator([ScriptedChat("How long ", "do refunds take?")]) as running:
         for kind in (pb.REWRITE_KIND_CONDENSE, pb.REWRITE_KIND_HYDE):
             asked = pb.RewriteRequest(kind=kind, question="How long?", history=HISTORY)
-            rewritten = await client.unary(stub.Rewrite, asked, timeout=5)
+            rewritten = await client.unary(running.stub.Rewrite, asked, timeout=5)
             assert rewritten == pb.RewriteResponse(text="How long do refunds take?", usage=USAGE)
 
 
@@ -76,10 +56,10 @@ async def test_what_goes_over_the_wire_and_a_server_that_knows_no_schemas() -> N
     upstream = RawUpstream(behave)
     async with (
         upstream.running() as base,
-        serve(provider="openai-compatible", api_base=base, model="small", context_window=8_192) as stub,
+        running_generator(provider="openai-compatible", api_base=base, model="small", context_window=8_192) as running,
     ):
         for _ in range(2):
-            decision = await client.unary(stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
+            decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="Hi"), timeout=5)
             assert (decision.needs_retrieval, decision.reason, decision.fallback) == (False, "Small talk.", False)
             assert (decision.usage.prompt_tokens, decision.usage.completion_tokens) == (11, 7)
     first, second, third = [request.body for request in upstream.requests]
@@ -93,11 +73,11 @@ async def test_what_goes_over_the_wire_and_a_server_that_knows_no_schemas() -> N
 
 async def test_a_provider_that_fails_costs_no_answer() -> None:
     broken = ScriptedChat(Unavailable("away", reason="PROVIDER_UNAVAILABLE"))
-    async with serve([broken], attempts=1) as stub:
-        decision = await client.unary(stub.Decide, pb.DecideRequest(question="x"), timeout=5)
-        assessment = await client.unary(stub.Assess, pb.AssessRequest(question="x", answer="y"), timeout=5)
+    async with running_generator([broken], attempts=1) as running:
+        decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="x"), timeout=5)
+        assessment = await client.unary(running.stub.Assess, pb.AssessRequest(question="x", answer="y"), timeout=5)
         asked = pb.RewriteRequest(kind=pb.REWRITE_KIND_HYDE, question="x")
-        rewritten = await client.unary(stub.Rewrite, asked, timeout=5)
+        rewritten = await client.unary(running.stub.Rewrite, asked, timeout=5)
     assert (decision.needs_retrieval, decision.fallback) == (True, True)
     assert decision.reason == "The model could not be asked, so the saved content is searched."
     assert assessment == pb.AssessResponse(supported=True, utility=0.7, fallback=True, usage=pb.TokenUsage())
@@ -106,20 +86,20 @@ async def test_a_provider_that_fails_costs_no_answer() -> None:
 
 async def test_the_fallback_comes_before_the_callers_deadline() -> None:
     stuck = ScriptedChat(asyncio.Event())
-    async with serve([stuck]) as stub:
-        decision = await client.unary(stub.Decide, pb.DecideRequest(question="x"), timeout=0.8)
+    async with running_generator([stuck]) as running:
+        decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="x"), timeout=0.8)
         await stuck.closed.wait()
     assert (decision.needs_retrieval, decision.fallback) == (True, True)
     assert decision.reason == "The model did not decide in time, so the saved content is searched."
 
 
 async def test_rules_where_there_is_no_model() -> None:
-    async with serve() as stub:
-        decision = await client.unary(stub.Decide, pb.DecideRequest(question="Hello!"), timeout=5)
+    async with running_generator() as running:
+        decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="Hello!"), timeout=5)
         asked = pb.AssessRequest(question="How long?", answer="Refunds take 14 days.", passages=PASSAGES)
-        assessment = await client.unary(stub.Assess, asked, timeout=5)
+        assessment = await client.unary(running.stub.Assess, asked, timeout=5)
         condense = pb.RewriteRequest(kind=pb.REWRITE_KIND_CONDENSE, question="How long?", history=HISTORY)
-        rewritten = await client.unary(stub.Rewrite, condense, timeout=5)
+        rewritten = await client.unary(running.stub.Rewrite, condense, timeout=5)
     assert decision == pb.DecideResponse(
         needs_retrieval=False,
         reason="Heuristic, without a language model: the message is a greeting or small talk.",
@@ -149,15 +129,15 @@ async def test_rules_where_there_is_no_model() -> None:
     ],
 )
 async def test_refusals_name_the_fields(method: str, asked: Message, fields: list[str]) -> None:
-    async with serve() as stub:
+    async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
-            await client.unary(getattr(stub, method), asked, timeout=5)
+            await client.unary(getattr(running.stub, method), asked, timeout=5)
     assert (caught.value.code, caught.value.reason) == (Code.INVALID_ARGUMENT, "INVALID_FIELD")
     assert [violation.field for violation in caught.value.violations] == fields
 
 
 async def test_a_model_that_is_not_offered() -> None:
-    async with serve() as stub:
+    async with running_generator() as running:
         with pytest.raises(CitewireError) as caught:
-            await client.unary(stub.Decide, pb.DecideRequest(question="x", model="nobody"), timeout=5)
+            await client.unary(running.stub.Decide, pb.DecideRequest(question="x", model="nobody"), timeout=5)
     assert (caught.value.code, caught.value.reason) == (Code.NOT_FOUND, "MODEL_NOT_FOUND")

@@ -10,16 +10,17 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire_generator.model import FinishReason, ModelInfo, Suggestions, Usage
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 
+Step = str | tuple[str, ...] | Exception | asyncio.Event
+"""A delta of one text or of several, an error to raise, or an event to wait for."""
+
 STOP = End(FinishReason.STOP, Usage(11, 2, 7))
 
 
 class ScriptedChat(ChatProvider):
     """Each answer is `script`: texts (a tuple is one delta of several), errors to raise, events to wait for."""
 
-    def __init__(
-        self, *script: str | tuple[str, ...] | Exception | asyncio.Event, end: End | None = STOP, window: int = 0
-    ) -> None:
-        self.script: Sequence[str | tuple[str, ...] | Exception | asyncio.Event] = script
+    def __init__(self, *script: Step, end: End | None = STOP, window: int = 0) -> None:
+        self.script: Sequence[Step] = script
         self.end = end
         self.window = window
         self.tasks: list[ChatTask] = []
@@ -40,14 +41,8 @@ class ScriptedChat(ChatProvider):
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         self.tasks.append(task)
         try:
-            for step in self.script:
-                if isinstance(step, Exception):
-                    raise step
-                if isinstance(step, asyncio.Event):
-                    self.waiting.set()
-                    await step.wait()
-                else:
-                    yield Delta((step,) if isinstance(step, str) else step)
+            async for delta in _play(self.script, self.waiting):
+                yield delta
             if self.end is not None:
                 yield self.end
         finally:
@@ -58,9 +53,6 @@ class ScriptedChat(ChatProvider):
             if isinstance(step, Exception):
                 raise step
         return Suggestions(tuple(f"{model} {number}?" for number in range(request.count)), Usage(3, 0, 2))
-
-
-Step = str | tuple[str, ...] | Exception | asyncio.Event
 
 
 class ScriptedTurns(ChatProvider):
@@ -87,14 +79,8 @@ class ScriptedTurns(ChatProvider):
         self.tasks.append(task)
         self.open += 1
         try:
-            for step in turn:
-                if isinstance(step, Exception):
-                    raise step
-                if isinstance(step, asyncio.Event):
-                    self.waiting.set()
-                    await step.wait()
-                else:
-                    yield Delta((step,) if isinstance(step, str) else step)
+            async for delta in _play(turn, self.waiting):
+                yield delta
             yield STOP
         finally:
             self.open -= 1
@@ -104,3 +90,15 @@ class ScriptedTurns(ChatProvider):
             if isinstance(event, Delta):
                 return Suggestions(event.texts, Usage(3, 0, 2))
         return Suggestions(())
+
+
+async def _play(script: Sequence[Step], waiting: asyncio.Event) -> AsyncGenerator[Delta, None]:
+    """Plays a script; `waiting` is set before the first event that is waited for."""
+    for step in script:
+        if isinstance(step, Exception):
+            raise step
+        if isinstance(step, asyncio.Event):
+            waiting.set()
+            await step.wait()
+        else:
+            yield Delta((step,) if isinstance(step, str) else step)
