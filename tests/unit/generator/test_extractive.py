@@ -113,13 +113,13 @@ def test_the_policys_threshold_decides() -> None:
     assert 0.5 < answer.score < 1
     for threshold, found in ((0.0, True), (answer.score, True), (answer.score + 0.001, False), (1.0, False)):
         again = quote(question, packed, make_policy(answerable_threshold=threshold), load_weights())
-        assert (again.found, again.score) == (found, answer.score)
+        assert (again.answered, again.score) == (found, answer.score)
     assert quote(question, (), make_policy(answerable_threshold=0.0), load_weights()).score is None
 
 
 def test_general_knowledge_is_nothing_that_it_has() -> None:
     answer = quote("Hello there!", (), make_policy(grounding=pb.GROUNDING_OPEN), load_weights())
-    assert answer.found
+    assert answer.answered
     assert answer.text.startswith("No language model is set up here")
 
 

@@ -70,14 +70,14 @@ class Alignment:
 def align(sentence: SentenceTokens, passage: PassageIndex) -> Alignment:
     """Finds a sentence's tokens in a passage, and the quote that supports it best."""
     content = [sentence.tokens[index] for index in sentence.content]
-    found = [passage.find(token) for token in content]
-    positions = [places for places, _ in found]
+    finds = [passage.find(token) for token in content]
+    positions = [places for places, _ in finds]
     located = Alignment(
         sentence=sentence,
         passage=passage,
         content=content,
         positions=positions,
-        certainty=[sure for _, sure in found],
+        certainty=[sure for _, sure in finds],
         units=[{passage.unit_of[position] for position in places} - {-1} for places in positions],
         adjacent=[_are_adjacent(first, second) for first, second in pairwise(positions)],
         matched={position for places in positions for position in places},

@@ -9,7 +9,7 @@ import re
 from citewire_verify.align import Alignment
 from citewire_verify.tokens import Token, TokenKind
 
-SAID = 0.6
+SAME_SUBJECT = 0.6
 """Share of a sentence's weight from which the passage speaks of the same."""
 BETWEEN = 6
 """Tokens between two neighbours of a name or number, at most."""
@@ -17,7 +17,7 @@ _BESIDE = 3
 """Tokens between a name or number and its only neighbour, at most."""
 _LINE = 5
 """Tokens beside a name that are the same in sentence and passage, at most."""
-_MOST = 400
+_MOST_POSITIONS = 400
 """Positions of a token that are looked at."""
 _RUN = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]{2,}")
 _RUN_BEFORE = re.compile(r"[\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0002ffff]+$")
@@ -43,8 +43,8 @@ def find_missing(a: Alignment, covered: dict[int, float]) -> dict[int, str]:
         if index in covered or token.is_vague:
             continue
         # The first word may be a name; it is one of something else if the passage has most of what is said of it.
-        said = token.maybe_name and share >= SAID * (a.sentence.total - weights[index])
-        if said or token.kind in {TokenKind.NAME, TokenKind.NUMBER}:
+        subject = token.maybe_name and share >= SAME_SUBJECT * (a.sentence.total - weights[index])
+        if subject or token.kind in {TokenKind.NAME, TokenKind.NUMBER}:
             missing[index] = _written(a, index)
     for name in a.sentence.katakana:
         if name.casefold() not in a.passage.folded:
@@ -128,7 +128,7 @@ def _is_said_of_another(a: Alignment, index: int) -> bool:
     if not own or not held:
         return False
     best = max(held, key=lambda unit: (held[unit], -unit))
-    if best in own or best in a.quote or held[best] < SAID * sum(weights[other] for other in rest):
+    if best in own or best in a.quote or held[best] < SAME_SUBJECT * sum(weights[other] for other in rest):
         return False
     return _is_replaced(a, index, range(best, best + 1))
 
@@ -178,7 +178,7 @@ def _is_replaced_in_line(a: Alignment, name: range, own: set[int], token: Token,
         if not 0 < len(line) <= _LINE:
             continue
         near = line[-1] if step < 0 else line[0]
-        for position in a.passage.normals.get(near.normal, [])[:_MOST]:
+        for position in a.passage.normals.get(near.normal, [])[:_MOST_POSITIONS]:
             if _is_line(a, line, position, step, units) and _is_followed_by_other(a, position, -step, own, token):
                 return True
     return False

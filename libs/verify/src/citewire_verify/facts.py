@@ -7,7 +7,7 @@ from citewire_verify.segment import Sentence, SentenceKind
 from citewire_verify.text.small_talk import is_small_talk
 from citewire_verify.text.terms import normalise, terms
 
-_ASKS = re.compile(r"[?？؟;]['\"”’»)*_\s]*$")
+_QUESTION = re.compile(r"[?？؟;]['\"”’»)*_\s]*$")
 _INTRODUCES = re.compile(r"[:：]['\"”’»)*_\s]*$")
 _DOCUMENTS = r"(?:documents?|passages?|sources?|context|excerpts?|texts?|information)"
 _META = re.compile(
@@ -46,7 +46,7 @@ def states_facts(sentence: Sentence, known: frozenset[str] = frozenset()) -> boo
     text = " ".join(sentence.text.split())
     if sentence.kind in {SentenceKind.HEADING, SentenceKind.CODE}:
         return False
-    if _ASKS.search(text) or _INTRODUCES.search(text) or _is_own(text, known):
+    if _QUESTION.search(text) or _INTRODUCES.search(text) or _is_own(text, known):
         return False
     if sentence.kind is SentenceKind.ROW:
         cells = [cell for cell in text.strip("|").split("|") if cell.strip()]

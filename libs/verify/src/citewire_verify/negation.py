@@ -1,7 +1,7 @@
 """Tokens of a sentence that only the sentence or only the passage negates, and opposites that the passage has."""
 
 from citewire_verify.align import Alignment
-from citewire_verify.conflicts import BETWEEN, SAID
+from citewire_verify.conflicts import BETWEEN, SAME_SUBJECT
 from citewire_verify.tokens import Token, TokenKind, negates_softly, negates_unspaced
 from citewire_verify.vocabulary import OPPOSITES
 
@@ -21,7 +21,7 @@ def find_negated(a: Alignment, *, verbatim: bool) -> list[str]:
     content = a.content[:_FIRST] if verbatim else a.content
     if a.sentence.unspaced:
         quote = a.passage.text[a.passage.units[a.quote[0]].start : a.passage.units[a.quote[-1]].end]
-        whole = len(content) == len(a.content) and a.coverage(a.quote) >= SAID
+        whole = len(content) == len(a.content) and a.coverage(a.quote) >= SAME_SUBJECT
         differs = whole and negates_unspaced(a.sentence.text) != negates_unspaced(quote)
         return [a.sentence.text[:40]] if differs else []
     negated: list[str] = []
@@ -49,18 +49,18 @@ def find_negated(a: Alignment, *, verbatim: bool) -> list[str]:
 def find_opposites(a: Alignment) -> list[str]:
     """Returns words of the sentence that the quote doesn't have, but their opposites near the same words."""
     passage, tokens = a.passage, a.sentence.tokens
-    said = {token.normal for token in tokens}
-    found: list[str] = []
+    stated = {token.normal for token in tokens}
+    opposed: list[str] = []
     for index, token in enumerate(tokens):
         opposites = OPPOSITES.get(token.normal)
         if opposites is None or _in_quote(a, token.normal):
             continue
-        for position in (position for other in opposites - said for position in _in_quote(a, other)):
+        for position in (position for other in opposites - stated for position in _in_quote(a, other)):
             negated = token.negated or passage.tokens[position].negated or _negated_before(tokens, index)
             if not negated and _is_in_place_of(a, index, position):
-                found.append(a.sentence.text[token.start : token.end])
+                opposed.append(a.sentence.text[token.start : token.end])
                 break
-    return found
+    return opposed
 
 
 def _in_quote(a: Alignment, normal: str) -> list[int]:

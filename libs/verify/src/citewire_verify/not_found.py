@@ -173,12 +173,12 @@ def _match_openers(words: Sequence[str], *, partial: bool) -> _Match:
         if more <= positions:
             break
         positions |= more
-    found: list[int] = []
+    ends: list[int] = []
     for position in sorted(positions):
         match = _match(_OPENERS, words, position, partial=partial)
-        found += match.full
+        ends += match.full
         still_open = still_open or match.open
-    return _Match(tuple(found), still_open and partial)
+    return _Match(tuple(ends), still_open and partial)
 
 
 def _match(patterns: Sequence[str], words: Sequence[str], start: int, *, partial: bool) -> _Match:

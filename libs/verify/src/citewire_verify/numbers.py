@@ -115,7 +115,7 @@ _UNITS = {
         "data mb": "mb megabyte",
         "data gb": "gb gigabyte",
     }.items()
-    for name in (one.replace("_", " ") for one in names.split())
+    for name in (name.replace("_", " ") for name in names.split())
 }
 """A unit's class and its name: another name of the same class is another amount."""
 MONTH = "date month"
@@ -183,10 +183,10 @@ _MONTHS = {
 
 def find_numbers(text: str, language: str = "en") -> list[Quantity]:
     """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs."""
-    found = [_quantity(text, match) for match in _DIGITS.finditer(text)]
-    found += _worded(text, language)
-    found.sort(key=lambda one: one.start)
-    return found
+    quantities = [_quantity(text, match) for match in _DIGITS.finditer(text)]
+    quantities += _worded(text, language)
+    quantities.sort(key=lambda quantity: quantity.start)
+    return quantities
 
 
 def base_amounts(quantity: Quantity) -> list[float]:
@@ -209,14 +209,14 @@ def rounds_to(value: float, claimed: Quantity) -> bool:
     """Whether a number was rounded to a claimed one: to two or more significant digits, as people do."""
     if claimed.word or claimed.digits < 2:
         return False
-    for one in claimed.values:
-        if one and value and one != value and 0.9 < value / one < 1.1:
+    for number in claimed.values:
+        if number and value and number != value and 0.9 < value / number < 1.1:
             # Halves are rounded up or down.
-            step = 10.0 ** (math.floor(math.log10(abs(one))) - claimed.digits + 1)
-            rounded = one if abs(value - one) <= step / 2 + 1e-9 * abs(one) else value
-            whole = one == round(value) and value != int(value)
+            step = 10.0 ** (math.floor(math.log10(abs(number))) - claimed.digits + 1)
+            rounded = number if abs(value - number) <= step / 2 + 1e-9 * abs(number) else value
+            whole = number == round(value) and value != int(value)
             # A year or a count given to its last digit isn't a rounded one.
-            if whole or (rounded == one and _trailing_zeros(one, claimed.digits)):
+            if whole or (rounded == number and _trailing_zeros(number, claimed.digits)):
                 return True
     return False
 
@@ -280,25 +280,25 @@ def _values(raw: str, *, spaced: bool) -> tuple[float, ...]:
         return (float("inf"),)
     if len(digits) == 1:
         return (float(raw),)
-    found: list[float] = []
+    values: list[float] = []
     marks = {char for char in raw if char in ".,:'"}
     if ":" in marks:
         return (sum(float(part) / 60**power for power, part in enumerate(digits[:3])),)
     if all(len(part) == 3 for part in digits[1:]) and len(digits[0]) <= 3 and len(marks) == 1:
-        found.append(float("".join(digits)))
+        values.append(float("".join(digits)))
     if len(digits) == 2 and marks <= {".", ","}:
-        found.append(float(f"{digits[0]}.{digits[1]}"))
+        values.append(float(f"{digits[0]}.{digits[1]}"))
     elif len(marks) == 2 and len(digits[-1]) != 3:
-        found.append(float("".join(digits[:-1]) + "." + digits[-1]))
-    if not found:
-        found = [float(part) for part in digits]
-    return tuple(dict.fromkeys(found))
+        values.append(float("".join(digits[:-1]) + "." + digits[-1]))
+    if not values:
+        values = [float(part) for part in digits]
+    return tuple(dict.fromkeys(values))
 
 
 def _worded(text: str, language: str) -> list[Quantity]:
     """Numbers in words: English with compounds, small ones of some other languages."""
     others = _NUMBER_WORDS.get(language, {})
-    found: list[Quantity] = []
+    quantities: list[Quantity] = []
     tokens = [(match.group(), match.start(), match.end()) for match in _LETTERS.finditer(text)]
     index = 0
     while index < len(tokens):
@@ -306,16 +306,16 @@ def _worded(text: str, language: str) -> list[Quantity]:
         if word in _ONES or word in _TENS or word in _SCALES:
             count, value = _compound(text, tokens, index)
             if value is not None:
-                found.append(_of_words(text, tokens[index][1], tokens[index + count - 1][2], value))
+                quantities.append(_of_words(text, tokens[index][1], tokens[index + count - 1][2], value))
             index += max(count, 1)
             continue
         value = _ORDINALS.get(word) or _MULTIPLES.get(word)
         if value is not None:
-            found.append(_of_words(text, tokens[index][1], tokens[index][2], float(value)))
+            quantities.append(_of_words(text, tokens[index][1], tokens[index][2], float(value)))
         elif others.get(word, 0.0) > 1:
-            found.append(_of_words(text, tokens[index][1], tokens[index][2], others[word]))
+            quantities.append(_of_words(text, tokens[index][1], tokens[index][2], others[word]))
         index += 1
-    return found
+    return quantities
 
 
 def _compound(text: str, tokens: list[tuple[str, int, int]], index: int) -> tuple[int, float | None]:

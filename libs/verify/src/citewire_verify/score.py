@@ -175,7 +175,7 @@ def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Compar
     share = min(sum(sentence.weights[index] * sure for index, sure in covered.items()) / sentence.total, 1.0)
     adjacent = [any(pair) for pair in zip(*(comparison.adjacent for comparison in comparisons), strict=True)]
     cover, cover_two, cover_all, *_ = map(max, zip(*(comparison.features for comparison in comparisons), strict=True))
-    *_, denied, opposite = best.features
+    *_, negated, opposite = best.features
     return Comparison(
         features=(
             max(cover, share),
@@ -185,7 +185,7 @@ def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Compar
             _missing_share(sentence, missing, TokenKind.NAME),
             _missing_share(sentence, missing, TokenKind.NUMBER),
             float(bool(replaced)),
-            denied,
+            negated,
             opposite,
         ),
         covered=covered,

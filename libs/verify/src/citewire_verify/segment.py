@@ -118,13 +118,13 @@ class Segmenter:
             self._text += "".join(self._parts)
             self._parts.clear()
             self._unread = 0
-        found: list[Sentence] = []
+        sentences: list[Sentence] = []
         while (cut := self._next(final=final)) is not None:
             sentence, consumed = cut
             if sentence is not None and not (broken and self._is_open(sentence, consumed)):
-                found.append(sentence)
+                sentences.append(sentence)
             self._drop(consumed)
-        return found
+        return sentences
 
     def _is_open(self, sentence: Sentence, consumed: int) -> bool:
         """Whether words may be missing at the end of a sentence, as there is nothing after it."""

@@ -131,23 +131,23 @@ def tokenise(text: str) -> list[Token]:
     text = _joined(text)
     language = detect_language(text[:_SAMPLE])
     quantities = find_numbers(text, language)
-    found: list[Token] = []
+    tokens: list[Token] = []
     at = 0
     for term in terms(text):
         while at < len(quantities) and quantities[at].end <= term.start:
             at += 1
         if at < len(quantities) and quantities[at].start <= term.start < quantities[at].end:
             number = quantities[at]
-            if not found or found[-1].quantity is not number:
+            if not tokens or tokens[-1].quantity is not number:
                 normal = normalise(text[number.start : number.end])
-                found.append(Token(normal, normal, number.start, number.end, TokenKind.NUMBER, quantity=number))
+                tokens.append(Token(normal, normal, number.start, number.end, TokenKind.NUMBER, quantity=number))
             continue
-        found.append(_token(text, term))
-    english = language == "en" and any(word.normal in _ENGLISH for word in found)
-    _mark_names(text, found, german=language == "de", english=english)
-    _mark_months(text, found, language)
-    _mark_negated(text, found, language)
-    return found
+        tokens.append(_token(text, term))
+    english = language == "en" and any(word.normal in _ENGLISH for word in tokens)
+    _mark_names(text, tokens, german=language == "de", english=english)
+    _mark_months(text, tokens, language)
+    _mark_negated(text, tokens, language)
+    return tokens
 
 
 def _joined(text: str) -> str:
@@ -174,25 +174,25 @@ def _token(text: str, term: Term) -> Token:
     return Token(term.key, normal, term.start, term.end, kind, capital, unspaced, caseless)
 
 
-def _mark_names(text: str, found: list[Token], *, german: bool, english: bool) -> None:
+def _mark_names(text: str, tokens: list[Token], *, german: bool, english: bool) -> None:
     """Decides which capitals are names': not all of a title's, no German nouns; of a sentence's first words, some."""
     plain = [
-        word for word in found if word.kind is not TokenKind.NUMBER and not word.unspaced and word.normal.isalpha()
+        word for word in tokens if word.kind is not TokenKind.NUMBER and not word.unspaced and word.normal.isalpha()
     ]
     content = [word for word in plain if word.kind is not TokenKind.STOP]
     titled = len(content) >= 4 and sum(word.capital for word in content) >= _TITLE_SHARE * len(content)
     titled = titled and all(word.capital for word in plain if len(word.normal) > 4)
-    for index, word in enumerate(found):
+    for index, word in enumerate(tokens):
         if word.kind not in {TokenKind.NAME, TokenKind.PLAIN} or not word.capital:
             continue
         raw = text[word.start : word.end]
         if raw.isupper() and len(raw) > 1 and not titled:
             word.kind = TokenKind.NAME
             continue
-        following = found[index + 1] if index + 1 < len(found) else None
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
         beside = following is not None and following.capital and following.kind is not TokenKind.STOP
         beside = beside and following is not None and not text[word.end : following.start].strip(" -.&'’")
-        before = found[index - 1] if index else None
+        before = tokens[index - 1] if index else None
         beside = beside or (
             before is not None and before.kind is TokenKind.NAME and not text[before.end : word.start].strip(" -.&'’")
         )
@@ -209,36 +209,36 @@ def _mark_names(text: str, found: list[Token], *, german: bool, english: bool) -
             )
 
 
-def _mark_months(text: str, found: list[Token], language: str) -> None:
+def _mark_months(text: str, tokens: list[Token], language: str) -> None:
     """Makes numbers of months' names: beside a day or a year; where they are written with a capital, also alone."""
-    for index, word in enumerate(found):
+    for index, word in enumerate(tokens):
         month = None if word.quantity is not None else month_value(word.normal)
         if month is None or not (word.capital or language not in _CAPITAL_MONTHS):
             continue
         dated = any(
-            0 <= other < len(found)
-            and found[other].quantity is not None
-            and _DATE_GAP.fullmatch(text[min(word.end, found[other].end) : max(word.start, found[other].start)])
+            0 <= other < len(tokens)
+            and tokens[other].quantity is not None
+            and _DATE_GAP.fullmatch(text[min(word.end, tokens[other].end) : max(word.start, tokens[other].start)])
             for other in (index - 1, index + 1, index - 2, index + 2)
         )
         if not dated:
-            around = [found[other] for other in (index - 1, index + 1) if 0 <= other < len(found)]
+            around = [tokens[other] for other in (index - 1, index + 1) if 0 <= other < len(tokens)]
             named = any(token.kind is TokenKind.NAME or token.maybe_name for token in around)
-            inside = index > 0 and not _BREAK.search(text, found[index - 1].end, word.start)
+            inside = index > 0 and not _BREAK.search(text, tokens[index - 1].end, word.start)
             if named or not inside or language not in _CAPITAL_MONTHS or len(word.normal) < 3:
                 continue
         word.kind, word.quantity = TokenKind.NUMBER, month_named(word.start, word.end, month)
         word.maybe_name = False
 
 
-def _mark_negated(text: str, found: list[Token], language: str) -> None:
+def _mark_negated(text: str, tokens: list[Token], language: str) -> None:
     negators = NEGATORS | LANGUAGE_NEGATORS.get(language, frozenset())
     reach: list[int] = []
     head = False
     clause = 0
     previous = 0
     last: Token | None = None
-    for index, word in enumerate(found):
+    for index, word in enumerate(tokens):
         if _BREAK.search(text, previous, word.start):
             if head and last is not None and last.clause == clause:
                 last.negated, last.negated_directly = last.negated + 1, True
@@ -246,7 +246,7 @@ def _mark_negated(text: str, found: list[Token], language: str) -> None:
             reach, head = [], False
         previous = word.end
         word.clause = clause
-        if _is_negator(text, found, index, negators):
+        if _is_negator(text, tokens, index, negators):
             if word.normal in POSTPOSED_NEGATORS and last is not None and last.clause == clause and not last.negated:
                 last.negated, last.negated_directly = 1, True
             reach, head = [*reach[:2], SCOPE], True
@@ -264,8 +264,8 @@ def _mark_negated(text: str, found: list[Token], language: str) -> None:
         last.negated, last.negated_directly = last.negated + 1, True
 
 
-def _is_negator(text: str, found: list[Token], index: int, negators: frozenset[str]) -> bool:
-    word = found[index]
+def _is_negator(text: str, tokens: list[Token], index: int, negators: frozenset[str]) -> bool:
+    word = tokens[index]
     if word.normal == "t":
         return text[max(word.start - 2, 0) : word.start].lower() in {"n'", "n’"}
     if word.normal not in negators:

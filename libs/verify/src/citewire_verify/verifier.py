@@ -116,9 +116,11 @@ class Verifier:
             return [*self._compare(sentence, numbers)] if self._cited else []
         if not (uncited and (self._uncited or self._attribute) and states_facts(sentence, self._known)):
             return []
-        supporting = [found for found in self._compare(sentence, numbers) if found.verdict is not Verdict.UNSUPPORTED]
+        supporting = [
+            citation for citation in self._compare(sentence, numbers) if citation.verdict is not Verdict.UNSUPPORTED
+        ]
         if supporting:
-            best = min(supporting, key=lambda found: (BEST_FIRST.index(found.verdict), -found.support))
+            best = min(supporting, key=lambda citation: (BEST_FIRST.index(citation.verdict), -citation.support))
             return [replace(best, sentence_verdict=best.verdict)]
         return [UncitedSentence(sentence.start, sentence.end)] if self._uncited else []
 
@@ -175,13 +177,13 @@ def verify(
             supports it best, if one of the first `MAX_CITED` does.
         cancelled: Asked before each sentence; once it says True, the rest is left out.
     """
-    found, invalid = find_markers(answer, markers, len(passages))
+    marked, invalid = find_markers(answer, markers, len(passages))
     verifier = Verifier(
         dict(enumerate(passages, 1)), uncited=True, attribute=markers in {MarkerStyle.NONE, MarkerStyle.REMOVE}
     )
     citations: list[VerifiedCitation] = []
     uncited: list[UncitedSentence] = []
-    for sentence in verifier.feed(answer, found) + verifier.finish():
+    for sentence in verifier.feed(answer, marked) + verifier.finish():
         if cancelled():
             break
         for result in verifier.verify(sentence):
@@ -189,5 +191,5 @@ def verify(
                 citations.append(result)
             else:
                 uncited.append(result)
-    numbers = tuple(dict.fromkeys(number for marker in found for number in marker.numbers))
+    numbers = tuple(dict.fromkeys(number for marker in marked for number in marker.numbers))
     return Verification(tuple(citations), tuple(uncited), numbers, invalid)

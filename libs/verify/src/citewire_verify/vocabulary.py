@@ -110,15 +110,15 @@ _DOWN = words_of("""
 
 
 def _pairs() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    opposites: dict[str, set[str]] = {}
     for pair in _OPPOSITES.split():
-        one, other = pair.split("/")
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
+        word, other = pair.split("/")
+        opposites.setdefault(word, set()).add(other)
+        opposites.setdefault(other, set()).add(word)
     for words, others in ((_UP, _DOWN), (_DOWN, _UP)):
-        for word in words:
-            found.setdefault(word, set()).update(others)
-    return {word: frozenset(others) for word, others in found.items()}
+        for other_word in words:
+            opposites.setdefault(other_word, set()).update(others)
+    return {other_word: frozenset(others) for other_word, others in opposites.items()}
 
 
 OPPOSITES = _pairs()

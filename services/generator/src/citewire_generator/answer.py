@@ -1,4 +1,4 @@
-"""The text of one answer on its way to the reader: stages that each hold back what they must, and own their flush."""
+"""The text of one answer on its way to the reader: filters that each hold back what they must, and own their flush."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ from citewire_generator.verification import MARKER_STYLES, AnswerVerifier
 from citewire_verify import MarkerFilter, MarkerStyle, Sentence
 
 
-class TextStage(Protocol):
+class TextFilter(Protocol):
     """What is done to the text of one answer."""
 
     def feed(self, text: str) -> str:
@@ -39,7 +39,7 @@ class AnswerText:
             # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
             self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoted)
         self.markers = MarkerFilter(MARKER_STYLES.from_proto(policy.marker_style) or MarkerStyle.NONE, len(citations))
-        self._stages: tuple[TextStage, ...] = (self._gate, self.markers) if self._gate else (self.markers,)
+        self._filters: tuple[TextFilter, ...] = (self._gate, self.markers) if self._gate else (self.markers,)
         self._verifier: AnswerVerifier | None = None
         if policy.verify_citations or policy.flag_uncited:
             self._verifier = AnswerVerifier(policy, citations, known=(NO_GENERAL_KNOWLEDGE,))
@@ -61,8 +61,8 @@ class AnswerText:
         shown: list[str] = []
         for text in texts:
             passed = text
-            for stage in self._stages:
-                passed = passed and stage.feed(passed)
+            for text_filter in self._filters:
+                passed = passed and text_filter.feed(passed)
             if passed:
                 shown.append(passed)
         if shown and self._verifier is not None:
@@ -70,10 +70,10 @@ class AnswerText:
         return shown
 
     def finish(self) -> str:
-        """Returns what the stages still held back; the answer has ended."""
+        """Returns what the filters still held back; the answer has ended."""
         rest = ""
-        for stage in self._stages:
-            rest = (rest and stage.feed(rest)) + stage.finish()
+        for text_filter in self._filters:
+            rest = (rest and text_filter.feed(rest)) + text_filter.finish()
         if self._verifier is not None:
             complete = self._verifier.feed(rest, self.markers.take_markers()) if rest else []
             self.sentences = [*complete, *self._verifier.finish()]

@@ -49,7 +49,7 @@ class Call:
         self._last = 0.0
         self._received = 0
         self._span: ModelSpan | None = None
-        self._said: list[str] | None = None
+        self._reply: list[str] | None = None
 
     @property
     def traces_content(self) -> bool:
@@ -60,7 +60,7 @@ class Call:
         """Keeps the prompt, as pairs of role and text, in the trace, and later the answer."""
         if self._span is not None:
             self._span.record_input(messages)
-            self._said = []
+            self._reply = []
 
     def received(self, texts: tuple[str, ...]) -> None:
         """Notes text; the first is the first token."""
@@ -71,8 +71,8 @@ class Call:
             record_ttft(provider=self._provider, model=self._model, seconds=now - self._started)
             if self._span is not None:
                 self._span.record_first_token()
-        if self._said is not None:
-            self._said.extend(texts)
+        if self._reply is not None:
+            self._reply.extend(texts)
         self._last = now
         self._received += sum(map(estimate_tokens, texts)) or 1
         self._entry.record_progress(self._received)
@@ -111,8 +111,8 @@ class Call:
                 try:
                     yield
                 finally:
-                    if self._said is not None:
-                        self._span.record_output("".join(self._said))
+                    if self._reply is not None:
+                        self._span.record_output("".join(self._reply))
         except CitewireError as exc:
             if not self._received and exc.reason in UNBILLED:
                 self._entry.record_usage(CallUsage(0))

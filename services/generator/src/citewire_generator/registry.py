@@ -139,12 +139,12 @@ def describe_model(catalogue: Catalogue, provider: str, name: str, window: int |
         window: Its window in tokens where the operator says so: that counts, whatever the catalogue says.
     """
     known = catalogue.find(provider, name)
-    said = window or (known.context_window if known else 0)
+    stated = window or (known.context_window if known else 0)
     return ModelInfo(
         provider,
         name,
-        context_window=said or (OLLAMA_WINDOW if provider == "ollama" else DEFAULT_WINDOW),
+        context_window=stated or (OLLAMA_WINDOW if provider == "ollama" else DEFAULT_WINDOW),
         max_completion_tokens=known.max_completion_tokens if known else 0,
-        window_guessed=not said,
+        window_guessed=not stated,
         price=known.price if known else None,
     )

@@ -165,10 +165,10 @@ def _names(text: str) -> Iterable[str]:
 
 def _pairs(text: str) -> Iterable[str]:
     """Two topic words next to one another that recur in the text."""
-    found = terms(text)
+    text_terms = terms(text)
     counts: Counter[tuple[str, str]] = Counter()
     spelled: dict[tuple[str, str], str] = {}
-    for first, second in pairwise(found):
+    for first, second in pairwise(text_terms):
         if first.stop or second.stop or first.number or second.number or text[first.end : second.start] != " ":
             continue
         if min(first.end - first.start, second.end - second.start) < 3:
@@ -225,12 +225,12 @@ def _from_json(body: str) -> list[str]:
             if isinstance(value, list):
                 parsed = cast("list[object]", value)
                 break
-    found: list[str] = []
+    questions: list[str] = []
     for item in cast("list[object]", parsed) if isinstance(parsed, list) else []:
         value = next(iter(cast("dict[str, object]", item).values()), "") if isinstance(item, dict) else item
         if isinstance(value, str):
-            found.append(value)
-    return found
+            questions.append(value)
+    return questions
 
 
 def _clean(line: str) -> str:
@@ -240,13 +240,13 @@ def _clean(line: str) -> str:
 
 def _distinct(lines: Iterable[str], count: int, avoid: str) -> tuple[str, ...]:
     seen = {_compared(avoid)}
-    found: list[str] = []
+    questions: list[str] = []
     for line in lines:
         key = _compared(line)
-        if line and key and key not in seen and len(found) < count:
+        if line and key and key not in seen and len(questions) < count:
             seen.add(key)
-            found.append(line)
-    return tuple(found)
+            questions.append(line)
+    return tuple(questions)
 
 
 def _compared(text: str) -> str:
@@ -255,8 +255,8 @@ def _compared(text: str) -> str:
 
 def language_code(name: str) -> str | None:
     """Returns the code of a language by its name or code (`English`, `Español`, `de`, `pt-BR`); None if unknown."""
-    found = words(name)
-    return _BY_NAME.get(normalise(found[0])) if found else None
+    parts = words(name)
+    return _BY_NAME.get(normalise(parts[0])) if parts else None
 
 
 def question_about(topic: str, where: str, language: str) -> str:

@@ -5,7 +5,7 @@ A fault in verification must not cost anybody an answer: it is logged and counte
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -54,11 +54,17 @@ class AnswerVerifier:
 
     def feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         """Takes text that was sent and returns the sentences that are complete now."""
-        return self._segment(lambda verifier: verifier.feed(text, markers))
+        try:
+            return self._verifier.feed(text, markers) if self._verifier is not None else []
+        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
+            return self._give_up()
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
         """Returns the sentences that are left where the answer ends, or where it broke off."""
-        return self._segment(lambda verifier: verifier.finish(broken=broken))
+        try:
+            return self._verifier.finish(broken=broken) if self._verifier is not None else []
+        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
+            return self._give_up()
 
     async def verify(
         self, sentences: Sequence[Sentence], *, uncited: bool = True
@@ -77,13 +83,10 @@ class AnswerVerifier:
                 _count_failure("sentence")
         return [_citation(result) if isinstance(result, VerifiedCitation) else _uncited(result) for result in results]
 
-    def _segment(self, segment: Callable[[Verifier], list[Sentence]]) -> list[Sentence]:
-        try:
-            return segment(self._verifier) if self._verifier else []
-        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            _count_failure("answer")
-            self._verifier = None
-            return []
+    def _give_up(self) -> list[Sentence]:
+        _count_failure("answer")
+        self._verifier = None
+        return []
 
 
 async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:

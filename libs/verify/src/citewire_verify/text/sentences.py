@@ -104,8 +104,8 @@ def looks_like_code(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) < 2:
         return False
-    hits = sum(1 for line in lines if _CODE_LINE.search(line) and not line.rstrip().endswith((".", "?", "!")))
-    return hits >= 0.5 * len(lines)
+    count = sum(1 for line in lines if _CODE_LINE.search(line) and not line.rstrip().endswith((".", "?", "!")))
+    return count >= 0.5 * len(lines)
 
 
 def _lines(text: str) -> Iterator[tuple[int, int]]:

@@ -48,12 +48,12 @@ def is_small_talk(message: str) -> bool:
     """Whether a message is a greeting, thanks or small talk and nothing else."""
     if _UNSPACED_GREETINGS.fullmatch(message.strip()):
         return True
-    found = [normalise(word) for word in words(message.replace("'", " ").replace("’", " "))]
-    if len(found) > MAX_SMALL_TALK:
+    normals = [normalise(word) for word in words(message.replace("'", " ").replace("’", " "))]
+    if len(normals) > MAX_SMALL_TALK:
         return False
-    if not found:
+    if not normals:
         return not any(char.isalnum() for char in message)
-    spelled = " ".join(found).replace(" s ", " is ").replace("what is up", "whats up")
+    spelled = " ".join(normals).replace(" s ", " is ").replace("what is up", "whats up")
     rest = _SMALL_TALK.sub(" ", spelled).split()
     greets = rest != spelled.split() or any(word in _GREETINGS for word in rest)
     return greets and all(word in _GREETINGS or word in _FILLERS for word in rest)

@@ -65,17 +65,17 @@ _NO_SUPERLATIVES: Final = words_of("""
 """)
 
 
-def is_opposed(asked: frozenset[str], said: frozenset[str]) -> bool:
+def is_opposed(asked: frozenset[str], words: frozenset[str]) -> bool:
     """Whether one of the question's words is missing, and its opposite is there.
 
     Args:
         asked: Keys of all words of the question.
-        said: Keys of all words of a passage and its headings.
+        words: Keys of all words of a passage and its headings.
     """
     opposites = _opposites()
     return any(
-        not opposites.get(key, frozenset()).isdisjoint(said) or any(form in said for form in _turned(key))
-        for key in asked - said
+        not opposites.get(key, frozenset()).isdisjoint(words) or any(form in words for form in _turned(key))
+        for key in asked - words
     )
 
 
@@ -97,9 +97,9 @@ def _turned(key: str) -> Iterator[str]:
 
 @cache
 def _opposites() -> dict[str, frozenset[str]]:
-    found: dict[str, set[str]] = {}
+    opposites: dict[str, set[str]] = {}
     for pair in _PAIRS.split(";"):
-        one, other = (stem(word) for word in pair.split())
-        found.setdefault(one, set()).add(other)
-        found.setdefault(other, set()).add(one)
-    return {key: frozenset(others) for key, others in found.items()}
+        word, other = (stem(text) for text in pair.split())
+        opposites.setdefault(word, set()).add(other)
+        opposites.setdefault(other, set()).add(word)
+    return {key: frozenset(others) for key, others in opposites.items()}

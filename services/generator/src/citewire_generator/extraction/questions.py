@@ -112,8 +112,8 @@ class Question:
 
 def read_question(text: str) -> Question:
     """Reads a question. One that has only stop words keeps them as its topic."""
-    found = terms(text)
-    content = [term for term in found if not term.stop] or found
+    all_terms = terms(text)
+    content = [term for term in all_terms if not term.stop] or all_terms
     keys = tuple(dict.fromkeys(term.key for term in content))
     return Question(
         keys=keys,
@@ -122,9 +122,9 @@ def read_question(text: str) -> Question:
         numbers=frozenset(term.key for term in content if term.number),
         pairs=tuple((a.key, b.key) for a, b in pairwise(content) if a.key != b.key and b.start - a.end <= 12),
         kind=_kind(text),
-        every=frozenset(term.key for term in found),
+        every=frozenset(term.key for term in all_terms),
         negated=is_negated(text),
-        extremes=frozenset(term.key for term in found if is_extreme(_word(text, term))),
+        extremes=frozenset(term.key for term in all_terms if is_extreme(_word(text, term))),
     )
 
 
@@ -143,9 +143,9 @@ def is_negated(text: str) -> bool:
     return _NEGATION.search(text) is not None
 
 
-def holds_kind(kind: AnswerKind, question: Question, text: str, found: list[Term]) -> bool:
+def holds_kind(kind: AnswerKind, question: Question, text: str, unit_terms: list[Term]) -> bool:
     """Whether a text holds something of the kind that is asked for, which the question didn't already say."""
-    new = [term for term in found if term.key not in question.every]
+    new = [term for term in unit_terms if term.key not in question.every]
     match kind:
         case AnswerKind.ANY:
             return any(not term.stop for term in new)
@@ -158,7 +158,7 @@ def holds_kind(kind: AnswerKind, question: Question, text: str, found: list[Term
         case AnswerKind.NUMBER:
             return any(term.number or _word(text, term) in _NUMBER_WORDS for term in new)
         case AnswerKind.REASON:
-            return any(_word(text, term) in _REASON_WORDS for term in found)
+            return any(_word(text, term) in _REASON_WORDS for term in unit_terms)
 
 
 def _kind(text: str) -> AnswerKind:

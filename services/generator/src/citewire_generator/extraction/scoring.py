@@ -88,9 +88,9 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class _ReadUnit:
     unit: Unit
-    found: list[Term]
+    terms: list[Term]
     keys: frozenset[str]
 
 
@@ -98,28 +98,28 @@ def score_units(question: Question, sources: Sequence[Source]) -> Scored:
     """Finds the units of passages and computes their features."""
     read = [_read(source) for source in sources]
     heads = [frozenset(term.key for term in terms(source.headings)) for source in sources]
-    wholes = [head.union(*(one.keys for one in units)) for units, head in zip(read, heads, strict=True)]
+    wholes = [head.union(*(read_unit.keys for read_unit in units)) for units, head in zip(read, heads, strict=True)]
     idf = _idf(question, read, heads)
     candidates: list[Candidate] = []
     for index, (source, units, head) in enumerate(zip(sources, read, heads, strict=True)):
         coverage_source = _coverage(wholes[index], idf)
-        for order, one in enumerate(units):
-            if one.unit.kind is UnitKind.HEADING:
+        for order, read_unit in enumerate(units):
+            if read_unit.unit.kind is UnitKind.HEADING:
                 continue
-            near = one.keys | head | (units[order - 1].keys if order else frozenset[str]())
+            near = read_unit.keys | head | (units[order - 1].keys if order else frozenset[str]())
             features = (
-                _coverage(one.keys, idf),
+                _coverage(read_unit.keys, idf),
                 _coverage(near, idf),
                 coverage_source,
-                _pairs(question, one.found),
-                _kind(question, source.text[one.unit.start : one.unit.end], one.found),
+                _pairs(question, read_unit.terms),
+                _kind(question, source.text[read_unit.unit.start : read_unit.unit.end], read_unit.terms),
                 _share(question.names | question.numbers, near),
-                min(1.0, sum(1 for t in one.found if not t.stop and t.key not in question.every) / 6),
-                math.log1p(len(one.found)),
+                min(1.0, sum(1 for t in read_unit.terms if not t.stop and t.key not in question.every) / 6),
+                math.log1p(len(read_unit.terms)),
                 source.similarity or 0.0,
                 1.0 / (1 + order),
             )
-            candidates.append(Candidate(index, one.unit, order, one.keys, features))
+            candidates.append(Candidate(index, read_unit.unit, order, read_unit.keys, features))
     return Scored(question, tuple(sources), tuple(candidates), idf, tuple(heads), tuple(wholes))
 
 
@@ -134,17 +134,17 @@ def answer_features(scored: Scored, best: Candidate) -> tuple[float, ...]:
     question, every = scored.question, scored.keys
     source, whole = scored.sources[best.source], scored.wholes[best.source]
     near = best.keys | scored.heads[best.source]
-    wanted = question.names | question.numbers
+    specific = question.names | question.numbers
     negated = question.negated and not is_negated(source.text[best.unit.start : best.unit.end])
     return (
-        max((one.similarity or 0.0 for one in scored.sources), default=0.0),
+        max((other.similarity or 0.0 for other in scored.sources), default=0.0),
         source.similarity or 0.0,
         best.features[0],
         best.features[1],
         best.features[3],
         best.features[4],
         1.0 if negated else 0.0,
-        len(wanted - every) / len(wanted) if wanted else 0.0,
+        len(specific - every) / len(specific) if specific else 0.0,
         0.0 if question.numbers <= near else 1.0,
         1.0 if is_opposed(question.every, whole) else 0.0,
         0.0 if question.extremes <= whole else 1.0,
@@ -164,15 +164,15 @@ def answer_score(scored: Scored, best: Candidate, weights: Weights) -> float:
     return weights.answer_lexical.score(features) - weights.answer_lexical_threshold
 
 
-def _read(source: Source) -> list[_Read]:
-    read: list[_Read] = []
+def _read(source: Source) -> list[_ReadUnit]:
+    read: list[_ReadUnit] = []
     for unit in split_units(source.text, code=source.code):
-        found = terms(source.text[unit.start : unit.end])
-        read.append(_Read(unit, found, frozenset(term.key for term in found)))
+        unit_terms = terms(source.text[unit.start : unit.end])
+        read.append(_ReadUnit(unit, unit_terms, frozenset(term.key for term in unit_terms)))
     return read
 
 
-def _idf(question: Question, read: list[list[_Read]], heads: list[frozenset[str]]) -> dict[str, float]:
+def _idf(question: Question, read: list[list[_ReadUnit]], heads: list[frozenset[str]]) -> dict[str, float]:
     """Weighs the question's words, 1 in all: the rarer in these units, the more; one that none holds weighs most."""
     units = sum(len(units) for units in read)
     weights: dict[str, float] = {}
@@ -189,11 +189,11 @@ def _coverage(keys: frozenset[str], idf: dict[str, float]) -> float:
     return sum(weight for key, weight in idf.items() if key in keys)
 
 
-def _pairs(question: Question, found: list[Term]) -> float:
+def _pairs(question: Question, unit_terms: list[Term]) -> float:
     if not question.pairs:
         return 0.0
     places: dict[str, list[int]] = {}
-    for index, term in enumerate(found):
+    for index, term in enumerate(unit_terms):
         places.setdefault(term.key, []).append(index)
     near = 0
     for a, b in question.pairs:
@@ -201,11 +201,11 @@ def _pairs(question: Question, found: list[Term]) -> float:
     return near / len(question.pairs)
 
 
-def _kind(question: Question, text: str, found: list[Term]) -> float:
+def _kind(question: Question, text: str, unit_terms: list[Term]) -> float:
     if question.kind is AnswerKind.ANY:
         return 0.5
-    return 1.0 if holds_kind(question.kind, question, text, found) else 0.0
+    return 1.0 if holds_kind(question.kind, question, text, unit_terms) else 0.0
 
 
-def _share(wanted: frozenset[str], keys: frozenset[str]) -> float:
-    return sum(1 for key in wanted if key in keys) / len(wanted) if wanted else 0.5
+def _share(names: frozenset[str], keys: frozenset[str]) -> float:
+    return sum(1 for key in names if key in keys) / len(names) if names else 0.5

@@ -49,7 +49,7 @@ class Quoted:
     """An answer, whole."""
 
     text: str
-    found: bool
+    answered: bool
     score: float | None = None
     """How much speaks for the passages' answering the question, 0–1; None where there was nothing to read."""
 
@@ -79,7 +79,7 @@ class Extractive(ChatProvider):
         for start, end in _batches(count):
             yield Delta(tuple(texts[start:end]))
         reason = FinishReason.STOP if count == len(texts) else FinishReason.LENGTH
-        yield End(reason, Usage(), not_found=not answer.found, answerable_score=answer.score)
+        yield End(reason, Usage(), not_found=not answer.answered, answerable_score=answer.score)
 
     async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Suggests questions about the passages' topics."""
@@ -97,16 +97,16 @@ class Extractive(ChatProvider):
 def quote(question: str, citations: tuple[Citation, ...], policy: pb.AnswerPolicy, weights: Weights) -> Quoted:
     """Answers a question by quoting from the packed passages."""
     if policy.grounding == pb.GROUNDING_OPEN and not citations:
-        return Quoted(NO_GENERAL_KNOWLEDGE, found=True)
+        return Quoted(NO_GENERAL_KNOWLEDGE, answered=True)
     read = _shortlist(question, citations)
     scored = score_units(read_question(question), [_source(citation) for citation in read])
     ranked = rank(scored, weights.unit)
     score = answerable(scored, ranked[0][1], weights) if ranked else None
     lowest = policy.answerable_threshold if policy.HasField("answerable_threshold") else THRESHOLD
     if score is None or score < lowest:
-        return Quoted(_not_found(question, citations, policy), found=False, score=score)
+        return Quoted(_not_found(question, citations, policy), answered=False, score=score)
     quoted = _choose(ranked, weights)
-    return Quoted(_compose(scored, quoted, read, policy.marker_style), found=True, score=score)
+    return Quoted(_compose(scored, quoted, read, policy.marker_style), answered=True, score=score)
 
 
 def _shortlist(question: str, citations: tuple[Citation, ...]) -> list[Citation]:

@@ -34,18 +34,18 @@ _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 def read_decision(text: str) -> tuple[bool, str] | None:
     """Reads `{needs_retrieval, reason}`; None if it isn't there. A missing reason is ""."""
-    for found in _objects(text):
-        needed = _bool(found.get("needs_retrieval"))
+    for answer in _objects(text):
+        needed = _bool(answer.get("needs_retrieval"))
         if needed is not None:
-            reason = found.get("reason")
+            reason = answer.get("reason")
             return needed, _one_line(reason)[:MAX_REASON].rstrip() if isinstance(reason, str) else ""
     return None
 
 
 def read_assessment(text: str) -> tuple[bool, float] | None:
     """Reads `{supported, utility}`; None if it isn't there, or the utility is out of range."""
-    for found in _objects(text):
-        supported, utility = _bool(found.get("supported")), _number(found.get("utility"))
+    for answer in _objects(text):
+        supported, utility = _bool(answer.get("supported")), _number(answer.get("utility"))
         if supported is not None and utility is not None:
             return (supported, utility) if 0 <= utility <= 1 else None
     return None
@@ -66,7 +66,7 @@ def _objects(text: str) -> Iterator[Mapping[str, object]]:
     """All JSON objects of a text that aren't inside another, the last one first."""
     text = _after_thoughts(text)
     decoder = json.JSONDecoder()
-    found: list[Mapping[str, object]] = []
+    objects: list[Mapping[str, object]] = []
     start = text.find("{")
     for _ in range(MAX_OBJECTS):
         if start < 0:
@@ -77,9 +77,9 @@ def _objects(text: str) -> Iterator[Mapping[str, object]]:
             end = start + 1
         else:
             if isinstance(parsed, dict):
-                found.append(cast("Mapping[str, object]", parsed))
+                objects.append(cast("Mapping[str, object]", parsed))
         start = text.find("{", end)
-    return reversed(found)
+    return reversed(objects)
 
 
 def _bool(value: object) -> bool | None:
