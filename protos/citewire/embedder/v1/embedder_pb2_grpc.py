@@ -112,7 +112,7 @@ class EmbedderServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SealProvider(self, request, context):
-        """Seals a tenant's own embedding or rerank provider, after a test call to it.
+        """Seals a tenant's embedding or rerank provider, after a test call to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

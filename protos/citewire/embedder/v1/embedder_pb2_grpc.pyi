@@ -27,7 +27,7 @@ class EmbedderServiceStub:
     ListModels: aio.UnaryUnaryMultiCallable[embedder_pb2.ListModelsRequest, embedder_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
     SealProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.SealProviderRequest, embedder_pb2.SealProviderResponse]
-    """Seals a tenant's own embedding or rerank provider, after a test call to it."""
+    """Seals a tenant's embedding or rerank provider, after a test call to it."""
     RewrapProvider: aio.UnaryUnaryMultiCallable[embedder_pb2.RewrapProviderRequest, embedder_pb2.RewrapProviderResponse]
     """Seals a tenant's provider again under the newest master key."""
 
@@ -80,7 +80,7 @@ class EmbedderServiceServicer(metaclass=abc_1.ABCMeta):
         request: embedder_pb2.SealProviderRequest,
         context: aio.ServicerContext[embedder_pb2.SealProviderRequest, embedder_pb2.SealProviderResponse],
     ) -> abc.Awaitable[embedder_pb2.SealProviderResponse]:
-        """Seals a tenant's own embedding or rerank provider, after a test call to it."""
+        """Seals a tenant's embedding or rerank provider, after a test call to it."""
 
     @abc_1.abstractmethod
     def RewrapProvider(
