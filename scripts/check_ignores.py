@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> int:
 def check(name: str, source: str) -> Iterator[str]:
     """Yields a complaint, with file and line, for each silenced check without code or reason."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        found = SILENCER.search(token.string) if token.type == tokenize.COMMENT else None
-        if found is None:
+        match = SILENCER.search(token.string) if token.type == tokenize.COMMENT else None
+        if match is None:
             continue
-        named = NAMED["ruff" if found["ruff"] else "types"].match(found["rest"])
+        named = NAMED["ruff" if match["ruff"] else "types"].match(match["rest"])
         if named is None:
             yield f"{name}:{token.start[0]}: name the check that is silenced: {token.line.strip()}"
         elif sum(letter.isalpha() for letter in named["why"]) < FEWEST_LETTERS:

@@ -62,16 +62,16 @@ class Built:
     seconds: float
 
 
-def find_engine(wanted: str | None = None) -> str:
+def find_engine(name: str | None = None) -> str:
     """Returns the program that builds here.
 
     Raises:
         ImageError: There is none, or not the one that was asked for.
     """
-    candidates = (wanted,) if wanted else ENGINES
-    for name in candidates:
-        if shutil.which(name) and (name != "docker" or _docker_answers()):
-            return name
+    candidates = (name,) if name else ENGINES
+    for engine in candidates:
+        if shutil.which(engine) and (engine != "docker" or _docker_answers()):
+            return engine
     raise ImageError(
         f"no {' or '.join(candidates)} here that works: images need one of {', '.join(ENGINES)} "
         "(Debian, Ubuntu: apt-get install buildah)"
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str]) -> int:
                 built.append(build(name, options))
                 _say(f"{built[-1].tag:40} {built[-1].size:>9}  built in {built[-1].seconds:.0f} s")
             if parsed.sbom:
-                for path in copy_sboms(engine, {one.name: one.tag for one in built}, parsed.sbom):
+                for path in copy_sboms(engine, {image.name: image.tag for image in built}, parsed.sbom):
                     _say(f"{path}")
         except ImageError as exc:
             sys.stderr.write(f"{exc}\n")

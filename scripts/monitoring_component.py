@@ -20,7 +20,7 @@ COMPONENT = ROOT / "deploy" / "k8s" / "components" / "monitoring"
 _HEADER = "# Made by `make monitoring` from deploy/monitoring. Change it there.\n"
 
 
-def wanted(source: Path = SOURCE) -> dict[str, str]:
+def component_files(source: Path = SOURCE) -> dict[str, str]:
     """Returns what the component must hold, by the path in it."""
     files = {f"dashboards/{path.name}": _compact(path) for path in sorted((source / "dashboards").glob("*.json"))}
     for path in sorted((source / "rules").glob("*.yaml")):
@@ -33,7 +33,7 @@ def wanted(source: Path = SOURCE) -> dict[str, str]:
 
 
 def stale(files: dict[str, str], component: Path = COMPONENT) -> list[str]:
-    """Returns the paths in the component that are missing, different, or no longer wanted."""
+    """Returns the paths in the component that are missing, different, or obsolete."""
     there = {
         str(path.relative_to(component)): path.read_text(encoding="utf-8")
         for folder in ("rules", "dashboards")
@@ -92,7 +92,7 @@ def main() -> int:
     """Writes the copies; with `--check`, says which are not current."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something would be written")
-    files = wanted()
+    files = component_files()
     changed = stale(files) if parser.parse_args().check else write(files)
     sys.stdout.write("".join(f"{name}\n" for name in changed))
     return 1 if changed and parser.parse_args().check else 0

@@ -43,6 +43,6 @@ def _uv(called: str, *arguments: str) -> None:
     uv = shutil.which("uv") or str(ROOT / ".uv" / "bin" / "uv")
     done = subprocess.run([uv, *arguments], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr + done.stdout)[-2000:]
-        msg = f"{called} could not be installed (is a package registry reachable?):\n{said}"
+        output = (done.stderr + done.stdout)[-2000:]
+        msg = f"{called} could not be installed (is a package registry reachable?):\n{output}"
         raise RuntimeError(msg)

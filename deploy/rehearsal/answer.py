@@ -36,19 +36,19 @@ async def answer(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
     safe = True
     for service in SERVICES:
         for pod in cluster.pods[service]:
-            found = json.loads(await cluster.engine.podman("exec", pod.container.name, "python", "-c", _LOOK))
-            locked = found["uid"] > 0 and found["capabilities"] == 0 and found["no_new_privileges"] == "1"
-            safe = safe and locked and found["root"] == "Read-only file system" and not found["compilers"]
+            checks = json.loads(await cluster.engine.podman("exec", pod.container.name, "python", "-c", _LOOK))
+            locked = checks["uid"] > 0 and checks["capabilities"] == 0 and checks["no_new_privileges"] == "1"
+            safe = safe and locked and checks["root"] == "Read-only file system" and not checks["compilers"]
             rows.append(
                 [
                     pod.container.name.removeprefix("citewire-rehearsal-"),
                     await image_megabytes(cluster, IMAGES[service]),
                     round(pod.start_seconds, 1),
                     _memory(pod),
-                    found["uid"],
-                    "none" if not found["capabilities"] else hex(found["capabilities"]),
-                    found["root"].lower(),
-                    " ".join(found["compilers"]) or "none",
+                    checks["uid"],
+                    "none" if not checks["capabilities"] else hex(checks["capabilities"]),
+                    checks["root"].lower(),
+                    " ".join(checks["compilers"]) or "none",
                 ]
             )
     text, source = await _ask(cluster)

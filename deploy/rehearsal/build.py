@@ -22,13 +22,13 @@ def commands(shows: Iterable[str], *, commit: str | None, previous: str) -> list
         previous: The commit from which `upgrade` comes.
     """
     build = [sys.executable, str(ROOT / "scripts" / "images.py")]
-    found = [
+    builds = [
         [*build, "--tag", CURRENT_TAG, *(("--commit", commit) if commit else ())],
         [*build, "--tag", CURRENT_TAG, "--only", "rehearsal"],
     ]
     if "upgrade" in shows:
-        found.append([*build, "--tag", PREVIOUS_TAG, "--commit", previous])
-    return found
+        builds.append([*build, "--tag", PREVIOUS_TAG, "--commit", previous])
+    return builds
 
 
 def build(shows: Iterable[str], *, commit: str | None, previous: str) -> None:

@@ -70,11 +70,11 @@ async def drill(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
 
 async def hashes(cluster: Cluster) -> dict[str, tuple[int, str]]:
     """Rows, and a hash over all rows, of each of our tables; partitions count as their table's."""
-    found: dict[str, tuple[int, str]] = {}
+    tables: dict[str, tuple[int, str]] = {}
     for table in (await cluster.psql(_TABLES)).splitlines():
         count, value = (await cluster.psql(_HASH.format(table=table))).split("|")
-        found[table] = (int(count), value)
-    return found
+        tables[table] = (int(count), value)
+    return tables
 
 
 def _as_admin() -> tuple[str, ...]:

@@ -133,9 +133,9 @@ class Engine:
 
     async def inspect(self, name: str) -> Container:
         """Returns a running container's address and process."""
-        found: dict[str, Any] = json.loads(await self.podman("container", "inspect", name))[0]
-        networks: dict[str, dict[str, Any]] = found["NetworkSettings"]["Networks"]
-        return Container(name, networks[self.network]["IPAddress"], found["State"]["Pid"])
+        inspected: dict[str, Any] = json.loads(await self.podman("container", "inspect", name))[0]
+        networks: dict[str, dict[str, Any]] = inspected["NetworkSettings"]["Networks"]
+        return Container(name, networks[self.network]["IPAddress"], inspected["State"]["Pid"])
 
     async def wait(self, container: Container, *, seconds: float) -> int:
         """Waits until a container has ended; returns its exit code."""
@@ -182,11 +182,11 @@ def missing(user: int, which: Callable[[str], str | None], exists: Callable[[Pat
         problems.append("containers with a network of their own: it needs Linux")
     if user != 0:
         problems.append("root: networks between containers, and partitions in them, are root's (sudo make rehearsal)")
-    lacking = [package for program, package in PROGRAMS.items() if which(program) is None]
+    missing = [package for program, package in PROGRAMS.items() if which(program) is None]
     if not any(exists(Path(place)) for place in _AARDVARK):
-        lacking += ["aardvark-dns", "netavark"]
-    if lacking:
-        problems.append(f"packages (Debian, Ubuntu): apt-get install {' '.join(lacking)} runc debootstrap")
+        missing += ["aardvark-dns", "netavark"]
+    if missing:
+        problems.append(f"packages (Debian, Ubuntu): apt-get install {' '.join(missing)} runc debootstrap")
     return problems
 
 
@@ -203,6 +203,6 @@ async def _run(command: Sequence[str], environ: Mapping[str, str], *, may_fail: 
             await process.wait()
         raise
     if process.returncode and not may_fail:
-        said = (out + errors).decode(errors="replace").strip()
-        raise EngineError(f"{shlex.join(command[:6])} … failed with {process.returncode}:\n{said[-4000:]}")
+        output = (out + errors).decode(errors="replace").strip()
+        raise EngineError(f"{shlex.join(command[:6])} … failed with {process.returncode}:\n{output[-4000:]}")
     return out.decode(errors="replace").strip()

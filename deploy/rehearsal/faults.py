@@ -199,9 +199,9 @@ async def partition(cluster: Cluster) -> tuple[list[list[object]], list[Goal]]:
                 await cluster.engine.join_again(pod.container)
             await settled(load)
             await asyncio.sleep(6)  # what hangs since the partition's end has failed by then
-            hit = [asked for asked in load.asked if (asked.ended or time.monotonic()) > moment]
-            bad = [asked for asked in report.failed(hit) if asked.ended is not None]
-            rows.append([service, len(hit), len(bad), report.kinds(bad), report.last_begun(bad, moment)])
+            affected = [asked for asked in load.asked if (asked.ended or time.monotonic()) > moment]
+            bad = [asked for asked in report.failed(affected) if asked.ended is not None]
+            rows.append([service, len(affected), len(bad), report.kinds(bad), report.last_begun(bad, moment)])
             goals.append(at_most(f"{service} cut off for {PARTITION_SECONDS:g} s: failed requests", 10, len(bad)))
             show(bad)
     return rows, goals

@@ -17,17 +17,17 @@ class Samples:
     @staticmethod
     def parse(text: str) -> "Samples":
         """Reads a page of metrics."""
-        found: list[tuple[str, Mapping[str, str], float]] = []
+        samples: list[tuple[str, Mapping[str, str], float]] = []
         for line in text.splitlines():
             if matched := _SAMPLE.fullmatch(line):
                 labels = dict(_LABEL.findall(matched["labels"] or ""))
-                found.append((matched["name"], labels, float(matched["value"])))
-        return Samples(tuple(found))
+                samples.append((matched["name"], labels, float(matched["value"])))
+        return Samples(tuple(samples))
 
     def total(self, series: str, **labels: str) -> float:
         """Sum of the samples of a series whose labels begin with these values."""
         return sum(
             value
-            for name, found, value in self.lines
-            if name == series and all(found.get(key, "").startswith(start) for key, start in labels.items())
+            for name, own_labels, value in self.lines
+            if name == series and all(own_labels.get(key, "").startswith(start) for key, start in labels.items())
         )

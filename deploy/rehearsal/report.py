@@ -10,16 +10,16 @@ from deploy.rehearsal.load import STREAMS, Asked
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One line of what is to be shown."""
+    """A goal of a scenario, and whether it was met."""
 
     what: str
-    wanted: str
-    got: str
+    target: str
+    result: str
     met: bool
 
     def row(self) -> list[object]:
         """A line of the table."""
-        return [self.what, self.wanted, self.got, "yes" if self.met else "NO"]
+        return [self.what, self.target, self.result, "yes" if self.met else "NO"]
 
 
 GOAL_HEADINGS = ("what", "target", "result", "met")

@@ -129,8 +129,8 @@ def _recorded(window: str, *, explain: bool) -> Iterator[str]:
 
 
 def _record(name: str, expression: str, comment: str) -> str:
-    said = f"      # {comment}\n" if comment else ""
-    return f"{said}      - record: {name}\n        expr: |\n{_indented(expression, 10)}"
+    line = f"      # {comment}\n" if comment else ""
+    return f"{line}      - record: {name}\n        expr: |\n{_indented(expression, 10)}"
 
 
 def _alert(objective: Objective, speed: Speed) -> str:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import yaml
 
-from scripts.monitoring_component import SOURCE, stale, wanted, write
+from scripts.monitoring_component import SOURCE, component_files, stale, write
 
 
 def test_its_copies_are_current() -> None:
-    assert stale(wanted()) == [], "run `make monitoring`"
+    assert stale(component_files()) == [], "run `make monitoring`"
 
 
 def test_everything_is_in_it() -> None:
-    files = wanted()
+    files = component_files()
     groups = [
         group["name"]
         for name, text in files.items()

@@ -73,9 +73,9 @@ def test_every_target_is_in_the_help() -> None:
 
 def test_tests_that_documents_name_exist() -> None:
     named = [
-        (document.name, *found)
+        (document.name, *reference)
         for document in DOCUMENTS
-        for found in re.findall(r"`([a-z_0-9/]+\.py)::(\w+)`", document.read_text(encoding="utf-8"))
+        for reference in re.findall(r"`([a-z_0-9/]+\.py)::(\w+)`", document.read_text(encoding="utf-8"))
     ]
     assert len(named) > 50
     missing = [

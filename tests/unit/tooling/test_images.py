@@ -35,15 +35,15 @@ def closure(folder: str) -> set[str]:
         for pattern in ("protos", "libs/*", "services/*", "gateway")
         for path in ROOT.glob(f"{pattern}/pyproject.toml")
     }
-    found: set[str] = set()
+    needed_folders: set[str] = set()
     waiting = [folder]
     while waiting:
         current = waiting.pop()
-        found.add(current)
+        needed_folders.add(current)
         needed = tomllib.loads((ROOT / current / "pyproject.toml").read_text())["project"]["dependencies"]
         names = [re.split(r"[\[<>=; ]", dependency)[0] for dependency in needed]
-        waiting += [members[each] for each in names if each in members and members[each] not in found]
-    return found
+        waiting += [members[each] for each in names if each in members and members[each] not in needed_folders]
+    return needed_folders
 
 
 def test_an_image_holds_its_service_s_closure_and_nothing_else(name: str) -> None:
