@@ -121,14 +121,11 @@ def plans(*, once: bool) -> str:
 
 
 class Batch:
-    """A reading transaction whose statements go out together, see `tenant_batch`.
-
-    Attributes:
-        connection: In pipeline mode. What is executed waits to be sent until a result is fetched, or for `finish`.
-    """
+    """A reading transaction whose statements go out together, see `tenant_batch`."""
 
     def __init__(self, connection: Connection, pipeline: AsyncExitStack) -> None:
         self.connection: Final = connection
+        """In pipeline mode. What is executed waits to be sent until a result is fetched, or for `finish`."""
         self._pipeline = pipeline
 
     async def finish(self) -> None:

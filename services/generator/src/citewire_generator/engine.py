@@ -70,15 +70,12 @@ EngineEvent = Admitted | Began | Delta | Ended | pb.Notice
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """What calls may take.
-
-    Attributes:
-        retry: How often one provider is asked.
-        first_token_seconds: Time of one provider until its first token, retries and their waits included.
-    """
+    """What calls may take."""
 
     retry: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often one provider is asked."""
     first_token_seconds: float = 30.0
+    """Time of one provider until its first token, retries and their waits included."""
 
 
 class Work(ABC):

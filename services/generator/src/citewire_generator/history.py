@@ -25,19 +25,16 @@ _MARKER = re.compile(r"\s?\[(?:ref|source)s?[\s:#]{0,3}\d[^\]\n]{0,80}\]", re.IG
 
 @dataclass(frozen=True, slots=True)
 class FittedHistory:
-    """A conversation within a budget.
-
-    Attributes:
-        messages: Oldest first.
-        tokens: What they take.
-        shortened: How many of them are.
-        dropped: How many are left out.
-    """
+    """A conversation within a budget."""
 
     messages: tuple[Message, ...]
+    """Oldest first."""
     tokens: int
+    """What they take."""
     shortened: int = 0
+    """How many of them are."""
     dropped: int = 0
+    """How many are left out."""
 
 
 def without_markers(message: Message) -> Message:

@@ -21,21 +21,18 @@ _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.CHAT].items()}
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredProvider:
-    """One of the operator's providers.
-
-    Attributes:
-        kind: Which adapter speaks with it.
-        api_base: Its address; "" is the kind's own.
-        api_key: Its key; "" if it needs none.
-        models: Its models, the default first.
-        context_window: Of all its models, in tokens; None leaves it to the catalogue.
-    """
+    """One of the operator's providers."""
 
     kind: str
+    """Which adapter speaks with it."""
     api_base: str
+    """Its address; "" is the kind's own."""
     api_key: str = field(repr=False)
+    """Its key; "" if it needs none."""
     models: tuple[str, ...]
+    """Its models, the default first."""
     context_window: int | None = None
+    """Of all its models, in tokens; None leaves it to the catalogue."""
 
 
 class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings):

@@ -81,17 +81,14 @@ Reply with the passage and nothing else."""
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked.
-
-    Attributes:
-        messages: The prompt.
-        max_tokens: Most tokens that it may write.
-        json_schema: What it is to write, where that is an object.
-    """
+    """What a model is asked."""
 
     messages: tuple[Message, ...]
+    """The prompt."""
     max_tokens: int
+    """Most tokens that it may write."""
     json_schema: Mapping[str, object] | None = None
+    """What it is to write, where that is an object."""
 
 
 def decision_prompt(question: str) -> Prompt:

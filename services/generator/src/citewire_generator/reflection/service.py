@@ -54,19 +54,16 @@ _Plain: TypeAlias = WeakKeyDictionary[ChatProvider, set[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What a model replied.
-
-    Attributes:
-        text: What the model wrote; None if it failed, or if it isn't a language model.
-        usage: Tokens spent.
-        by_rule: Whether it isn't one.
-        late: Whether the time was over.
-    """
+    """What a model replied."""
 
     text: str | None
+    """What the model wrote; None if it failed, or if it isn't a language model."""
     usage: Usage = field(default_factory=Usage)
+    """Tokens spent."""
     by_rule: bool = False
+    """Whether it isn't one."""
     late: bool = False
+    """Whether the time was over."""
 
 
 class _Judgement(Work):

@@ -11,22 +11,20 @@ TokenCounter = Callable[[Sequence[str]], Awaitable[list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class ChunkRules:
-    """How large chunks become, in tokens of the embedding model, special tokens excluded.
-
-    Attributes:
-        max_tokens: What the model takes of title, section and text together. Nothing longer is ever made.
-        target_tokens: Where a chunk of small parts is closed. A part (paragraph, row, definition) that is larger, but
-            fits the window, stays whole.
-        overlap_tokens: How much of the sentences before a cut is repeated behind it.
-        header_share: Share of the window that title and section may take; what is longer is shortened.
-        max_chunks: Chunks of one document; more is an error.
-    """
+    """How large chunks become, in tokens of the embedding model, special tokens excluded."""
 
     max_tokens: int
+    """What the model takes of title, section and text together. Nothing longer is ever made."""
     target_tokens: int = 160
+    """Where a chunk of small parts is closed. A part (paragraph, row, definition) that is larger, but fits the window,
+    stays whole.
+    """
     overlap_tokens: int = 32
+    """How much of the sentences before a cut is repeated behind it."""
     header_share: float = 0.25
+    """Share of the window that title and section may take; what is longer is shortened."""
     max_chunks: int = 200_000
+    """Chunks of one document; more is an error."""
 
     def __post_init__(self) -> None:
         if self.max_tokens < 16:

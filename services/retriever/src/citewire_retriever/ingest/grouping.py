@@ -18,31 +18,28 @@ _ALONE = {BlockKind.ROW, BlockKind.DEFINITION}
 
 @dataclass(slots=True)
 class Group:
-    """Text that shares a page, a section, a definition and a row: chunks never hold parts of two groups.
-
-    Attributes:
-        source: The text that the pieces point into: the stored text, or a row's text.
-        pieces: In order.
-        section: Path of headings or names.
-        place: What its chunks share of a place; its first line is set where that isn't the line of the text.
-        span: The row's span in the stored text if the source is the row's text; None if the source is the stored text.
-        definition: The block, if the group is a definition that may be taken apart.
-        parts: The groups that it was taken apart into; the group itself then holds nothing.
-        room: Tokens that a chunk's text may have; 0 until it is known.
-        header: What is embedded before the text.
-        header_tokens: Its tokens.
-    """
+    """Text that shares a page, a section, a definition and a row: chunks never hold parts of two groups."""
 
     source: str
+    """The text that the pieces point into: the stored text, or a row's text."""
     pieces: list[Piece]
+    """In order."""
     section: str
+    """Path of headings or names."""
     place: Place = field(default_factory=Place)
+    """What its chunks share of a place; its first line is set where that isn't the line of the text."""
     span: tuple[int, int] | None = None
+    """The row's span in the stored text if the source is the row's text; None if the source is the stored text."""
     definition: Block | None = None
+    """The block, if the group is a definition that may be taken apart."""
     parts: list["Group"] = field(default_factory=list["Group"])
+    """The groups that it was taken apart into; the group itself then holds nothing."""
     room: int = 0
+    """Tokens that a chunk's text may have; 0 until it is known."""
     header: str = ""
+    """What is embedded before the text."""
     header_tokens: int = 0
+    """Its tokens."""
 
 
 def group(document: ParsedDocument) -> list[Group]:

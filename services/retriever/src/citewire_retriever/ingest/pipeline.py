@@ -39,17 +39,14 @@ _MAX_BATCH_BYTES: Final = 768 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an attempt gave.
-
-    Attributes:
-        published: What publishing did.
-        chunks: Chunks of the version.
-        resumed: How many of them an earlier attempt had stored.
-    """
+    """What an attempt gave."""
 
     published: Published
+    """What publishing did."""
     chunks: int
+    """Chunks of the version."""
     resumed: int
+    """How many of them an earlier attempt had stored."""
 
 
 class Pipeline:

@@ -42,21 +42,18 @@ _ALIKE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """What both legs say about what either found, on scales of 0–1: one number a result, in the same order.
-
-    Attributes:
-        candidates: What was found; in a search for documents the dense leg's chunk, if that found the document.
-        cosines: Similarity of meaning.
-        shares: Share of the question's words, by rarity, that the text has.
-        in_dense: Whether the dense leg found it.
-        in_words: Whether the words did.
-    """
+    """What both legs say about what either found, on scales of 0–1: one number a result, in the same order."""
 
     candidates: tuple[Candidate, ...]
+    """What was found; in a search for documents the dense leg's chunk, if that found the document."""
     cosines: tuple[float, ...]
+    """Similarity of meaning."""
     shares: tuple[float, ...]
+    """Share of the question's words, by rarity, that the text has."""
     in_dense: tuple[bool, ...]
+    """Whether the dense leg found it."""
     in_words: tuple[bool, ...]
+    """Whether the words did."""
 
 
 def fuse(

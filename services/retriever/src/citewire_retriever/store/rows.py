@@ -74,19 +74,16 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a search reads of each chunk; `columns` come first in a row.
-
-    Attributes:
-        columns: In SQL.
-        sources: The joins that they need, to rows n with a chunk_id.
-        count: How many they are; what a query adds comes after them.
-        whole: Whether they are all of a chunk, or its key alone.
-    """
+    """What a search reads of each chunk; `columns` come first in a row."""
 
     columns: LiteralString
+    """In SQL."""
     sources: LiteralString
+    """The joins that they need, to rows n with a chunk_id."""
     count: int
+    """How many they are; what a query adds comes after them."""
     whole: bool
+    """Whether they are all of a chunk, or its key alone."""
 
     def read(
         self, row: Sequence[Any], distance: float | None, lexical_score: float | None = None, *, recent: bool = False
