@@ -48,23 +48,20 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A row of the table.
-
-    Attributes:
-        behave: What the provider does; None if nobody listens at its address.
-        calls: How many calls it gets.
-        code, reason: What the client sees if nobody takes over.
-        text: What was shown by then. If there is any, nobody takes over.
-        retry_after: Seconds that the client is told to wait, if that is the provider's word.
-    """
+    """A row of the table."""
 
     name: str
     behave: Behaviour | None
+    """What the provider does; None if nobody listens at its address."""
     calls: int
+    """How many calls it gets."""
     code: Code
     reason: str
+    """With `code`: what the client sees if nobody takes over."""
     text: str = ""
+    """What was shown by then. If there is any, nobody takes over."""
     retry_after: float | None = None
+    """Seconds that the client is told to wait, if the provider says so."""
 
 
 QUOTA = {"code": "insufficient_quota", "type": "insufficient_quota"}

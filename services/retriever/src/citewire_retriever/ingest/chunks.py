@@ -35,32 +35,30 @@ class ChunkRules:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document that is found and cited as one.
-
-    Attributes:
-        index: Its order in the version, from 0.
-        text: Its text: the stored text between char_start and char_end; for a row of a Markdown table, its
-            ``column: value`` pairs, and the span is that of the row.
-        token_count: Tokens of the text alone.
-        content_hash: SHA-256 of the text in UTF-8.
-        section: Heading path, or path of names in source code, joined by ``SEPARATOR``; empty if there is none.
-        place: Where it stands in the original; its first line is that of the definition if one starts here.
-        char_start: Start in the stored text, in code points.
-        char_end: End, exclusive.
-        verbatim: Whether the text is the stored text between char_start and char_end.
-        header: What is embedded before the text, by `embedding_input`; shortened to its share of the window.
-    """
+    """A piece of a document that is found and cited as one."""
 
     index: int
+    """Its order in the version, from 0."""
     text: str
+    """Its text: the stored text between char_start and char_end; for a row of a Markdown table, its ``column: value``
+    pairs, and the span is that of the row.
+    """
     token_count: int
+    """Tokens of the text alone."""
     content_hash: bytes
+    """SHA-256 of the text in UTF-8."""
     section: str
+    """Heading path, or path of names in source code, joined by ``SEPARATOR``; empty if there is none."""
     place: Place
+    """Where it stands in the original; its first line is that of the definition if one starts here."""
     char_start: int
+    """Start in the stored text, in code points."""
     char_end: int
+    """End, exclusive."""
     verbatim: bool
+    """Whether the text is the stored text between char_start and char_end."""
     header: str
+    """What is embedded before the text, by `embedding_input`; shortened to its share of the window."""
 
 
 def embedding_input(header: str, text: str) -> str:
