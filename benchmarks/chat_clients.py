@@ -108,15 +108,15 @@ async def cost(client: Client, streams: int) -> float:
 
 async def measure(rounds: int, streams: int, rate: float) -> None:
     """Measures all ways in turns, and prints the table."""
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     async with upstream(rate) as base, clients(base) as ways:
         for client in ways.values():
             await cost(client, 2)  # connections, imports, caches
         for _ in range(rounds):
             for name, client in ways.items():
-                found.setdefault(name, []).append(await cost(client, streams))
-    floor = statistics.median(found[_AIOHTTP])
-    rows = [[name, statistics.median(costs), statistics.median(costs) / floor] for name, costs in found.items()]
+                results.setdefault(name, []).append(await cost(client, streams))
+    floor = statistics.median(results[_AIOHTTP])
+    rows = [[name, statistics.median(costs), statistics.median(costs) / floor] for name, costs in results.items()]
     print(f"{describe_machine()}\n{streams} streams of {rate:g} tokens a second, {rounds} rounds\n")
     print(format_table(["way", "CPU µs per token", "× aiohttp"], rows))
 

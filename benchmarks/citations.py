@@ -231,11 +231,11 @@ def report_claims(true: list[Case], data: Path, weights: Weights, seed: int) -> 
 
 def planted(true: list[Case], change: str, *, taken: bool, seed: int) -> list[Case]:
     """False sentences, several of a true one where it has several numbers or names."""
-    found: dict[tuple[str, str], Case] = {}
-    for one in range(seed, seed + ROUNDS):
-        for case in false_cases(true, change, taken=taken, seed=one):
-            found.setdefault((case.group, case.sentence), case)
-    return list(found.values())
+    results: dict[tuple[str, str], Case] = {}
+    for entry in range(seed, seed + ROUNDS):
+        for case in false_cases(true, change, taken=taken, seed=entry):
+            results.setdefault((case.group, case.sentence), case)
+    return list(results.values())
 
 
 def _squad(case: Case) -> bool:
@@ -308,7 +308,7 @@ async def report_quotes(data: Path, seed: int) -> None:
         "unsupported",
     ]
     print(format_table(headings, rows))
-    if any(one.wrong for one in tallies.values()):
+    if any(tally.wrong for tally in tallies.values()):
         raise SystemExit("a quote isn't at its offsets")
 
 
@@ -318,13 +318,13 @@ async def _replayed(data: Path, draw: random.Random) -> Tally:
     replay = Replay()
     generator = Generator(Registry([replay]))
     tally = Tally()
-    for one in asked:
-        for answer in one.answers:
+    for entry in asked:
+        for answer in entry.answers:
             for packing in range(4):
-                others = [other.passage for other in draw.sample(asked, 5) if other is not one]
+                others = [other.passage for other in draw.sample(asked, 5) if other is not entry]
                 place = 0 if packing in {0, 3} else draw.randrange(len(others) + 1)
                 passages = [] if packing == 0 else list(others)
-                passages.insert(place, one.passage)
+                passages.insert(place, entry.passage)
                 source = packing % 2 == 1
                 marker = f"[SOURCE {place + 1}]" if source else f"[ref:{place + 1}]"
                 sentences = sentences_of(detokenise(answer)) or [detokenise(answer)]
@@ -343,7 +343,7 @@ async def _replayed(data: Path, draw: random.Random) -> Tally:
                     # The last packing cuts the passage.
                     max_context_chars=400 if packing == 3 else 0,
                 )
-                await _count(generator, _request(one.question, passages, policy), tally)
+                await _count(generator, _request(entry.question, passages, policy), tally)
     return tally
 
 

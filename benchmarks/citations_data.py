@@ -128,12 +128,12 @@ def detokenise(text: str) -> str:
 def squad_paragraphs(data: Path) -> list[pb.Passage]:
     """All paragraphs of SQuAD's 18 articles."""
     raw: dict[str, Any] = json.loads(gzip.decompress((data / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes()))
-    found: list[pb.Passage] = []
+    results: list[pb.Passage] = []
     for document, article in enumerate(raw["data"]):
         for paragraph in article["paragraphs"]:
             title = article["title"].replace("_", " ")
-            found.append(_passage(len(found) + 1, document + 1, paragraph["context"], title))
-    return found
+            results.append(_passage(len(results) + 1, document + 1, paragraph["context"], title))
+    return results
 
 
 def squad_questions(data: Path) -> list[tuple[str, int]]:
@@ -163,13 +163,13 @@ def clapnq_answers(data: Path) -> list[Asked]:
     lines = (
         gzip.decompress((data / "qa-clapnq" / "clapnq_dev_answerable_a.jsonl.gz").read_bytes()).decode().splitlines()
     )
-    found: list[Asked] = []
+    results: list[Asked] = []
     for number, line in enumerate(lines, start=1):
         row: dict[str, Any] = json.loads(line)
         passage = _passage(number, number, row["passages"][0]["text"], row["passages"][0]["title"])
         answers = tuple(output["answer"] for output in row["output"] if output["answer"].strip())
-        found.append(Asked(row["id"], row["input"], passage, answers))
-    return found
+        results.append(Asked(row["id"], row["input"], passage, answers))
+    return results
 
 
 def sentences_of(text: str) -> list[str]:
@@ -200,12 +200,12 @@ def false_cases(true: list[Case], change: str, *, taken: bool = False, seed: int
     """Sentences that were made false, from all that can be."""
     draw = random.Random(f"{seed} {change} {taken}")  # no secret, a repeatable choice
     names = sorted({match.group() for case in true for match in _NAME.finditer(case.sentence)} - _MONTHS_AND_DAYS)
-    found: list[Case] = []
+    results: list[Case] = []
     for case in true:
         changed = _change(case, change, names, draw, taken=taken)
         if changed is not None and changed != case.sentence:
-            found.append(replace(case, sentence=changed, change=change, taken=taken))
-    return found
+            results.append(replace(case, sentence=changed, change=change, taken=taken))
+    return results
 
 
 def elsewhere_cases(true: list[Case], data: Path, seed: int = 1) -> list[Case]:
@@ -238,7 +238,7 @@ def _change_number(case: Case, draw: random.Random, *, taken: bool) -> str | Non
     held = set(_NUMBER.findall(case.passage.text))
     if taken:
         others = sorted(
-            one for one in held if one not in text and len(one) == len(match.group()) and one != match.group()
+            entry for entry in held if entry not in text and len(entry) == len(match.group()) and entry != match.group()
         )
         new = draw.choice(others) if others else None
     else:
@@ -275,7 +275,7 @@ def _change_name(
         return None
     match = draw.choice(matches)
     if taken:
-        held = {one.group() for one in _NAME.finditer(case.passage.text)} - _MONTHS_AND_DAYS
+        held = {entry.group() for entry in _NAME.finditer(case.passage.text)} - _MONTHS_AND_DAYS
         others = sorted(
             name for name in held if name not in case.sentence and not set(name.split()) & set(match.group().split())
         )

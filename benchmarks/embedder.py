@@ -91,10 +91,10 @@ def measure_speed(rounds: int, way: Way) -> None:
         times = {name: Times() for name in systems}
         for number in range(rounds + 1):  # the first one warms up
             for name, system in systems.items():
-                found = one_round(system, words, seed=number)
+                result = one_round(system, words, seed=number)
                 if number:
-                    times[name].bulk.append(found[0])
-                    times[name].query.append(found[1])
+                    times[name].bulk.append(result[0])
+                    times[name].query.append(result[1])
             print(f"round {number} of {rounds}", file=sys.stderr, flush=True)
     unit = "CPU seconds" if way.clock == "cpu" else "wall-clock"
     print(f"{way.threads} threads, {unit}, {rounds} rounds of {CHUNKS} chunks and {QUERIES} queries; medians\n")
@@ -146,7 +146,7 @@ def text_of(words: Sequence[str], tokens: int, choose: random.Random) -> str:
 
 def precisions() -> list[str]:
     """The precisions that this CPU has, the default first."""
-    return [one.value for one in Precision if one is not Precision.BF16 or bf16_supported()]
+    return [entry.value for entry in Precision if entry is not Precision.BF16 or bf16_supported()]
 
 
 if __name__ == "__main__":

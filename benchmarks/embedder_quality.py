@@ -56,17 +56,17 @@ def measure_quality(precisions: Sequence[str]) -> int:
         systems: dict[str, System] = {
             name: stack.enter_context(worker(name, model, HOME / "unused", way)) for name in precisions
         }
-        found = {name: Found([], []) for name in systems}
+        results = {name: Found([], []) for name in systems}
         for at in range(0, len(texts), SLICE):  # slice by slice in turns: their ratio survives a noisy machine
             for name, system in systems.items():
                 start = time.perf_counter()
-                found[name].vectors.append(system.vectors(texts[at : at + SLICE]))
-                found[name].seconds.append(time.perf_counter() - start)
+                results[name].vectors.append(system.vectors(texts[at : at + SLICE]))
+                results[name].seconds.append(time.perf_counter() - start)
             print(f"{min(at + SLICE, len(texts))} of {len(texts)} abstracts", file=sys.stderr, flush=True)
         queries = {name: system.vectors(list(collection.queries.values())) for name, system in systems.items()}
-    base = found[precisions[0]]
+    base = results[precisions[0]]
     rows: list[list[object]] = []
-    for name, one in found.items():
+    for name, one in results.items():
         vectors, reference = np.concatenate(one.vectors), np.concatenate(base.vectors)
         ndcg, recall = score(collection, vectors, queries[name])
         speed = float(np.median(np.array(base.seconds) / np.array(one.seconds)))

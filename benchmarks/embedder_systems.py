@@ -107,9 +107,9 @@ def worker(system: str, directory: Path, graph: Path, way: Way) -> Generator[Wor
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
         )
     try:
-        found = Worker(process, log)
-        found.answer()
-        yield found
+        result = Worker(process, log)
+        result.answer()
+        yield result
     finally:
         process.terminate()
         process.wait()

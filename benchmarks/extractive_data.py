@@ -80,8 +80,8 @@ class QuestionSet:
         if hybrid:
             scores = DENSE_WEIGHT / 2 * scores + (1 - DENSE_WEIGHT) * self.shares[question]
         order = np.argsort(-scores, kind="stable")
-        found = (int(index) for index in order if without is None or not without(self.chunks[int(index)]))
-        return [index for index, _ in zip(found, range(count), strict=False)]
+        result = (int(index) for index in order if without is None or not without(self.chunks[int(index)]))
+        return [index for index, _ in zip(result, range(count), strict=False)]
 
     def sources(self, question: int, passages: Sequence[int], *, similarity: bool = True) -> list[Source]:
         """Turns chunks into what is scored."""
@@ -125,9 +125,9 @@ def load_sets(data: Path, limit: int | None, seed: int) -> dict[str, QuestionSet
             chosen = np.random.default_rng(seed).permutation(len(asked))[:limit]
             asked = [asked[int(index)] for index in sorted(chosen)]
         titled = [f"{chunk.article.replace('_', ' ')}\n{chunk.text}" for chunk in chunks]
-        vectors = embed(titled + [one.text for one in asked])
+        vectors = embed(titled + [entry.text for entry in asked])
         similarities = vectors[len(chunks) :] @ vectors[: len(chunks)].T
-        shares = _shares(titled, [one.text for one in asked])
+        shares = _shares(titled, [element.text for element in asked])
         sets[name] = QuestionSet(name, tuple(chunks), tuple(asked), similarities, shares)
     return sets
 
@@ -142,10 +142,10 @@ def _shares(texts: Sequence[str], questions: Sequence[str]) -> NDArray[np.float3
     for number, question in enumerate(questions):
         ideal = 0.0
         for term, count in count_question(question).items():
-            found = holding.get(term, [])
-            rarity = count * math.log1p((len(texts) - len(found) + 0.5) / (len(found) + 0.5))
+            result = holding.get(term, [])
+            rarity = count * math.log1p((len(texts) - len(result) + 0.5) / (len(result) + 0.5))
             ideal += rarity
-            for place, weight in found:
+            for place, weight in result:
                 shares[number, place] += rarity * weight
         shares[number] /= ideal or 1.0
     return shares
@@ -216,8 +216,8 @@ def _clapnq(folder: Path) -> tuple[list[Chunk], list[Asked]]:
             row: dict[str, Any] = json.loads(line)
             passage = row["passages"][0]
             chunks += _cut(passage["text"], passage["title"], number)
-            chosen: set[str] = {one for output in row["output"] for one in output.get("selected_sentences", ())}
-            spans = tuple((passage["text"].find(one), one) for one in sorted(chosen) if one in passage["text"])
+            chosen: set[str] = {element for output in row["output"] for element in output.get("selected_sentences", ())}
+            spans = tuple((passage["text"].find(entry), entry) for entry in sorted(chosen) if entry in passage["text"])
             asked.append(Asked(row["input"], passage["title"], number, name == "answerable", spans))
             number += 1
     return chunks, asked

@@ -94,7 +94,7 @@ def derive(squad: QuestionSet, seed: int) -> dict[str, Any]:
     weight = np.ones(len(labels))
     articles: Names = np.array([answerable[int(owner)].article for owner in owners])
     held_out = cross_validate(features, labels, weight, articles)
-    hits = [[_first_hit(held_out[owners == one], labels[owners == one])] for one in range(len(answerable))]
+    hits = [[_first_hit(held_out[owners == entry], labels[owners == entry])] for entry in range(len(answerable))]
     print("\nUnits that hold the answer, cross-validated: among the best " + _hit_text(np.array(hits)))
     unit = fit(features, labels, weight)
     margin = float(np.quantile(_margins(unit, features, labels, owners), QUOTED))
@@ -134,12 +134,12 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
 
         if not question.keys:
             continue
-        found = questions.passages(index, count, hybrid=hybrid)
+        result = questions.passages(index, count, hybrid=hybrid)
         if not asked.answerable:
-            yield case("adversarial", found)
+            yield case("adversarial", result)
             continue
-        hit = any(questions.holds_answer(index, chunk) for chunk in found)
-        yield case("answerable" if hit else "missed", found)
+        hit = any(questions.holds_answer(index, chunk) for chunk in result)
+        yield case("answerable" if hit else "missed", result)
 
         def of_article(chunk: Chunk, article: str = asked.article) -> bool:
             return chunk.article == article
@@ -162,7 +162,7 @@ def report(questions: QuestionSet, weights: Weights) -> None:
         own = scores[kinds == kind]
         if len(own):
             deciles = [round(float(np.quantile(own, q)), 2) for q in (0.05, 0.1, 0.25, 0.5, 0.75, 0.95)]
-            refused = [round(float(np.mean(one[kinds == kind] < 0)), 3) for one in (scores, lexical)]
+            refused = [round(float(np.mean(entry[kinds == kind] < 0)), 3) for entry in (scores, lexical)]
             rows.append([kind, len(own), *deciles, *refused])
     headings = ["questions", "n", "5 %", "10 %", "25 %", "50 %", "75 %", "95 %", "not found", "without similarity"]
     print(format_table(headings, rows))

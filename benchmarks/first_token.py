@@ -62,7 +62,7 @@ async def search(http: httpx.AsyncClient) -> float:
 
 async def measure(url: str, model: EchoModel, rounds: int) -> None:
     """Measures in turns, and prints the tables."""
-    found: dict[str, list[float]] = {name: [] for name in (*WAYS, _DECISION, _SEARCH)}
+    results: dict[str, list[float]] = {name: [] for name in (*WAYS, _DECISION, _SEARCH)}
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60) as http:
         body = {"type": "article", "title": "Tides", "content": TEXT}
         document = (await http.post("/v1/documents", json=body)).raise_for_status().json()["id"]
@@ -72,10 +72,10 @@ async def measure(url: str, model: EchoModel, rounds: int) -> None:
             for name, asked in WAYS.items():
                 decided, took = await first_token(http, asked)
                 if number >= 2:  # connections and caches
-                    found[name].append(took)
-                    found[_DECISION] += [decided] if decided else []
-            found[_SEARCH].append(await search(http))
-    median = {name: statistics.median(times) for name, times in found.items()}
+                    results[name].append(took)
+                    results[_DECISION] += [decided] if decided else []
+            results[_SEARCH].append(await search(http))
+    median = {name: statistics.median(times) for name, times in results.items()}
     own = median["without a decision"] - median[_SEARCH]
     print(
         f"{describe_machine()}\na decision takes {model.decide * 1000:g} ms, a first token {model.first * 1000:g} ms\n"

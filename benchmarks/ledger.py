@@ -63,12 +63,12 @@ async def _measure(dsn: str, rounds: int, seconds: float) -> list[Sequence[objec
             ("Postgres", kept, "free"),
             ("Postgres, two budgets", kept, "budgeted"),
         ]
-        found: dict[tuple[str, int], list[list[float]]] = {(way[0], n): [] for n in CALLERS for way in ways}
+        results: dict[tuple[str, int], list[list[float]]] = {(way[0], n): [] for n in CALLERS for way in ways}
         for _ in range(rounds):
             for callers in CALLERS:
                 for title, ledger, org in ways:
-                    found[title, callers].append(await _turn(ledger, Tenant(org, "u", "pro"), callers, seconds))
-    return [_row(title, callers, turns, seconds) for (title, callers), turns in found.items()]
+                    results[title, callers].append(await _turn(ledger, Tenant(org, "u", "pro"), callers, seconds))
+    return [_row(title, callers, turns, seconds) for (title, callers), turns in results.items()]
 
 
 async def _turn(ledger: Ledger, tenant: Tenant, callers: int, seconds: float) -> list[float]:

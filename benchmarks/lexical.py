@@ -148,7 +148,7 @@ async def _ways(
         results = (await service.search(Tenant(org, "user", "pro"), asked)).results
         first = [result.rank_score for result in results]
         ranking = await reranker.rerank(question, [result.chunk.text for result in results], 10, first)
-        return [results[one.index].chunk.chunk_id - number * SPAN for one in ranking.ranked]
+        return [results[entry.index].chunk.chunk_id - number * SPAN for entry in ranking.ranked]
 
     async def plain(question: str, _vector: bytes) -> Sequence[int]:
         cursor = await owner.execute(
@@ -179,8 +179,8 @@ async def _score(library: Library, vectors: Any, ranking: Ranking) -> tuple[str,
         places = await ranking(question, np.asarray(vector, "<f4").tobytes())
         times.append((time.perf_counter() - start) * 1000)
         grades = library.grades[key]
-        found = [grades.get(names[place], 0) if place < len(names) else 0 for place in places]
-        gains.append(_dcg(found) / _dcg(sorted(grades.values(), reverse=True)[:10]))
+        results = [grades.get(names[place], 0) if place < len(names) else 0 for place in places]
+        gains.append(_dcg(results) / _dcg(sorted(grades.values(), reverse=True)[:10]))
     return f"{np.mean(gains):.4f}", round(float(np.median(times)), 1), round(float(np.percentile(times, 95)), 1)
 
 

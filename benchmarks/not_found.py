@@ -172,8 +172,8 @@ def judge(text: str, hits: Sequence[dict[str, Any]]) -> tuple[float, ...]:
 def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
     """Prints what was measured on a set."""
     kinds: Names = np.array([one.kind for one in judged])
-    articles: Names = np.array([one.article for one in judged])
-    scores: Floats = np.array([one.scores for one in judged])
+    articles: Names = np.array([entry.article for entry in judged])
+    scores: Floats = np.array([element.scores for element in judged])
     positive = kinds == "answerable"
     hit = float(np.mean([one.hit for one in judged if one.kind == "answerable"]))
     print(f"\n## {library.name}: {len(library.paragraphs)} paragraphs, {int(positive.sum())} answerable, mode {mode}")

@@ -47,7 +47,7 @@ def read_library(name: str, data: Path) -> Library | None:
         asked, stored = readers[name]()
     except FileNotFoundError:
         return None
-    paragraphs = dict.fromkeys([*((one.article, one.paragraph) for one in asked), *stored])
+    paragraphs = dict.fromkeys([*((entry.article, entry.paragraph) for entry in asked), *stored])
     return Library(name, tuple(paragraphs), tuple(asked))
 
 
@@ -83,8 +83,8 @@ def _xquad(folder: Path) -> tuple[list[Asked], list[tuple[str, str]]]:
             gold[query] = document
     asked: list[Asked] = []
     for row in _lines(folder / "queries.jsonl.gz"):
-        found = corpus[gold[row["_id"]]]
-        asked.append(Asked(row["text"], found["title"] or found["_id"], found["text"], answerable=True))
+        result = corpus[gold[row["_id"]]]
+        asked.append(Asked(row["text"], result["title"] or result["_id"], result["text"], answerable=True))
     return asked, [(row["title"] or row["_id"], row["text"]) for row in corpus.values()]
 
 

@@ -48,9 +48,9 @@ async def _plan(_: PlanRequest, __: object) -> PlanResponse:
 
 
 async def _search(_: SearchRequest, __: object) -> SearchResponse:
-    found = f"found at {time.monotonic_ns() // 1000} "
+    result = f"found at {time.monotonic_ns() // 1000} "
     results = [
-        SearchResult(chunk=_chunk(index, found), rank_score=0.9 - index / 100, score=0.9 - index / 100)
+        SearchResult(chunk=_chunk(index, result), rank_score=0.9 - index / 100, score=0.9 - index / 100)
         for index in range(PASSAGES)
     ]
     return SearchResponse(results=results, exact=True, space=SPACE)

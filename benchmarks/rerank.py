@@ -81,9 +81,9 @@ async def main() -> int:
     speed: list[list[object]] = []
     for name, folder in sets.items():
         collection = read_collection(DATA / folder, queries)
-        found = await candidates_of(collection, model, reranker)
-        quality.append(quality_row(f"{name}, {len(collection.queries)} queries", collection, found))
-        speed.append([name, *await call_times(collection, found, reranker)])
+        result = await candidates_of(collection, model, reranker)
+        quality.append(quality_row(f"{name}, {len(collection.queries)} queries", collection, result))
+        speed.append([name, *await call_times(collection, result, reranker)])
     await reranker.close()
     await model.close()
     print(describe_machine())
@@ -162,13 +162,13 @@ async def call_times(collection: Collection, found: Candidates, reranker: LateIn
 
 def _ndcg(collection: Collection, places: NDArray[np.int64], order: NDArray[np.floating]) -> float:
     names = list(collection.texts)
-    found: list[float] = []
+    results: list[float] = []
     for query, row, scores in zip(collection.queries, places, order, strict=True):
         grades = collection.grades[query]
         best: list[int] = row[np.argsort(-scores, kind="stable")][:10].tolist()
         ideal = sorted(grades.values(), reverse=True)[:10]
-        found.append(_dcg([grades.get(names[place], 0) for place in best]) / _dcg(ideal))
-    return float(np.mean(found))
+        results.append(_dcg([grades.get(names[place], 0) for place in best]) / _dcg(ideal))
+    return float(np.mean(results))
 
 
 def _dcg(gains: Sequence[int]) -> float:

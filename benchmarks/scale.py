@@ -211,7 +211,7 @@ async def _alone(
 
 
 async def _ranking(pool: Pool, org: str, sent: Sequence[RecordedStatement], asked: Vectors) -> list[float]:
-    ranking, tuning = next(one for one in sent if one.ranks), next(one for one in sent if one.tunes)
+    ranking, tuning = next(entry for entry in sent if entry.ranks), next(element for element in sent if element.tunes)
     times: list[float] = []
     async with pool.connection() as connection, connection.transaction():
         await connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", {"org": org})
@@ -298,10 +298,10 @@ class _Store:
         Each question is asked once before in every way, so that what it needs is in memory. Then the ways take turns,
         with all questions each, so that a slow moment of the machine meets them alike.
         """
-        found = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
-        found = found[len(self._others) :]
+        results = [await self._ids(org, scope, vector, exact=False) for vector in (*self._others, *asked)]
+        results = results[len(self._others) :]
         wanted = [await self._ids(org, scope, vector, exact=True) for vector in asked]
-        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(found, wanted, strict=True)]
+        seen.recall += [len(best & own) / max(1, len(best)) for own, best in zip(results, wanted, strict=True)]
         for _ in range(_TURNS):
             for exact, times in ((False, seen.own), (True, seen.exact)):
                 for vector in asked:
@@ -313,8 +313,8 @@ class _Store:
                 seen.plain += await _plain(self._owner, org, asked)
 
     async def _ids(self, org: str, scope: Scope, vector: Vectors, *, exact: bool) -> set[int]:
-        found = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
-        return {hit.chunk_id for hit in found.ranked}
+        results = await self._search.search(tenant(org), dense(vector, scope=scope, exact=exact))
+        return {hit.chunk_id for hit in results.ranked}
 
 
 async def _prepare_plain(connection: psycopg.AsyncConnection[tuple[Any, ...]]) -> None:

@@ -87,7 +87,7 @@ async def _ways(stack: AsyncExitStack, data: ScaleData, org: str) -> dict[str, R
 
     async def by_rank(text: str, vector: Vectors) -> Sequence[int]:
         values = {"text": text, "org_id": org, "vector": literal(vector)}
-        return [found[0] for found in await (await owner.execute(naive, values)).fetchall()]
+        return [element[0] for element in await (await owner.execute(naive, values)).fetchall()]
 
     def through(tuning: SearchTuning, query: SearchQuery) -> Ranking:
         service = RetrievalService(PostgresSearch(pool, tuning))
@@ -121,9 +121,9 @@ async def _ask(data: ScaleData, org: str, ranking: Ranking, queries: int) -> tup
     some = list(zip(judged.questions, judged.question_vectors, judged.grades, strict=True))[:queries]
     for text, vector, grades in some:
         begun = time.perf_counter()
-        found = await ranking(text, vector)
+        result = await ranking(text, vector)
         times.append((time.perf_counter() - begun) * 1000)
-        gains.append(_dcg([grades.get(chunk_id - first, 0) for chunk_id in found]) / _dcg(_ideal(grades)))
+        gains.append(_dcg([grades.get(chunk_id - first, 0) for chunk_id in result]) / _dcg(_ideal(grades)))
     return gains, times
 
 

@@ -145,8 +145,8 @@ async def _compare(store: PostgresSearch, seen: Measured, org: str, size: int, s
 
 async def _timed(store: PostgresSearch, org: str, query: SearchQuery) -> tuple[SearchSnapshot, float]:
     begun = time.perf_counter()
-    found = await store.search(tenant(org), query)
-    return found, (time.perf_counter() - begun) * 1000
+    results = await store.search(tenant(org), query)
+    return results, (time.perf_counter() - begun) * 1000
 
 
 def _summary(seen: Measured) -> list[object]:

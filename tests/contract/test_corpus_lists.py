@@ -184,8 +184,8 @@ async def filtered(me: Caller) -> Caller:
 
 async def test_filters_mean_what_the_grammar_says(filtered: Caller) -> None:
     for field, op, value, titles in FILTERS:
-        found = await listed(filtered, filter=compare(field, op, value))
-        assert sorted(found) == list(titles), (field, filter_pb2.Operator.Name(op), value)
+        result = await listed(filtered, filter=compare(field, op, value))
+        assert sorted(result) == list(titles), (field, filter_pb2.Operator.Name(op), value)
 
 
 async def test_filters_combine(filtered: Caller) -> None:

@@ -107,10 +107,10 @@ async def test_unknown_and_foreign_documents_are_one_and_the_same(me: Caller, th
 
 async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.Connection) -> None:
     document = await me.put("Old", tags=["a"], collection="One", url="https://old.test", metadata=metadata(a=1))
-    wanted = pb.Document(document_id=document.document_id, title="ignored", tags=["b", "c"], metadata=metadata(b=2))
+    expected = pb.Document(document_id=document.document_id, title="ignored", tags=["b", "c"], metadata=metadata(b=2))
 
     async def update(*paths: str) -> pb.Document:
-        request = pb.UpdateDocumentRequest(document=wanted, update_mask=FieldMask(paths=paths))
+        request = pb.UpdateDocumentRequest(document=expected, update_mask=FieldMask(paths=paths))
         return (await me.unary(me.running.corpus.UpdateDocument, request)).document
 
     changed = await update("tags", "metadata")
@@ -120,14 +120,14 @@ async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.
     assert changed.created_at == document.created_at
     emptied = await update("collection", "url")
     assert (emptied.collection, emptied.url) == ("", "")
-    wanted.collection = "Two"
+    expected.collection = "Two"
     assert (await update("collection")).collection == "Two"
 
-    wanted.title = "New"
+    expected.title = "New"
     assert ((await update("title")).title, (await me.get(document.document_id)).version) == ("New", 1)  # still pending
     owner.execute("UPDATE corpus.versions SET status = 'ready'")
     owner.execute("UPDATE corpus.documents SET live_version = 1")
-    wanted.title = "Newer"
+    expected.title = "Newer"
     renamed = await update("title")
     assert (renamed.title, renamed.version, renamed.live_version) == ("Newer", 2, 1)
     assert renamed.status == pb.DOCUMENT_STATUS_PENDING
@@ -140,7 +140,7 @@ async def test_an_update_changes_what_the_mask_names(me: Caller, owner: psycopg.
         with pytest.raises(CitewireError) as refused:
             await update(*paths)
         assert [violation.field for violation in refused.value.violations] == ["update_mask"]
-    wanted.title = " "
+    expected.title = " "
     with pytest.raises(CitewireError) as blank:
         await update("title")
     assert [violation.field for violation in blank.value.violations] == ["document.title"]

@@ -89,8 +89,8 @@ class Stack:
         """Waits until the space of a role lacks nothing."""
 
         async def lacks_nothing() -> bool:
-            found = [space for space in await self.list() if space.role == role]
-            return bool(found) and all(space.documents == space.documents_filled for space in found)
+            results = [space for space in await self.list() if space.role == role]
+            return bool(results) and all(space.documents == space.documents_filled for space in results)
 
         await wait_until(lacks_nothing)
 
@@ -241,9 +241,9 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
         await stack.harness.until(document_id, "ready")
     (before,) = await stack.list()
     assert not before.HasField("calibration")  # nobody measured this model
-    wanted = Calibration(relevance_threshold=0.0, dense_weight=0.5)
-    wanted.report.update({"questions": 12, "sets": ["a"]})
-    stored = await stack.calibrate(OLD, wanted)
+    expected = Calibration(relevance_threshold=0.0, dense_weight=0.5)
+    expected.report.update({"questions": 12, "sets": ["a"]})
+    stored = await stack.calibrate(OLD, expected)
     assert (stored.space, stored.documents) == (OLD, 1)
     kept = stored.calibration
     assert (kept.relevance_threshold, kept.dense_weight) == (0.0, 0.5)
@@ -257,18 +257,18 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
     vector = np.ones(DIMENSIONS, dtype="<f4").tobytes()
     request = retriever_pb2.SearchRequest(vector=vector, space=OLD, top_k=50, min_score=1.0)
     request.min_score_calibrated = calibrated
-    found = await stack.boss.unary(stack.boss.running.retriever.Search, request)
-    assert planned.calibration == found.calibration == kept
+    result = await stack.boss.unary(stack.boss.running.retriever.Search, request)
+    assert planned.calibration == result.calibration == kept
     # Asked for, the space's threshold counts in the request's stead.
-    assert bool(found.results) == calibrated
+    assert bool(result.results) == calibrated
     # Others have their own, and a later one takes its place as a whole.
-    assert (await refusal(stack.calibrate(OLD, wanted, stack.as_(THEIRS))))[1] == "SPACE_NOT_FOUND"
+    assert (await refusal(stack.calibrate(OLD, expected, stack.as_(THEIRS))))[1] == "SPACE_NOT_FOUND"
     moment = Timestamp(seconds=1_700_000_000)
     later = await stack.calibrate(OLD, Calibration(answerable_threshold=0.4, measured_at=moment))
     assert later.calibration == Calibration(answerable_threshold=0.4, measured_at=moment, report={})
     assert not (await stack.calibrate(OLD, None)).HasField("calibration")
-    found = await stack.boss.unary(stack.boss.running.retriever.Search, request)
-    assert (found.results, found.HasField("calibration")) == ([], False)
+    result = await stack.boss.unary(stack.boss.running.retriever.Search, request)
+    assert (result.results, result.HasField("calibration")) == ([], False)
 
 
 async def test_only_a_registered_space_is_calibrated(stack: Stack) -> None:

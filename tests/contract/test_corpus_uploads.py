@@ -194,5 +194,5 @@ async def test_the_same_request_again_makes_nothing(me: Caller, them: Caller, ow
 async def test_the_same_requests_at_the_same_time_make_one_document(me: Caller, owner: psycopg.Connection) -> None:
     header = pb.UploadHeader(file_name="a.md", request_id="r-1")
     made = await asyncio.gather(*(me.upload(header, b"text") for _ in range(8)))
-    assert len({one.document_id for one in made}) == 1
+    assert len({entry.document_id for entry in made}) == 1
     assert rows(owner, "SELECT count(*) FROM corpus.documents") == [(1,)]

@@ -114,11 +114,11 @@ async def test_texts_are_embedded_and_counted_with_it() -> None:
                 running.stub.CountTokens, pb.CountTokensRequest(inputs=texts, provider=ref), timeout=20
             )
             async with aclosing(client.bidi(running.stub.EmbedStream, batches(), timeout=20)) as stream:
-                streamed = [one async for one in stream]
+                streamed = [entry async for entry in stream]
         assert answer.space.model == "fake"
         assert list(answer.token_counts) == [4, 3]
         assert list(counts.counts) == [2, 1]
-        assert [one.batch_id for one in streamed] == [7]
+        assert [element.batch_id for element in streamed] == [7]
         assert streamed[0].batch.vectors == answer.vectors
         (own,) = running.made  # one model for all of it, and the operator's did nothing
         assert sum(len(computed) for computed in own.batches) == 1 + 2 + 2

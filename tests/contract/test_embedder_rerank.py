@@ -163,7 +163,7 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
         assert response.model == "tiny-late-interaction"
         assert response.usage.input_tokens == 5 + 6 + 5
         models = await running.models()
-        assert [(one.space.model, one.capability, one.provider) for one in models.models] == [
+        assert [(entry.space.model, entry.capability, entry.provider) for entry in models.models] == [
             ("tiny", pb.CAPABILITY_EMBED, "local"),
             ("tiny-late-interaction", pb.CAPABILITY_RERANK, "local"),
         ]

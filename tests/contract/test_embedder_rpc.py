@@ -160,9 +160,9 @@ async def test_embed_stream_answers_in_order_with_the_callers_numbers(running: R
     texts = [[words(count), "x"] for count in (9, 1, 5, 3)]
     batches = [pb.EmbedRequest(inputs=inputs) for inputs in texts]
     async with aclosing(client.bidi(running.stub.EmbedStream, requests(*batches), timeout=10)) as answers:
-        found = [answer async for answer in answers]
-    assert [answer.batch_id for answer in found] == [100, 99, 98, 97]
-    for answer, inputs in zip(found, texts, strict=True):
+        results = [answer async for answer in answers]
+    assert [answer.batch_id for answer in results] == [100, 99, 98, 97]
+    for answer, inputs in zip(results, texts, strict=True):
         assert np.array_equal(vectors_of(answer.batch), expected_of(inputs))
 
 

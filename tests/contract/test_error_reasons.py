@@ -13,17 +13,17 @@ LITERAL = re.compile(r"""\breason\s*=\s*f?["']([^"']+)["']""")
 
 def literals() -> dict[str, list[str]]:
     """Reasons in our sources, with the files that give them."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for folder in ("libs", "services", "gateway", "cli"):
         for path in sorted((ROOT / folder).rglob("src/**/*.py")):
             for reason in LITERAL.findall(path.read_text("utf-8")):
-                found.setdefault(reason, []).append(str(path.relative_to(ROOT)))
-    return found
+                results.setdefault(reason, []).append(str(path.relative_to(ROOT)))
+    return results
 
 
 def test_every_reason_in_the_code_is_documented() -> None:
     documented = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.keys()}  # noqa: SIM118 # not a dict
-    found = literals()
-    assert "TENANT_MISSING" in found, "the search itself is broken"
-    unknown = {reason: files for reason, files in found.items() if reason not in documented}
+    result = literals()
+    assert "TENANT_MISSING" in result, "the search itself is broken"
+    unknown = {reason: files for reason, files in result.items() if reason not in documented}
     assert not unknown

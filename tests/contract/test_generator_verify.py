@@ -34,15 +34,15 @@ async def test_each_sentence_has_its_verdicts_quotes_and_offsets() -> None:
     answer = "👍 Refunds take 14 days [ref:1]. Shipping costs 90 EUR [Ref: 2, 1]. It arrives by ship. [ref:9]"
     response = await verify(answer)
     cited = response.verified_citations
-    sentences = [answer[one.sentence.start : one.sentence.end] for one in cited]
+    sentences = [answer[element.sentence.start : element.sentence.end] for element in cited]
     assert sentences == ["👍 Refunds take 14 days", "Shipping costs 90 EUR", "Shipping costs 90 EUR"]
     assert [one.number for one in cited] == [1, 2, 1]
     assert (cited[0].verdict, cited[0].sentence_verdict) == (pb.VERDICT_SUPPORTED, pb.VERDICT_SUPPORTED)
     assert cited[1].sentence_verdict == cited[2].sentence_verdict != pb.VERDICT_SUPPORTED
     assert list(cited[1].mismatches) == ["90"]
-    for one in cited[:2]:
-        assert one.quote
-        assert one.quote == PASSAGES[one.number - 1].text[one.quote_start : one.quote_end]
+    for entry in cited[:2]:
+        assert entry.quote
+        assert entry.quote == PASSAGES[entry.number - 1].text[entry.quote_start : entry.quote_end]
     [uncited] = response.uncited_sentences
     assert answer[uncited.sentence.start : uncited.sentence.end] == "It arrives by ship."
     assert (list(response.cited_numbers), response.invalid_markers) == ([1, 2], 1)

@@ -155,8 +155,8 @@ async def test_usage_of_chats_counts_what_ran_in_the_services(gateway: Gateway, 
     ((exchange,),) = rows(database, "SELECT exchange_id FROM chat.exchanges")
     add_call(database, exchange_id=exchange, profile="documents")
     add_call(database, exchange_id=exchange, purpose="question_embedding", own=True, cost_nano=2_000)
-    found = await usage(gateway.http, source="exchanges", group_by="profile,model")
-    (row,) = found["rows"]
+    result = await usage(gateway.http, source="exchanges", group_by="profile,model")
+    (row,) = result["rows"]
     assert (row["profile"], row["exchanges"], row["unfinished_exchanges"]) == ("documents", 1, 0)
     assert row["model"] == response.json()["model"]
     for name in ("embedding_tokens", "prompt_tokens", "completion_tokens"):
@@ -206,8 +206,8 @@ async def test_members_see_their_own_and_admins_all_of_their_organisation(databa
             await member.delete("/v1/budgets?period=day"),
         ):
             assert (refused.status_code, refused.json()["reason"]) == (403, "PERMISSION_DENIED")
-        for one in (owner, member, other):
-            await one.aclose()
+        for entry in (owner, member, other):
+            await entry.aclose()
 
 
 async def test_budgets_are_set_read_changed_and_deleted(database: Database) -> None:
@@ -228,7 +228,7 @@ async def test_budgets_are_set_read_changed_and_deleted(database: Database) -> N
         assert (keyed["key_id"], keyed["spent_usd"], keyed["left_usd"]) == (key_id, 0.00045, 0.0)
         assert (await owner.put("/v1/budgets", json={**own, "limit_usd": 2})).json()["left_usd"] == 1.99955
         listed = (await owner.get("/v1/budgets")).json()["budgets"]
-        assert [(one["scope"], one["period"]) for one in listed] == [("org", "month"), ("key", "day")]
+        assert [(element["scope"], element["period"]) for element in listed] == [("org", "month"), ("key", "day")]
         assert (await stranger.get("/v1/budgets")).json() == {"budgets": []}
         refused = await owner.put("/v1/budgets", json={**own, "key_id": foreign_key})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "key_id")
@@ -237,8 +237,8 @@ async def test_budgets_are_set_read_changed_and_deleted(database: Database) -> N
         gone = await owner.delete("/v1/budgets?period=month")
         assert (gone.status_code, gone.json()["reason"]) == (404, "BUDGET_NOT_FOUND")
         assert (await owner.delete(f"/v1/budgets?scope=key&key_id={key_id}&period=day")).status_code == 204
-        for one in (owner, stranger):
-            await one.aclose()
+        for entry in (owner, stranger):
+            await entry.aclose()
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ async def test_without_a_stream_it_is_one_body(gateway: Gateway) -> None:
     assert response.status_code == 200
     body = response.json()
     assert body["answer"] == 'Revenue grew by "12" %.'
-    assert [one["chunk_id"] for one in body["citations"]] == [1, 2]
+    assert [entry["chunk_id"] for entry in body["citations"]] == [1, 2]
     assert body["usage"] == USAGE
     assert body["conversation_id"]
     assert (body["provider"], body["model"], body["finish_reason"]) == ("fake", "fake-1", "stop")
@@ -330,7 +330,7 @@ async def test_a_filter_is_passed_on(gateway: Gateway) -> None:
     }
     await gateway.stream("/v1/chat", {**QUESTION, "filter": condition})
     sent = gateway.fakes.retriever.searches[0].scope.filter
-    assert [one.WhichOneof("condition") for one in sent.all.filters] == ["comparison", "not", "any"]
+    assert [entry.WhichOneof("condition") for entry in sent.all.filters] == ["comparison", "not", "any"]
     assert sent.all.filters[0].comparison.value.string_value == "2025"
     assert json.loads(json.dumps(condition)) == condition
 

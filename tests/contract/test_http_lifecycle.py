@@ -326,8 +326,8 @@ async def test_exchanges_of_a_gateway_that_died_are_closed(gateway: Gateway, dat
     )
     assert len(rows(database, insert)) == 2
     await gateway.services.chats.sweep()  # unless the gateway's own sweeper came first
-    found = rows(database, "SELECT state, reason FROM chat.exchanges ORDER BY lease_until")
-    assert found == [("failed", "ORPHANED"), ("running", None)]
+    result = rows(database, "SELECT state, reason FROM chat.exchanges ORDER BY lease_until")
+    assert result == [("failed", "ORPHANED"), ("running", None)]
 
 
 async def test_a_client_that_does_not_read_is_given_up_at_the_deadline(database: Database, fakes: Fakes) -> None:

@@ -59,9 +59,9 @@ async def test_without_markers_the_whole_answer_is_annotated(gateway: Gateway) -
 
     gateway.fakes.generator.script = plain
     body = (await gateway.http.post(PATH, json={**BODY, "model": "documents"})).json()
-    found = [one["url_citation"] for one in body["choices"][0]["message"]["annotations"]]
-    assert [(one["start_index"], one["end_index"]) for one in found] == [(0, 8), (0, 8)]
-    assert found[0]["url"] == URL
+    results = [entry["url_citation"] for entry in body["choices"][0]["message"]["annotations"]]
+    assert [(element["start_index"], element["end_index"]) for element in results] == [(0, 8), (0, 8)]
+    assert results[0]["url"] == URL
 
 
 async def test_a_stream_shows_markers_a_list_of_sources_and_usage(gateway: Gateway) -> None:
@@ -98,7 +98,7 @@ async def test_system_messages_instruct_and_earlier_ones_are_history(gateway: Ga
     asked = gateway.fakes.generator.requests[0]
     assert asked.question == "How much?"
     assert asked.policy.instructions == "Answer briefly."
-    assert [one.content for one in asked.history] == ["Who grew?", "We did."]
+    assert [entry.content for entry in asked.history] == ["Who grew?", "We did."]
     assert asked.max_completion_tokens == 99
     assert list(gateway.fakes.retriever.searches[0].scope.selection.document_ids) == [7]
 
@@ -139,14 +139,14 @@ async def test_a_stream_that_breaks_ends_without_done(gateway: Gateway) -> None:
 
 async def test_models_are_the_profiles(gateway: Gateway) -> None:
     listed = (await gateway.http.get("/v1/models")).json()
-    assert [one["id"] for one in listed["data"]][:2] == ["documents", "sources"]
+    assert [entry["id"] for entry in listed["data"]][:2] == ["documents", "sources"]
     assert (await gateway.http.get("/v1/models/grounded")).json()["object"] == "model"
     assert (await gateway.http.get("/v1/models/gpt-99")).status_code == 404
 
 
 async def test_embeddings_as_numbers_and_as_bytes(gateway: Gateway) -> None:
     body = (await gateway.http.post("/v1/embeddings", json={"input": ["a", "b"], "model": ""})).json()
-    assert [one["embedding"] for one in body["data"]] == [[0.5] * 4]  # the scripted embedder gives one row
+    assert [entry["embedding"] for entry in body["data"]] == [[0.5] * 4]  # the scripted embedder gives one row
     assert body["usage"] == {"prompt_tokens": 9, "total_tokens": 9}
     encoded = (await gateway.http.post("/v1/embeddings", json={"input": "a", "encoding_format": "base64"})).json()
     assert encoded["data"][0]["embedding"] == "AAAAPwAAAD8AAAA/AAAAPw=="
@@ -156,7 +156,10 @@ async def test_embeddings_as_numbers_and_as_bytes(gateway: Gateway) -> None:
 async def test_rerank_in_the_shape_of_cohere_and_jina(gateway: Gateway, path: str) -> None:
     asked = {"query": "q", "documents": ["a", {"text": "b"}, "c"], "top_n": 2, "return_documents": True}
     body = (await gateway.http.post(path, json=asked)).json()
-    assert [(one["index"], one["document"]) for one in body["results"]] == [(2, {"text": "c"}), (1, {"text": "b"})]
+    assert [(entry["index"], entry["document"]) for entry in body["results"]] == [
+        (2, {"text": "c"}),
+        (1, {"text": "b"}),
+    ]
     assert body["results"][0]["relevance_score"] > body["results"][1]["relevance_score"]
 
 

@@ -35,7 +35,7 @@ async def test_an_own_profile_is_kept_listed_and_used(gateway: Gateway, database
     assert put.status_code == 200
     assert (put.json()["name"], put.json()["version"], put.json()["changes"]) == ("support", 1, OWN["changes"])
     listed = (await gateway.http.get("/v1/profiles")).json()["profiles"]
-    assert [one["name"] for one in listed][-2:] == ["grounded", "support"]
+    assert [entry["name"] for entry in listed][-2:] == ["grounded", "support"]
     shown = (await gateway.http.get("/v1/profiles/support")).json()
     assert (shown["top_k"]["default"], shown["mode"], shown["rerank_candidates"]) == (4, "dense", None)
 
@@ -62,7 +62,7 @@ async def test_each_change_is_a_version_and_earlier_ones_can_be_named(gateway: G
 
 async def test_versions_that_come_at_the_same_time_are_all_kept(gateway: Gateway) -> None:
     made = await asyncio.gather(*(gateway.http.put("/v1/profiles/busy", json=OWN) for _ in range(3)))
-    assert sorted(one.json()["version"] for one in made) == [1, 2, 3]
+    assert sorted(entry.json()["version"] for entry in made) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ async def test_what_can_not_be_is_refused(
 ) -> None:
     response = await gateway.http.put(f"/v1/profiles/{name}", json=body)
     assert response.status_code == status
-    assert [one["field"] for one in response.json()["errors"]] == ([field] if field else [])
+    assert [entry["field"] for entry in response.json()["errors"]] == ([field] if field else [])
     assert len((await gateway.http.get("/v1/profiles")).json()["profiles"]) == 6
 
 

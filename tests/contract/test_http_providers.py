@@ -151,11 +151,11 @@ async def test_a_chat_carries_the_sealed_providers_and_their_fallbacks(gateway: 
     assert (request.provider.provider, request.provider.model) == ("openai-compatible", "own-1")
     assert request.provider.sealed_key
     assert request.provider.user_id == "local"
-    assert [one.model or one.provider.provider for one in request.fallbacks] == ["extractive", "openai"]
+    assert [fallback.model or fallback.provider.provider for fallback in request.fallbacks] == ["extractive", "openai"]
     embedded = fakes.embedder.requests[-1]
     assert (embedded.provider.type, embedded.provider.dimensions) == (common_pb2.PROVIDER_TYPE_EMBEDDING, 4)
-    found = await gateway.http.post("/v1/search", json={"query": "revenue", "rerank": True})
-    assert found.status_code == 200, found.text
+    result = await gateway.http.post("/v1/search", json={"query": "revenue", "rerank": True})
+    assert result.status_code == 200, result.text
     assert fakes.embedder.reranked[-1].provider.type == common_pb2.PROVIDER_TYPE_RERANK
     assert fakes.embedder.requests[-1].HasField("provider")
 
@@ -245,7 +245,7 @@ async def test_demanding_own_providers_leaves_out_the_operators_models(gateway: 
     await put(gateway.http, "chat", {**OWN, "fallbacks": [{"model": "extractive"}, {"provider": "openai"}]})
     await put(gateway.http, "embedding", OWN)
     await gateway.stream("/v1/chat", QUESTION)
-    assert [one.provider.provider for one in gateway.fakes.generator.requests[-1].fallbacks] == ["openai"]
+    assert [fallback.provider.provider for fallback in gateway.fakes.generator.requests[-1].fallbacks] == ["openai"]
 
 
 async def test_a_model_of_another_space_than_the_librarys_is_refused(gateway: Gateway) -> None:

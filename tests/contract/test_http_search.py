@@ -86,7 +86,7 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     assert asked.headings[0].startswith("Annual report")
     assert not asked.documents[0].startswith("Annual report")
     found = response.json()["results"]
-    assert [(one["chunk_id"], one["rerank_score"]) for one in found] == [(5, 5.0), (4, 4.0)]
+    assert [(entry["chunk_id"], entry["rerank_score"]) for entry in found] == [(5, 5.0), (4, 4.0)]
     assert found[0]["similarity"] == pytest.approx(0.85)
 
 

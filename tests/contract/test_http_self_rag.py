@@ -128,7 +128,7 @@ async def test_the_whole_conversation_goes_to_the_model_and_only_the_question_is
     await gateway.http.post(PATH, json={"messages": messages})
     assert list(gateway.fakes.embedder.requests[0].inputs) == ["What did she write?"]
     asked = gateway.fakes.generator.requests[0]
-    assert [(one.role, one.content) for one in asked.history] == [
+    assert [(entry.role, entry.content) for entry in asked.history] == [
         (generator_pb2.ROLE_USER, "Who is Ada?"),
         (generator_pb2.ROLE_ASSISTANT, "A mathematician."),
     ]
@@ -161,4 +161,4 @@ async def test_what_is_out_of_range_is_a_422_that_names_the_field(
 ) -> None:
     response = await gateway.http.post(PATH, json={**QUESTION, **change})
     assert response.status_code == 422
-    assert [one["field"] for one in response.json()["errors"]] == [field]
+    assert [entry["field"] for entry in response.json()["errors"]] == [field]

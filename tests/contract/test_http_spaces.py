@@ -73,8 +73,8 @@ def one_space(gateway: Gateway) -> None:
 
 async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None:
     one_space(gateway)
-    wanted = {"relevance_threshold": 0.21, "dense_weight": 0, "report": {"questions": 1200, "sets": ["mine"]}}
-    response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": wanted})
+    expected = {"relevance_threshold": 0.21, "dense_weight": 0, "report": {"questions": 1200, "sets": ["mine"]}}
+    response = await gateway.http.put("/v1/spaces/calibration", json={"space": SPACE, "calibration": expected})
     assert response.status_code == 200
     assert response.json()["calibration"] == {
         "relevance_threshold": 0.21,

@@ -39,7 +39,7 @@ async def test_the_library_takes_the_spaces_threshold_unless_told(gateway: Gatew
     asked = [(request.min_score, request.min_score_calibrated) for request in gateway.fakes.retriever.searches]
     assert asked == [(0.15, True), (0.4, False), (0.0, False)]
     shown = (await gateway.http.get("/v1/profiles")).json()["profiles"]
-    assert [one["name"] for one in shown if one["min_score_calibrated"]] == ["library"]
+    assert [entry["name"] for entry in shown if entry["min_score_calibrated"]] == ["library"]
 
 
 async def test_a_profile_of_ones_own_with_a_score_keeps_to_it(gateway: Gateway) -> None:

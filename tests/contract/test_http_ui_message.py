@@ -135,7 +135,7 @@ async def test_the_ai_package_reads_the_stream(gateway: Gateway, ai_sdk: Path) -
     assert [part["text"] for part in parts["text"]] == ['Revenue grew by "12" %.']
     assert [part["url"] for part in parts["source-url"]] == ["https://example.org/report"]
     assert [part["filename"] for part in parts["source-document"]] == ["report.pdf"]
-    assert [one["index"] for one in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
+    assert [entry["index"] for entry in parts["data-citations"][0]["data"]["citations"]] == [1, 2]
 
 
 @pytest.mark.system(program="npm", package="npm")

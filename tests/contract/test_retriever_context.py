@@ -131,11 +131,11 @@ async def test_the_users_own_library_holds_only_their_documents(me: Caller, corp
     assert (titles(items), counts.items) == (["mine"], 1)
     plan = await me.unary(me.running.retriever.Plan, pb.PlanRequest(scope=own))
     assert plan.counts.items == 1
-    wanted = pb.Scope(
+    expected = pb.Scope(
         level=pb.SCOPE_LEVEL_USER, selection=pb.DocumentSelection(document_ids=[mine, others, foreign, 999])
     )
     with pytest.raises(CitewireError) as refused:
-        await read(me, 1000, wanted)
+        await read(me, 1000, expected)
     assert (refused.value.code, refused.value.reason) == (Code.NOT_FOUND, "DOCUMENT_NOT_FOUND")
     assert refused.value.metadata["document_ids"] == ",".join(map(str, sorted([others, foreign, 999])))
 

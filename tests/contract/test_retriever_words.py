@@ -78,9 +78,9 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
         put(corpus, text)
     put(corpus, "measles water spring children", org="other")
     found = await words(me, query)
-    wanted = expected(TEXTS, query)
-    assert [result.chunk.text for result in found] == [text for text, _ in wanted]
-    assert [result.rank_score for result in found] == pytest.approx([score for _, score in wanted], rel=1e-4)
+    target = expected(TEXTS, query)
+    assert [result.chunk.text for result in found] == [text for text, _ in target]
+    assert [result.rank_score for result in found] == pytest.approx([score for _, score in target], rel=1e-4)
     assert all(result.lexical_score == result.rank_score and not result.HasField("score") for result in found)
     best = max(result.rank_score for result in found)
     assert [result.first_score for result in found] == pytest.approx([0.25 * r.rank_score / best for r in found])

@@ -73,8 +73,8 @@ async def test_files_that_hold_no_readable_text_fail_with_a_code(
     document = await wait_until_ended(api, response.json()["id"])
     assert (document["status"], document["error"]["code"]) == ("failed", code)
     assert document["chunks"] == 0
-    found = await api.post("/v1/search", json={"query": "anything", "document_ids": [document["id"]]})
-    assert found.json()["results"] == []
+    result = await api.post("/v1/search", json={"query": "anything", "document_ids": [document["id"]]})
+    assert result.json()["results"] == []
 
 
 async def test_a_truncated_pdf_fails_or_is_read_as_far_as_it_goes(api: httpx.AsyncClient, shared_data: Path) -> None:

@@ -96,7 +96,7 @@ def first_run(stack: LocalStack, folder: Path) -> Json:
 
 def row(run: Json, dataset: str, label: str) -> Json:
     rows = cast("list[Json]", run["rows"])
-    return next(one for one in rows if (one["dataset"], one["label"]) == (dataset, label))
+    return next(entry for entry in rows if (entry["dataset"], entry["label"]) == (dataset, label))
 
 
 def measures(run: Json, dataset: str, label: str) -> dict[str, float]:
@@ -150,7 +150,7 @@ async def test_a_second_run_uses_the_same_documents_and_differs_by_nothing(
     assert {one["difference"] for one in comparison} == {0.0}
     assert measures(json.loads(done.stdout), "harbours", "dense") == measures(first_run, "harbours", "dense")
     after = (await api.get("/v1/documents", params={"page_size": 1000})).json()["documents"]
-    assert [one["id"] for one in after] == [one["id"] for one in before]
+    assert [entry["id"] for entry in after] == [element["id"] for element in before]
 
 
 @pytest.mark.usefixtures("first_run")
@@ -167,7 +167,7 @@ async def test_thresholds_are_stored_with_the_live_space(
         done = evaluate(stack, str(folder / "towns.json"), "--calibrate")
         assert done.returncode == 0, done.stderr
         assert "Stored with all-MiniLM-L6-v2" in done.stdout
-        (space,) = [one for one in (await api.get("/v1/spaces")).json()["spaces"] if one["role"] == "live"]
+        (space,) = [entry for entry in (await api.get("/v1/spaces")).json()["spaces"] if entry["role"] == "live"]
         stored = space["calibration"]
         assert stored["measured_at"]
         assert 0 < stored["relevance_threshold"] < 1

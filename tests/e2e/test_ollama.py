@@ -111,10 +111,10 @@ def test_a_document_that_is_deleted_leaves_both_spaces(local: Local) -> None:
     stored = local.http.post("/v1/documents", files={"file": ("gone.md", b"# Gone\n\nIt will be gone soon.\n")}).json()
 
     def embedded() -> bool | None:
-        found = local.query(
+        result = local.query(
             "SELECT state FROM corpus.ingest_jobs WHERE kind = 'embed' AND document_id = %s", stored["id"]
         )
-        return found == [("done",)] or None
+        return result == [("done",)] or None
 
     local.stack.wait(embedded, "the document was not embedded by Ollama")
     assert int(stored["id"]) in {document for _, document in local.vectors(EMBEDDING)}

@@ -67,14 +67,14 @@ async def library(api: httpx.AsyncClient, collection: str) -> str:
 async def check(api: httpx.AsyncClient, answer: str, verified: list[Json]) -> int:
     """Opens each place; returns how many quotes stand in their document word for word."""
     placed = 0
-    for one in verified:
-        assert answer[one["sentence"]["start"] : one["sentence"]["end"]].strip()
-        chunk = (await api.get(f"/v1/chunks/{one['chunk_id']}")).json()
-        assert (chunk["document_id"], chunk["version"]) == (one["document_id"], one["version"])
-        assert chunk["content"][one["quote_start"] : one["quote_end"]] == one["quote"]
-        if "document_start" in one:
-            text = await api.get(f"/v1/documents/{one['document_id']}/text", params={"version": one["version"]})
-            assert text.text[one["document_start"] : one["document_end"]] == one["quote"]
+    for entry in verified:
+        assert answer[entry["sentence"]["start"] : entry["sentence"]["end"]].strip()
+        chunk = (await api.get(f"/v1/chunks/{entry['chunk_id']}")).json()
+        assert (chunk["document_id"], chunk["version"]) == (entry["document_id"], entry["version"])
+        assert chunk["content"][entry["quote_start"] : entry["quote_end"]] == entry["quote"]
+        if "document_start" in entry:
+            text = await api.get(f"/v1/documents/{entry['document_id']}/text", params={"version": entry["version"]})
+            assert text.text[entry["document_start"] : entry["document_end"]] == entry["quote"]
             placed += 1
     return placed
 
@@ -85,11 +85,11 @@ async def test_every_quote_stands_where_its_citation_says(api: httpx.AsyncClient
     for question in QUESTIONS:
         body = await ask(api, question, profile=profile, collection=library)
         cited = {int(number) for number in MARKER.findall(body["answer"])}
-        assert {one["index"] for one in body["verified"]} == cited
+        assert {entry["index"] for entry in body["verified"]} == cited
         if body["not_found"]:
             assert body["verified"] == []
         # The extractive provider quotes: what it says is what the passage says.
-        assert {one["verdict"] for one in body["verified"]} <= {"supported"}, body["verified"]
+        assert {element["verdict"] for element in body["verified"]} <= {"supported"}, body["verified"]
         placed += await check(api, body["answer"], body["verified"])
     assert placed >= len(QUESTIONS) - 2  # a row of a Markdown table has no place in the text, and one may not be found
 
@@ -119,7 +119,7 @@ async def test_without_markers_a_sentence_cites_what_supports_it(api: httpx.Asyn
     body = await ask(api, QUESTIONS[0], collection=library, include=["citation"])
     assert body["profile"] == "documents"
     assert not MARKER.search(body["answer"])
-    assert any("1874" in one["quote"] for one in body["verified"])
+    assert any("1874" in entry["quote"] for entry in body["verified"])
     assert await check(api, body["answer"], body["verified"])
 
 

@@ -162,12 +162,12 @@ def _may_be_empty(where: str) -> bool:
 
 
 async def test_one_question_is_one_trace(watched: Watched) -> None:
-    wanted = {"gateway", "embedder", "retriever", "generator"}
+    expected = {"gateway", "embedder", "retriever", "generator"}
 
     def arrived() -> list[Exported] | None:
         spans = watched.collector.trace(TRACE)
         root = any(span.name == "POST /v1/chat" for span in spans)
-        return spans if root and {span.service for span in spans} >= wanted else None
+        return spans if root and {span.service for span in spans} >= expected else None
 
     spans = await asyncio.to_thread(watched.stack.wait, arrived, "the trace did not arrive")
     by_id = {span.span.span_id: span for span in spans}
@@ -183,9 +183,9 @@ async def test_one_question_is_one_trace(watched: Watched) -> None:
         return found[::-1]
 
     def model(operation: str) -> Exported:
-        found = [span for span in spans if span.attributes.get("gen_ai.operation.name") == operation]
-        assert len(found) == 1, (operation, [span.name for span in spans])
-        return found[0]
+        results = [span for span in spans if span.attributes.get("gen_ai.operation.name") == operation]
+        assert len(results) == 1, (operation, [span.name for span in spans])
+        return results[0]
 
     embedding, retrieval, chat = model("embeddings"), model("retrieval"), model("chat")
     for span, service, rpc in (
@@ -245,25 +245,25 @@ def status(watched: Watched) -> Callable[..., Status]:
 
 
 def test_status_shows_what_has_happened(status: Callable[..., Status]) -> None:
-    found = status()
-    assert found.code == 0
-    processes, figures = found.report["processes"], found.report["figures"]
+    result = status()
+    assert result.code == 0
+    processes, figures = result.report["processes"], result.report["figures"]
     assert {name for name, process in processes.items() if process.get("up")} == set(PROCESSES)
     assert all(process["version"] for process in processes.values() if process.get("up"))
     assert figures["chats"] == {"200": 2}
     assert figures["first_text_p95_seconds"] > 0
     assert figures["tokens"]["output"] == 24
-    assert figures["cost_usd"] == pytest.approx(found.report["usage"]["cost_usd"], rel=0.01)
+    assert figures["cost_usd"] == pytest.approx(result.report["usage"]["cost_usd"], rel=0.01)
     assert figures["cost_usd"] > 0
     assert figures["ingest"]["waiting"] == 0
     assert figures["ingest"]["done"] >= 1
-    assert found.report["documents"]["ready"] == 1
+    assert result.report["documents"]["ready"] == 1
 
 
 def test_status_says_which_process_is_not_there(status: Callable[..., Status]) -> None:
-    found = status("--metrics", "worker=127.0.0.1:1")
-    assert found.code == 1
-    worker = found.report["processes"]["worker"]
+    result = status("--metrics", "worker=127.0.0.1:1")
+    assert result.code == 1
+    worker = result.report["processes"]["worker"]
     assert (worker["up"], worker["metrics"]) == (False, "http://127.0.0.1:1/metrics")
     assert "cannot be reached" in worker["problem"]
-    assert found.report["processes"]["gateway"]["up"]
+    assert result.report["processes"]["gateway"]["up"]

@@ -30,14 +30,14 @@ async def test_nothing_goes_on_for_clients_that_left(
 ) -> None:
     choices, count = proof.random(), proof.pick(scaled_down=3, full=200)
     paced.upstream.pace(rate=50, tokens=500)
-    found: list[CancellationTimes] = []
+    results: list[CancellationTimes] = []
     async with disconnect_probe(paced) as clients:
         for _ in range(count):
             path, how = choices.choice(list(TOKEN)), choices.choice(get_args(Disconnect))
-            found.append(await clients.disconnect_from_stream(path, how, tokens=2))
+            results.append(await clients.disconnect_from_stream(path, how, tokens=2))
     rows: list[list[object]] = []
     for name, title in COLUMNS.items():
-        times = sorted(asdict(signs)[name] * 1000 for signs in found)
+        times = sorted(asdict(signs)[name] * 1000 for signs in results)
         rows.append([title, *(round(_quantile(times, part), 1) for part in (0.5, 0.99, 1.0))])
     print_table(
         f"{count} clients left in the middle of an answer, seed {proof.seed}: milliseconds until",

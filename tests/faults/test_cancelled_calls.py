@@ -136,14 +136,14 @@ async def test_sockets_close_and_rows_are_settled(
     print_table: PrintTable,
 ) -> None:
     choices, count = proof.random(), proof.pick(scaled_down=6, full=200)
-    found: list[tuple[float, float]] = []
+    results: list[tuple[float, float]] = []
     async with serving(database, tmp_path) as server:
         for number in range(count):
-            found.append(await leave(server, 0 if number == 0 else choices.randrange(8)))  # noqa: PERF401 - one by one
+            results.append(await leave(server, 0 if number == 0 else choices.randrange(8)))  # noqa: PERF401 - one by one
         assert len(server.upstream.requests) == len(server.accounts.calls()) == count
     rows: list[list[object]] = []
     for title, column in (("provider's socket closed", 0), ("row settled as cancelled, by estimate", 1)):
-        times = sorted(one[column] * 1000 for one in found)
+        times = sorted(entry[column] * 1000 for entry in results)
         assert times[-1] < LIMIT_SECONDS * 1000
         rows.append([title, *(round(times[min(count - 1, int(part * count))], 1) for part in (0.5, 0.99, 1.0))])
     title = f"{count} Generate calls left at a random word, seed {proof.seed}: milliseconds until"

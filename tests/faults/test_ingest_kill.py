@@ -264,12 +264,12 @@ async def under_fire(chaos: Chaos, files: Sequence[tuple[str, bytes]], least_kil
 
 async def wait_until_ready(chaos: Chaos, done: dict[int, int]) -> None:
     """Waits until every acknowledged document is ready, with nobody disturbing any more."""
-    wanted = set(done.values())
-    assert len(wanted) == len(done), "two uploads got one document"
+    expected = set(done.values())
+    assert len(expected) == len(done), "two uploads got one document"
     deadline = time.monotonic() + 300
     while True:
-        found = await statuses(chaos.database, wanted)
-        waiting = {each: found.get(each, "lost") for each in wanted if found.get(each) != "ready"}
+        result = await statuses(chaos.database, expected)
+        waiting = {each: result.get(each, "lost") for each in expected if result.get(each) != "ready"}
         if not waiting:
             return
         assert not {"failed", "lost"} & set(waiting.values()), waiting
@@ -291,16 +291,16 @@ async def check(
             path = folder / "file"
             path.write_bytes(data)
             document = parse(path, name)
-            wanted = await expected_chunks(document, document.title or name, settings)
+            expected = await expected_chunks(document, document.title or name, settings)
             stored = await harness.chunks(document_id)
             assert [describe(row) for row in stored] == [
-                (each.index, each.text, each.section, place_values(each.place), each.char_start) for each in wanted
+                (each.index, each.text, each.section, place_values(each.place), each.char_start) for each in expected
             ], name
             assert await harness.text(document_id) == document.text
             vectors = await harness.vectors(document_id)
-            assert [row["chunk_index"] for row in vectors] == [each.index for each in wanted], name
+            assert [row["chunk_index"] for row in vectors] == [each.index for each in expected], name
             assert (await harness.document(document_id))["live_version"] == 1
-            total += len(wanted)
+            total += len(expected)
         jobs = await harness.rows(
             "SELECT state, attempts FROM corpus.ingest_jobs WHERE document_id = ANY(%s)", list(done.values())
         )

@@ -73,8 +73,8 @@ class Chaos:
                     await asyncio.sleep(0.02)
 
     async def _is_busy(self) -> bool:
-        found = await self.http.get("/v1/documents", params={"status": "processing"})
-        return found.status_code == 200 and bool(found.json()["documents"])
+        result = await self.http.get("/v1/documents", params={"status": "processing"})
+        return result.status_code == 200 and bool(result.json()["documents"])
 
 
 @asynccontextmanager
@@ -190,8 +190,8 @@ async def upload(http: httpx.AsyncClient, file: File, collection: str, refusals:
 async def until_ready(http: httpx.AsyncClient, ids: Iterable[int]) -> None:
     async with asyncio.timeout(300):
         for document_id in ids:
-            while (found := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
-                assert found["status"] != "failed", found
+            while (result := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
+                assert result["status"] != "failed", result
                 await asyncio.sleep(0.1)  # nobody tells us
 
 

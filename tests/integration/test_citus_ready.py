@@ -175,7 +175,7 @@ def test_every_query_binds_org_id_of_every_table() -> None:
 
 def test_no_query_file_is_forgotten() -> None:
     packages = ("citewire_retriever", "citewire_gateway", "citewire_ledger")
-    found: set[str] = set()
+    result: set[str] = set()
     for package in packages:
         root = resources.files(package)
         pending = [(package, root)]
@@ -185,8 +185,8 @@ def test_no_query_file_is_forgotten() -> None:
                 if entry.is_dir() and entry.name not in ("migrations", "__pycache__"):
                     pending.append((f"{name}/{entry.name}", entry))
                 elif entry.name.endswith(".sql"):
-                    found.add(f"{name}/{entry.name}")
-    assert found == {f"{package.replace('.', '/')}/{file}" for package, file in QUERY_FILES}
+                    result.add(f"{name}/{entry.name}")
+    assert result == {f"{package.replace('.', '/')}/{file}" for package, file in QUERY_FILES}
 
 
 @pytest.mark.parametrize(

@@ -86,5 +86,5 @@ def test_every_comparison_means_what_the_grammar_says(connection: psycopg.Connec
 def test_conditions_combine(connection: psycopg.Connection, node: Filter) -> None:
     parameters = Parameters()
     statement = SELECT.format(filter_condition(node, parameters))
-    found = connection.execute(statement, {"org_id": "acme", **parameters.values}).fetchall()
-    assert found == [(it.id, holds(node, it)) for it in SUBJECTS]
+    result = connection.execute(statement, {"org_id": "acme", **parameters.values}).fetchall()
+    assert result == [(it.id, holds(node, it)) for it in SUBJECTS]

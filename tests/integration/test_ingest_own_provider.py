@@ -155,10 +155,10 @@ async def test_documents_are_embedded_with_the_tenants_own(harness: IngestHarnes
         await harness.until(other_id, "ready")
     own = [request for tenant, request in embedder.embedded if tenant.org_id == ACME.org_id]
     assert own
-    assert all(one.provider.sealed_key == b"sealed for acme/" and one.model == "" for one in own)
+    assert all(entry.provider.sealed_key == b"sealed for acme/" and entry.model == "" for entry in own)
     others = [request for tenant, request in embedder.embedded if tenant.org_id == OTHER.org_id]
     assert others
-    assert not any(one.HasField("provider") for one in others)
+    assert not any(element.HasField("provider") for element in others)
     live = await harness.rows(
         "SELECT o.org_id, s.model FROM corpus.org_spaces o JOIN corpus.spaces s ON s.space_id = o.live_space_id"
         " ORDER BY 1"

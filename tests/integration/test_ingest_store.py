@@ -87,9 +87,9 @@ async def test_a_job_is_claimed_once_however_many_ask(harness: IngestHarness) ->
             mine.append(job)
         return mine
 
-    found = [job for jobs in await asyncio.gather(*(claim_all() for _ in range(6))) for job in jobs]
-    assert len(found) == 12
-    assert len({job.job_id for job in found}) == 12
+    results = [job for jobs in await asyncio.gather(*(claim_all() for _ in range(6))) for job in jobs]
+    assert len(results) == 12
+    assert len({job.job_id for job in results}) == 12
 
 
 async def test_organisations_take_turns(harness: IngestHarness) -> None:

@@ -50,21 +50,21 @@ async def test_an_upload_becomes_chunks_with_vectors(harness: IngestHarness, dat
     document_id = await harness.upload("about.md", text)
     async with running_worker(settings):
         version = await harness.until(document_id, "ready")
-    wanted = await expected_chunks(parse_markdown(text, ParseLimits()), "All about topic", settings)
+    expected = await expected_chunks(parse_markdown(text, ParseLimits()), "All about topic", settings)
     stored = await harness.chunks(document_id)
     assert [(row["text"], row["section"], row["place"], row["content_hash"]) for row in stored] == [
-        (each.text, each.section, place_values(each.place), each.content_hash) for each in wanted
+        (each.text, each.section, place_values(each.place), each.content_hash) for each in expected
     ]
     assert await harness.text(document_id) == text
     assert all(row["text"] == text[row["char_start"] : row["char_end"]] for row in stored)
-    assert (version["chunks"], version["tokens"]) == (len(wanted), sum(each.token_count for each in wanted))
+    assert (version["chunks"], version["tokens"]) == (len(expected), sum(each.token_count for each in expected))
     assert (version["media_type"], version["stage"], version["pages"]) == ("text/markdown", None, None)
     document = await harness.document(document_id)
     assert (document["live_version"], document["title"]) == (1, "All about topic")
     assert (document["live_chunks"], document["live_tokens"]) == (version["chunks"], version["tokens"])
     assert (await harness.job(document_id))["state"] == "done"
     vectors = await harness.vectors(document_id)
-    for row, each in zip(vectors, wanted, strict=True):
+    for row, each in zip(vectors, expected, strict=True):
         value = np.array(row["embedding"].strip("[]").split(","), np.float32)
         wanted_vector = vector_of(tokenise(f"{each.header}\n{each.text}", WINDOW).ids)
         assert np.allclose(value, wanted_vector, atol=2e-3)

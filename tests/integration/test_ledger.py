@@ -178,7 +178,7 @@ async def test_a_keys_budget_binds_that_key_and_the_organisations_binds_all(data
             async with ledger.call(NEW):
                 pass
         assert caught.value.metadata["resets_at"].endswith("-01T00:00:00Z")
-    spent = {(one["org_id"], one["key_id"]): one["spent_nano"] for one in budgets(database)}
+    spent = {(entry["org_id"], entry["key_id"]): entry["spent_nano"] for entry in budgets(database)}
     assert spent == {("acme", ""): 2_000_000, ("acme", "key-1"): 0, ("other", ""): 0}
 
 
@@ -298,7 +298,7 @@ async def test_no_organisation_sees_anothers_calls_or_budgets(database: Database
             for org, seen in (("acme", 1), ("other", 0), ("", 0)):
                 connection.execute("SELECT set_config('citewire.org_id', %s, true)", (org,))
                 for query in ("SELECT 1 FROM ledger.calls", "SELECT 1 FROM ledger.budgets_now"):
-                    found = connection.execute(query).fetchall()
-                    assert len(found) == seen
+                    result = connection.execute(query).fetchall()
+                    assert len(result) == seen
     with psycopg.connect(database.dsn("citewire_chat")) as connection, pytest.raises(psycopg.errors.RaiseException):
         connection.execute("SELECT ledger.put_budget('', 'day', 1, 'eve')")

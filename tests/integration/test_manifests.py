@@ -104,8 +104,8 @@ def test_custom_resources_fit_their_schemas(rendered: Rendered, shared_data: Pat
         )
         # The schema itself isn't checked: some of its patterns are Go's.
         validator: Any = jsonschema.Draft7Validator(schema)
-        found = [f"{error.message} at {list(error.absolute_path)}" for error in validator.iter_errors(resource)]
-        assert found == [], name_of(resource)
+        results = [f"{error.message} at {list(error.absolute_path)}" for error in validator.iter_errors(resource)]
+        assert results == [], name_of(resource)
         kinds.add(resource["kind"])
     assert kinds >= {"Certificate", "Cluster", "ExternalSecret", "Gateway", "HTTPRoute", "Issuer", "PodMonitor"}
     assert kinds >= {"Pooler", "PrometheusRule", "ScaledObject", "ScheduledBackup"}
@@ -116,7 +116,7 @@ def test_checkov_finds_nothing_but_what_is_skipped_with_reasons(rendered: Render
         if resource["kind"] != "Secret":  # development's, whose values checkov rightly calls secrets
             (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(resource))
     # With a fault among them, so that a checkov that looks at nothing is noticed.
-    bad = next(one for one in rendered("base") if one["kind"] == "Deployment")
+    bad = next(element for element in rendered("base") if element["kind"] == "Deployment")
     bad["metadata"]["name"] = "faulty"
     bad["spec"]["template"]["spec"]["containers"][0]["securityContext"]["privileged"] = True
     (tmp_path / "faulty.yaml").write_text(yaml.safe_dump(bad))
@@ -132,7 +132,7 @@ def test_checkov_finds_nothing_but_what_is_skipped_with_reasons(rendered: Render
         check=False,
     )
     report = json.loads(done.stdout)
-    failed = {(one["check_id"], one["resource"]) for one in report["results"]["failed_checks"]}
+    failed = {(entry["check_id"], entry["resource"]) for entry in report["results"]["failed_checks"]}
     assert {resource for _, resource in failed} == {"Deployment.citewire.faulty"}, sorted(failed)
     assert "CKV_K8S_16" in {check for check, _ in failed}
     assert report["summary"]["passed"] > 1000
@@ -183,7 +183,7 @@ def test_the_routes_of_the_gateway_api_are_those_of_the_gateway(rendered: Render
 
 
 def test_migrations_run_in_the_order_of_their_needs(rendered: Rendered) -> None:
-    jobs = {one["metadata"]["name"]: one for one in of_kind(rendered("base"), "Job")}
+    jobs = {entry["metadata"]["name"]: entry for entry in of_kind(rendered("base"), "Job")}
     assert {name: job["spec"]["suspend"] for name, job in jobs.items()} == {"migrate-pre": False, "migrate-post": True}
     for phase in ("pre", "post"):
         run = list(processes([jobs[f"migrate-{phase}"]]))
@@ -203,8 +203,8 @@ def _secrets(resources: Sequence[Resource]) -> Iterator[str]:
                 one["valueFrom"]["secretKeyRef"]["name"] for one in container.get("env", []) if "valueFrom" in one
             )
             yield from (one["secretRef"]["name"] for one in container.get("envFrom", []) if "secretRef" in one)
-        issued = {one["spec"]["secretName"] for one in of_kind(resources, "Certificate")}
-        mounted = {one["secret"]["secretName"] for one in pod.get("volumes", []) if "secret" in one}
+        issued = {element["spec"]["secretName"] for element in of_kind(resources, "Certificate")}
+        mounted = {entry["secret"]["secretName"] for entry in pod.get("volumes", []) if "secret" in entry}
         yield from mounted - issued
 
 

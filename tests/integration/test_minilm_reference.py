@@ -29,8 +29,8 @@ KNOWN = {
 
 @contextmanager
 def minilm(precision: Precision) -> Generator[LocalModel]:
-    found = find_model(BUILT_IN)
-    model = LocalModel(found.name, read_directory(found.path), precision=precision, threads=available_cpus())
+    result = find_model(BUILT_IN)
+    model = LocalModel(result.name, read_directory(result.path), precision=precision, threads=available_cpus())
     try:
         asyncio.run(model.load())
         yield model

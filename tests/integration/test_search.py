@@ -42,10 +42,10 @@ async def pool(database: Database) -> AsyncIterator[Pool]:
 
 
 async def search(pool: Pool, org: str, wanted: SearchQuery, tuning: SearchTuning = DEFAULT) -> tuple[list[int], bool]:
-    found = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
-    scores = [hit.score or 0 for hit in found.ranked]
+    results = await PostgresSearch(pool, tuning).search(Tenant(org, "user", "pro"), wanted)
+    scores = [hit.score or 0 for hit in results.ranked]
     assert scores == sorted(scores, reverse=True)
-    return [hit.chunk_id for hit in found.ranked], found.exact
+    return [hit.chunk_id for hit in results.ranked], results.exact
 
 
 def counted(way: str) -> float:
@@ -137,10 +137,10 @@ async def test_by_document_through_the_index(rows: CorpusRows, pool: Pool) -> No
         library = fill(rows, "acme", clustered(random, 2000), each=4)
     hits = 0
     for vector in clustered(random, 20):
-        found = await PostgresSearch(pool, ALWAYS_INDEX).search(
+        results = await PostgresSearch(pool, ALWAYS_INDEX).search(
             Tenant("acme", "user", "pro"), query(vector, by_document=True, top_k=10)
         )
-        ids = [hit.document_id for hit in found.ranked]
+        ids = [hit.document_id for hit in results.ranked]
         assert len(set(ids)) == 10
         order = np.argsort(-(library.vectors @ vector))
         expected = list(dict.fromkeys(int(library.document_ids[index]) for index in order))[:10]
@@ -158,8 +158,8 @@ async def test_the_statistics_only_choose_the_way(rows: CorpusRows, pool: Pool) 
     vector = clustered(random, 1)[0]
     assert len((await store.search(tenant, query(vector, top_k=200))).ranked) == 20
     second = fill(rows, "acme", clustered(random, 100), each=5)
-    found = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
-    assert {hit.chunk_id for hit in found.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
+    results = await store.search(tenant, query(vector, top_k=200))  # by what it remembers, 20 chunks are there
+    assert {hit.chunk_id for hit in results.ranked} == {*first.chunk_ids.tolist(), *second.chunk_ids.tolist()}
 
 
 async def plan(search: RecordedSearch, org: str, wanted: SearchQuery) -> str:
@@ -211,8 +211,8 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
     store = PostgresSearch(pool, ALWAYS_INDEX)
     for vector in clustered(random, 12):
         for org in ("acme", "other"):
-            for wanted in (query(vector), query(vector, exact=True), query(vector, scope=third)):
-                await store.search(Tenant(org, "user", "pro"), wanted)
+            for result in (query(vector), query(vector, exact=True), query(vector, scope=third)):
+                await store.search(Tenant(org, "user", "pro"), result)
     async with pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT CASE WHEN statement LIKE '%%tags%%' THEN 'filtered' WHEN statement LIKE '%%walked%%' THEN 'walk'"

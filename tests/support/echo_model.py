@@ -105,8 +105,8 @@ def _texts(said: str, question: str) -> list[str]:
         return [json.dumps({"needs_retrieval": True, "reason": "It asks for saved content."})]
     if "utility" in said:
         return [json.dumps({"supported": True, "utility": 0.8})]
-    found = _ASKER.findall(question) or _ASKER.findall(said)
-    asker = found[-1] if found else "nobody"
+    result = _ASKER.findall(question) or _ASKER.findall(said)
+    asker = result[-1] if result else "nobody"
     # A marker in two pieces: it is whole or not there, in whatever wire format.
     form = "[SOURCE 1]" if "[SOURCE N]" in said else "[ref:1]"
     return [text for _ in range(WORDS // 3) for text in (f"{asker} says{form[:3]}", f"{form[3:]}.", " ")]

@@ -54,7 +54,9 @@ class EngineHarness:
     ) -> None:
         self.ledger = MemoryLedger()
         self.tenant_providers = TenantProviders()
-        registry = Registry(providers, [one.models[0].name for one in providers[1:]], self.tenant_providers.lease)
+        registry = Registry(
+            providers, [provider.models[0].name for provider in providers[1:]], self.tenant_providers.lease
+        )
         engine = Engine(self.ledger, Breakers(breaker), limits)
         self.generator = Generator(registry, engine)
         self.events: list[Event] = []

@@ -32,8 +32,8 @@ class StoredDocument:
     metadata: dict[str, str]
 
     def similarity(self, query: str) -> float:
-        wanted = words(query)
-        return round(len(wanted & words(f"{self.title} {self.content}")) / max(1, len(wanted)), 6)
+        expected = words(query)
+        return round(len(expected & words(f"{self.title} {self.content}")) / max(1, len(expected)), 6)
 
 
 @dataclass(slots=True)
@@ -81,18 +81,18 @@ class EvalLibrary:
     def list(self, request: Request) -> Reply:
         status, collection = request.query.get("status"), request.query["collection"]
         with self.lock:
-            found = [document for document in self.documents.values() if document.collection == collection]
+            results = [document for document in self.documents.values() if document.collection == collection]
         if status == "failed":
-            found = [one for one in found if one.metadata["eval_id"] in self.failed]
+            results = [element for element in results if element.metadata["eval_id"] in self.failed]
         elif status is not None:
-            found = []
+            results = []
         # Two to a page, so that paging is used.
         start = int(request.query.get("page_token") or 0)
         page = [
-            {"id": one.number, "metadata": one.metadata, "title": one.title, "file_name": "", "live_version": 1}
-            for one in found[start : start + 2]
+            {"id": entry.number, "metadata": entry.metadata, "title": entry.title, "file_name": "", "live_version": 1}
+            for entry in results[start : start + 2]
         ]
-        return reply_json({"documents": page, "next_page_token": str(start + 2) if start + 2 < len(found) else ""})
+        return reply_json({"documents": page, "next_page_token": str(start + 2) if start + 2 < len(results) else ""})
 
     def content(self, request: Request) -> Reply:
         number = int(request.path.split("/")[3])
@@ -106,8 +106,8 @@ class EvalLibrary:
         body = request.json()
         if status := self.broken.get(str(body["query"])):
             return reply_problem(status, "Broken", detail="as the test says")
-        found = self._found(body, str(body["query"]))
-        hits: list[Json] = [self._hit(one, score) for score, one in found[: cast("int", body["top_k"])]]
+        result = self._found(body, str(body["query"]))
+        hits: list[Json] = [self._hit(one, score) for score, one in result[: cast("int", body["top_k"])]]
         return reply_json({"results": hits, "mode": body["mode"]})
 
     def chat(self, request: Request) -> Reply:
@@ -115,10 +115,10 @@ class EvalLibrary:
         question = str(body["question"])
         if status := self.broken.get(question):
             return reply_problem(status, "Broken", detail="as the test says")
-        found = self._found(body, question)[:1]
-        score = found[0][0] if found else 0.0
+        result = self._found(body, question)[:1]
+        score = result[0][0] if result else 0.0
         answer: Json = {"not_found": score < self.threshold, "citations": []}
-        if self.scores and found:
+        if self.scores and result:
             answer["answerable_score"] = score
         if self.keeps:
             with self.lock:
@@ -127,7 +127,7 @@ class EvalLibrary:
         if answer["not_found"]:
             answer["answer"] = "I could not find this information in the uploaded documents."
             return reply_json(answer)
-        best = found[0][1]
+        best = result[0][1]
         quote = best.content.split(". ")[0]
         answer["answer"] = f"{quote} [ref:1]"
         answer["citations"] = [{"index": 1, "chunk_id": best.number + 1000, "document_id": best.number}]
@@ -164,8 +164,10 @@ class EvalLibrary:
     def _found(self, body: Json, query: str) -> list[tuple[float, StoredDocument]]:
         with self.lock:
             within = [document for document in self.documents.values() if document.collection == body["collection"]]
-        kept = [one for one in within if _fits(one, cast("Json | None", body.get("filter")))]
-        return sorted(((one.similarity(query), one) for one in kept), key=lambda pair: (-pair[0], pair[1].number))
+        kept = [entry for entry in within if _fits(entry, cast("Json | None", body.get("filter")))]
+        return sorted(
+            ((element.similarity(query), element) for element in kept), key=lambda pair: (-pair[0], pair[1].number)
+        )
 
     def _hit(self, one: StoredDocument, score: float) -> Json:
         return {
@@ -187,8 +189,8 @@ def _fits(one: StoredDocument, condition: Json | None) -> bool:
     if condition["field"] == "id":
         return one.number in cast("list[int]", condition["value"])
     value = one.metadata.get(str(condition["field"]).removeprefix("metadata."))
-    wanted = condition["value"]
-    return value in cast("list[str]", wanted) if condition["op"] == "in" else value == wanted
+    expected = condition["value"]
+    return value in cast("list[str]", expected) if condition["op"] == "in" else value == expected
 
 
 def write_json_lines(rows: list[Json]) -> str:

@@ -101,7 +101,7 @@ class FakeLibrary:
     def _list(self, request: Request) -> Reply:
         with self._lock:
             size, offset = int(request.query["page_size"]), int(request.query.get("page_token", "0"))
-            wanted = [
+            expected = [
                 document.as_json(document.steps[0])
                 for document in self.documents.values()
                 if request.query.get("status") in {None, document.steps[0]}
@@ -110,8 +110,8 @@ class FakeLibrary:
             for document in self.documents.values():
                 if request.query.get("status") == "processing" and len(document.steps) > 1:
                     document.steps.pop(0)  # time passes for who waits
-            token = str(offset + size) if offset + size < len(wanted) else ""
-            return reply_json({"documents": wanted[offset : offset + size], "next_page_token": token})
+            token = str(offset + size) if offset + size < len(expected) else ""
+            return reply_json({"documents": expected[offset : offset + size], "next_page_token": token})
 
     def _delete(self, request: Request) -> Reply:
         with self._lock:

@@ -90,19 +90,19 @@ def holds(node: Filter, subject: Subject) -> bool:
     if node.op == "exists":
         return (value is not None) == node.values[0]
     if node.op == "in":
-        return any(_equal(value, wanted) for wanted in node.values)
-    wanted = _as_time(node, node.values[0])
+        return any(_equal(value, result) for result in node.values)
+    expected = _as_time(node, node.values[0])
     if node.op == "contains":
-        return _contains(value, wanted)
+        return _contains(value, expected)
     if node.op == "eq":
-        return _equal(value, wanted)
-    return _ordered(node.op, value, wanted)
+        return _equal(value, expected)
+    return _ordered(node.op, value, expected)
 
 
 def _value(node: Comparison, subject: Subject) -> Any:  # noqa: ANN401 - anything that JSON holds
     if node.field != "metadata":
-        found: Any = getattr(subject, node.field)
-        return None if found in ("", ()) and node.field in ("file_name", "url", "collection", "tags") else found
+        result: Any = getattr(subject, node.field)
+        return None if result in ("", ()) and node.field in ("file_name", "url", "collection", "tags") else result
     value: Any = subject.metadata
     for key in node.path:
         value = cast("dict[str, Any]", value).get(key) if isinstance(value, dict) else None

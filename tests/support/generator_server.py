@@ -79,8 +79,8 @@ def request(**fields: Any) -> pb.GenerateRequest:  # noqa: ANN401 # values of an
 
 
 def kinds(events: Sequence[pb.GenerateResponse]) -> list[str]:
-    found = [str(event.WhichOneof("event")) for event in events]
-    return [kind for index, kind in enumerate(found) if not (index and kind == "delta" == found[index - 1])]
+    results = [str(event.WhichOneof("event")) for event in events]
+    return [kind for index, kind in enumerate(results) if not (index and kind == "delta" == results[index - 1])]
 
 
 def text_of(events: Sequence[pb.GenerateResponse]) -> str:

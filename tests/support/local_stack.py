@@ -129,9 +129,9 @@ class LocalStack:
         """Polls `look` until it gives something."""
         deadline = time.monotonic() + seconds
         while True:
-            found = look()
-            if found is not None:
-                return found
+            result = look()
+            if result is not None:
+                return result
             if time.monotonic() > deadline or self.process.poll() is not None:
                 code = self.process.poll()
                 printed = self.output.read_text(errors="replace")[-6000:]
@@ -141,8 +141,8 @@ class LocalStack:
     def events(self, kind: str) -> list[dict[str, object]]:
         """The lines of one kind that `up --json` has printed (`ready`, `process_ended`, `welcome`, `log`, …)."""
         lines = self.output.read_text(errors="replace").splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("{")]
-        return [event for event in found if event.get("event") == kind]
+        results = [json.loads(line) for line in lines if line.startswith("{")]
+        return [event for event in results if event.get("event") == kind]
 
     def descendants(self) -> list[psutil.Process]:
         """Every process that the stack has started and that still runs."""

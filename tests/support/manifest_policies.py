@@ -136,7 +136,7 @@ def _lets(
         for rule in entries(spec, way):
             peers = rule.get("to" if way == "egress" else "from")
             ports = rule.get("ports")
-            if ports is not None and not any(one["port"] in (port, port_name or port) for one in ports):
+            if ports is not None and not any(entry["port"] in (port, port_name or port) for entry in ports):
                 continue
             if peers is None or any(_is(peer, other, namespace or {}) for peer in peers):
                 return True
@@ -161,11 +161,11 @@ def _reaches(policies: Sequence[Resource], own: Mapping[str, str], address: str,
         if "Egress" not in spec["policyTypes"] or not selects(part(spec, "podSelector"), own):
             continue
         for rule in entries(spec, "egress"):
-            if rule.get("ports") is not None and port not in [one["port"] for one in rule["ports"]]:
+            if rule.get("ports") is not None and port not in [entry["port"] for entry in rule["ports"]]:
                 continue
             for block in (peer["ipBlock"] for peer in rule.get("to", _ANYWHERE) if "ipBlock" in peer):
                 inside = host in ipaddress.ip_network(block["cidr"])
-                if inside and not any(host in ipaddress.ip_network(one) for one in block.get("except", [])):
+                if inside and not any(host in ipaddress.ip_network(element) for element in block.get("except", [])):
                     return True
     return False
 

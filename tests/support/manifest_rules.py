@@ -44,15 +44,15 @@ def selectors_match(resources: Sequence[Resource]) -> Iterator[str]:
     for workload in of_kind(resources, "Deployment", "StatefulSet"):
         if not selects(workload["spec"]["selector"], labels_of(workload)):
             yield f"{name_of(workload)}: its selector doesn't take its own pods"
-    for one in of_kind(resources, "Service", "PodDisruptionBudget", "PodMonitor", "NetworkPolicy"):
-        spec = one["spec"]
-        selector = {"matchLabels": spec["selector"]} if one["kind"] == "Service" else None
+    for entry in of_kind(resources, "Service", "PodDisruptionBudget", "PodMonitor", "NetworkPolicy"):
+        spec = entry["spec"]
+        selector = {"matchLabels": spec["selector"]} if entry["kind"] == "Service" else None
         selector = selector or spec.get("selector") or spec.get("podSelector") or {}
         taken = [workload for workload in pods(resources) if selects(selector, labels_of(workload))]
         if not taken:
-            yield f"{name_of(one)}: selects no pod"
-        if one["kind"] in ("Service", "PodDisruptionBudget") and len(taken) > 1:
-            yield f"{name_of(one)}: selects pods of {', '.join(name_of(workload) for workload in taken)}"
+            yield f"{name_of(entry)}: selects no pod"
+        if entry["kind"] in ("Service", "PodDisruptionBudget") and len(taken) > 1:
+            yield f"{name_of(entry)}: selects pods of {', '.join(name_of(workload) for workload in taken)}"
     names = {workload["metadata"]["name"] for workload in of_kind(resources, "Deployment")}
     for scaler in of_kind(resources, "HorizontalPodAutoscaler", "ScaledObject"):
         if scaler["spec"]["scaleTargetRef"]["name"] not in names:
@@ -82,9 +82,9 @@ def ports_agree(resources: Sequence[Resource]) -> Iterator[str]:
                     if there.get(port["targetPort"]) != port["port"]:
                         yield f"{name_of(service)}: port {port['port']} leads to {port['targetPort']} of {there}"
     offered = {
-        (one["metadata"]["name"], port["port"])
-        for one in of_kind(resources, "Service")
-        for port in one["spec"]["ports"]
+        (entry["metadata"]["name"], port["port"])
+        for entry in of_kind(resources, "Service")
+        for port in entry["spec"]["ports"]
     }
     for process in servers(resources):
         for name, target in targets(process).items():
@@ -142,9 +142,9 @@ def rollouts_wait_for_callers(resources: Sequence[Resource]) -> Iterator[str]:
         spec, where = process.workload["spec"], name_of(process.workload)
         if spec.get("strategy", {}).get("rollingUpdate", {}).get("maxUnavailable") != 0:
             yield f"{where}: a rollout takes a replica away before it brings one"
-        found = told(process).connection_seconds
-        if spec.get("minReadySeconds", 0) <= found:
-            yield f"{where}: callers find a new replica within {found:g} s, and a rollout doesn't wait that long"
+        result = told(process).connection_seconds
+        if spec.get("minReadySeconds", 0) <= result:
+            yield f"{where}: callers find a new replica within {result:g} s, and a rollout doesn't wait that long"
 
 
 def disruption_budgets_are_sane(resources: Sequence[Resource]) -> Iterator[str]:
@@ -214,7 +214,7 @@ def pods_are_restricted(resources: Sequence[Resource]) -> Iterator[str]:
     spaces = of_kind(resources, "Namespace")
     if [space["metadata"]["labels"].get("pod-security.kubernetes.io/enforce") for space in spaces] != ["restricted"]:
         yield "the namespace doesn't enforce the restricted pod security standard"
-    accounts = {one["metadata"]["name"]: one for one in of_kind(resources, "ServiceAccount")}
+    accounts = {entry["metadata"]["name"]: entry for entry in of_kind(resources, "ServiceAccount")}
     for workload in of_kind(resources, "Deployment", "StatefulSet", "Job"):
         pod, where = workload["spec"]["template"]["spec"], name_of(workload)
         context = pod.get("securityContext", {})
@@ -265,7 +265,7 @@ def autoscalers_decide_alone(resources: Sequence[Resource]) -> Iterator[str]:
 
 def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
     """ConfigMaps are made here, Secrets by others unless they are development's; mounts name volumes."""
-    maps = {one["metadata"]["name"] for one in of_kind(resources, "ConfigMap")}
+    maps = {element["metadata"]["name"] for element in of_kind(resources, "ConfigMap")}
     for where, container, pod in _containers(resources):
         volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
         claimed = {"data"} if "StatefulSet" in where else set[str]()
@@ -276,7 +276,7 @@ def references_are_there(resources: Sequence[Resource]) -> Iterator[str]:
         asked += [volume["configMap"]["name"] for volume in volumes.values() if "configMap" in volume]
         yield from [f"{where}: there is no ConfigMap {name}" for name in asked if name not in maps]
     for route in of_kind(resources, "HTTPRoute"):
-        services = {one["metadata"]["name"]: one for one in of_kind(resources, "Service")}
+        services = {entry["metadata"]["name"]: entry for entry in of_kind(resources, "Service")}
         for rule in route["spec"]["rules"]:
             for backend in rule["backendRefs"]:
                 ports = [port["port"] for port in services.get(backend["name"], {}).get("spec", {}).get("ports", [])]
@@ -295,16 +295,16 @@ def queries_name_what_exists(resources: Sequence[Resource]) -> Iterator[str]:
         asked = set(re.findall(r"citewire_\w+", str(scaler["spec"])))
         for name in sorted(asked - known):
             yield f"{name_of(scaler)}: scales by {name}, which no process has"
-    for one in of_kind(resources, "ScaledObject", "PrometheusRule"):
-        for job in sorted(set(re.findall(r'job="([^"]+)"', str(one["spec"]))) - jobs):
-            yield f"{name_of(one)}: asks for the job {job}, and no pods are that"
-    for one in of_kind(resources, "PodMonitor"):
+    for entry in of_kind(resources, "ScaledObject", "PrometheusRule"):
+        for job in sorted(set(re.findall(r'job="([^"]+)"', str(entry["spec"]))) - jobs):
+            yield f"{name_of(entry)}: asks for the job {job}, and no pods are that"
+    for entry in of_kind(resources, "PodMonitor"):
         ports = {port["name"] for process in servers(resources) for port in process.container["ports"]}
-        if one["spec"].get("jobLabel") != "app.kubernetes.io/name":
-            yield f"{name_of(one)}: its jobs aren't those that rules and dashboards ask for"
-        for endpoint in one["spec"]["podMetricsEndpoints"]:
+        if entry["spec"].get("jobLabel") != "app.kubernetes.io/name":
+            yield f"{name_of(entry)}: its jobs aren't those that rules and dashboards ask for"
+        for endpoint in entry["spec"]["podMetricsEndpoints"]:
             if endpoint["port"] not in ports:
-                yield f"{name_of(one)}: no container has the port {endpoint['port']}"
+                yield f"{name_of(entry)}: no container has the port {endpoint['port']}"
 
 
 def everything_is_in_the_namespace(resources: Sequence[Resource]) -> Iterator[str]:
@@ -316,14 +316,16 @@ def everything_is_in_the_namespace(resources: Sequence[Resource]) -> Iterator[st
 
 def certificates_fit(resources: Sequence[Resource]) -> Iterator[str]:
     """With TLS on, each process mounts a certificate of its own, where it looks for it, that names its Service."""
-    issued = {one["spec"]["secretName"]: one["spec"] for one in of_kind(resources, "Certificate")}
+    issued = {entry["spec"]["secretName"]: entry["spec"] for entry in of_kind(resources, "Certificate")}
     for process in servers(resources):
         settings, where = told(process), name_of(process.workload)
         files = settings.tls()
         if files is None:
             continue
         pod = process.workload["spec"]["template"]["spec"]
-        secrets = {one["name"]: one["secret"]["secretName"] for one in pod["volumes"] if "secret" in one}
+        secrets = {
+            element["name"]: element["secret"]["secretName"] for element in pod["volumes"] if "secret" in element
+        }
         mounted = {one["mountPath"]: secrets.get(one["name"]) for one in process.container["volumeMounts"]}
         certificate = issued.get(mounted.get(str(files.cert.parent)) or "")
         if certificate is None:

@@ -142,12 +142,12 @@ def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a label selector takes these labels; an empty one takes all."""
     if any(labels.get(key) != value for key, value in part(selector, "matchLabels").items()):
         return False
-    for wanted in entries(selector, "matchExpressions"):
-        there = labels.get(wanted["key"])
+    for entry in entries(selector, "matchExpressions"):
+        there = labels.get(entry["key"])
         taken = {
-            "In": there in wanted.get("values", ()),
+            "In": there in entry.get("values", ()),
             "Exists": there is not None,
-        }[wanted["operator"]]
+        }[entry["operator"]]
         if not taken:
             return False
     return True
@@ -182,7 +182,7 @@ def servers(resources: Sequence[Resource]) -> list[Process]:
 
 def environment(resources: Sequence[Resource], container: Resource) -> dict[str, str]:
     """A container's environment; the value of a Secret's key is `secret`, that of a DSN is one."""
-    maps = {one["metadata"]["name"]: part(one, "data") for one in of_kind(resources, "ConfigMap")}
+    maps = {element["metadata"]["name"]: part(element, "data") for element in of_kind(resources, "ConfigMap")}
     values: dict[str, str] = {}
     for source in container.get("envFrom", []):
         if "configMapRef" in source:

@@ -61,7 +61,7 @@ class Collector:
 
     def trace(self, trace_id: str) -> list[Exported]:
         """The spans of one trace, by its hexadecimal id."""
-        return [one for one in self.spans if one.span.trace_id.hex() == trace_id]
+        return [entry for entry in self.spans if entry.span.trace_id.hex() == trace_id]
 
 
 @contextmanager
@@ -87,5 +87,5 @@ def otlp_collector() -> Generator[Collector]:
 def _value(value: AnyValue) -> str | int | float | bool | list[str]:
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [one.string_value for one in value.array_value.values]
+        return [entry.string_value for entry in value.array_value.values]
     return getattr(value, kind or "string_value")

@@ -212,9 +212,9 @@ async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked],
                     return found
                 await asyncio.sleep(0.1)  # nobody tells us
 
-    found = await closed()
+    result = await closed()
     for request_id, asked in chats.items():
-        state, reason = found.get(request_id, (None, None))
+        state, reason = result.get(request_id, (None, None))
         match asked.end:
             case "complete":
                 assert (state, reason) == ("done", None), asked
@@ -230,9 +230,9 @@ async def _check_exchanges(paced: PacedModelStack, all_asked: Collection[Asked],
 
 async def _check_documents(url: str, all_asked: Collection[Asked]) -> None:
     """Every acknowledged document becomes ready."""
-    wanted = {asked.document_id for asked in all_asked if asked.document_id is not None}
+    expected = {asked.document_id for asked in all_asked if asked.document_id is not None}
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=10) as http, asyncio.timeout(60):
-        for document_id in wanted:
+        for document_id in expected:
             while (document := (await http.get(f"/v1/documents/{document_id}")).json())["status"] != "ready":
                 assert document["status"] != "failed", document
                 await asyncio.sleep(0.1)  # nobody tells us

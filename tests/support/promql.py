@@ -27,8 +27,8 @@ class Matcher:
     value: str
 
     def fits(self, value: str) -> bool:
-        found = re.fullmatch(self.value, value) is not None if "~" in self.operator else self.value == value
-        return found != self.operator.startswith("!")
+        result = re.fullmatch(self.value, value) is not None if "~" in self.operator else self.value == value
+        return result != self.operator.startswith("!")
 
 
 @dataclass(frozen=True)

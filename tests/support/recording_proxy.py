@@ -82,13 +82,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, copy
 
 
 def _requests(sent: bytes) -> list[RecordedRequest]:
-    found: list[RecordedRequest] = []
+    results: list[RecordedRequest] = []
     while sent:
         head, _, rest = sent.partition(b"\r\n\r\n")
         first, *lines = head.decode("latin-1").split("\r\n")
         pairs = [line.partition(":") for line in lines]
         headers = {name.lower(): value.strip() for name, _, value in pairs}
         length = int(headers.get("content-length", "0"))
-        found.append(RecordedRequest(first.split()[1], headers, json.loads(rest[:length] or b"{}")))
+        results.append(RecordedRequest(first.split()[1], headers, json.loads(rest[:length] or b"{}")))
         sent = rest[length:]
-    return found
+    return results

@@ -73,8 +73,8 @@ class RerankUpstream:
     def _rerank(self, body: dict[str, Any]) -> web.Response:
         if not isinstance(body.get("documents"), list) or not body.get("model"):
             return web.json_response({"detail": "documents and model are required"}, status=422)
-        found = sorted(_scores(body["query"], body["documents"]), key=lambda one: -one[1])[: body.get("top_n")]
-        results = [{"index": index, "relevance_score": score} for index, score in found]
+        result = sorted(_scores(body["query"], body["documents"]), key=lambda one: -one[1])[: body.get("top_n")]
+        results = [{"index": index, "relevance_score": score} for index, score in result]
         answer: dict[str, object] = {"id": "x", "results": results}
         if self.server == "cohere":
             answer["meta"] = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
@@ -91,8 +91,8 @@ class RerankUpstream:
         if len(texts) > 32:
             said = {"error": "batch size > maximum allowed batch size 32", "error_type": "Validation"}
             return web.json_response(said, status=422)
-        found = sorted(_scores(body["query"], texts), key=lambda one: -one[1])
-        results = [{"index": index, "score": score} for index, score in found]
+        result = sorted(_scores(body["query"], texts), key=lambda one: -one[1])
+        results = [{"index": index, "score": score} for index, score in result]
         return web.json_response(results, headers={"x-compute-tokens": str(TOKENS)})
 
 

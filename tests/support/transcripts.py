@@ -78,14 +78,14 @@ class Transcript:
 
 def streams(shared_data: Path) -> list[Transcript]:
     """All recorded streams of chat answers. Those of OpenAI's Responses API aren't: no adapter speaks it."""
-    found: list[Transcript] = []
+    results: list[Transcript] = []
     for entry, raw in _entries(shared_data):
         if entry["status"] == 200 and entry["stream"]:
             kind, name = entry["kind"], entry["file"]
             content_type = _TYPES.get(kind, "text/event-stream")
             fails = "midstream" in name
-            found.append(Transcript(name, kind, 200, content_type, tuple(_events(name, raw)), fails))
-    return found
+            results.append(Transcript(name, kind, 200, content_type, tuple(_events(name, raw)), fails))
+    return results
 
 
 def answers(shared_data: Path) -> list[Transcript]:

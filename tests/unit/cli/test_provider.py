@@ -48,10 +48,10 @@ def settings(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Genera
     ],
 )
 def test_precedence(environ: dict[str, str], default: str, offered: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = settings(environ, monkeypatch)
-    assert found.provider == default
-    assert [f"{one.kind}/{name}" for one in found.configured() for name in one.models] == offered
-    assert found.fallback_names() == ()
+    result = settings(environ, monkeypatch)
+    assert result.provider == default
+    assert [f"{entry.kind}/{name}" for entry in result.configured() for name in entry.models] == offered
+    assert result.fallback_names() == ()
 
 
 def test_the_rest_of_the_usual_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,10 +72,10 @@ def test_any_of_three_selects_ollama_for_simple_and_the_others_take_defaults(var
             ("EMBEDDING_MODEL", "nomic-embed-text"),
         )
     )
-    found = provider_environ({variable: given[variable]})
-    assert found[f"{GENERATOR}OLLAMA_API_BASE"] == found["CITEWIRE_EMBEDDER_OLLAMA_API_BASE"] == base
-    assert found["CITEWIRE_EMBEDDER_OLLAMA_MODEL"] == found["CITEWIRE_GATEWAY_SIMPLE_EMBEDDING_MODEL"] == embedding
-    assert found["CITEWIRE_GATEWAY_SIMPLE_MODEL"] == f"ollama/{model}"
+    result = provider_environ({variable: given[variable]})
+    assert result[f"{GENERATOR}OLLAMA_API_BASE"] == result["CITEWIRE_EMBEDDER_OLLAMA_API_BASE"] == base
+    assert result["CITEWIRE_EMBEDDER_OLLAMA_MODEL"] == result["CITEWIRE_GATEWAY_SIMPLE_EMBEDDING_MODEL"] == embedding
+    assert result["CITEWIRE_GATEWAY_SIMPLE_MODEL"] == f"ollama/{model}"
     assert provider_environ({}) == {}
 
 

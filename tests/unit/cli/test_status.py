@@ -66,11 +66,11 @@ def gateway_metrics(good: int = 90, bad: int = 10, start: float = START) -> str:
 def processes() -> Iterator[dict[str, FakeGateway]]:
     """The metrics endpoints of a stack, by process."""
     with ExitStack() as stack:
-        found = {name: stack.enter_context(fake_gateway()) for name in PROCESSES}
-        for name, server in found.items():
+        results = {name: stack.enter_context(fake_gateway()) for name in PROCESSES}
+        for name, server in results.items():
             body = gateway_metrics() if name == "gateway" else f"process_start_time_seconds {START}\n{OTHERS[name]}"
             server.on("GET", "/metrics", text(body))
-        yield found
+        yield results
 
 
 @pytest.fixture

@@ -63,9 +63,11 @@ async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tupl
     expected = [reference(path, weights, QUERY, document) for document in DOCUMENTS]
     async with reranker(path) as model:
         ranking = await model.rerank(QUERY, DOCUMENTS)
-        assert [one.index for one in ranking.ranked] == sorted(range(len(DOCUMENTS)), key=lambda i: -expected[i])
-        for one in ranking.ranked:
-            assert one.score == pytest.approx(expected[one.index], abs=1e-4)
+        assert [element.index for element in ranking.ranked] == sorted(
+            range(len(DOCUMENTS)), key=lambda i: -expected[i]
+        )
+        for entry in ranking.ranked:
+            assert entry.score == pytest.approx(expected[entry.index], abs=1e-4)
         best = await model.rerank(QUERY, DOCUMENTS, 2)
         assert best.ranked == ranking.ranked[:2]
         assert (model.info.space.model, model.info.provider) == ("tiny-late-interaction", "local")
@@ -76,10 +78,10 @@ async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]
     async with reranker(weights_at[0]) as model:
         alone = [one.index for one in (await model.rerank(QUERY, DOCUMENTS)).ranked]
         nothing = await model.rerank(QUERY, DOCUMENTS, None, [0.4] * len(DOCUMENTS))
-        assert [one.index for one in nothing.ranked] == alone
+        assert [element.index for element in nothing.ranked] == alone
         last = alone[-1]
         sure = [1.0 if index == last else 0.0 for index in range(len(DOCUMENTS))]
-        assert [one.index for one in (await model.rerank(QUERY, DOCUMENTS, 1, sure)).ranked] == [last]
+        assert [entry.index for entry in (await model.rerank(QUERY, DOCUMENTS, 1, sure)).ranked] == [last]
 
 
 def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
@@ -92,8 +94,8 @@ def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
 
 
 def vectors(rng: np.random.Generator, tokens: int) -> NDArray[np.float32]:
-    found = rng.standard_normal((tokens, 8)).astype(np.float32)
-    return found / np.linalg.norm(found, axis=1, keepdims=True)
+    result = rng.standard_normal((tokens, 8)).astype(np.float32)
+    return result / np.linalg.norm(result, axis=1, keepdims=True)
 
 
 @pytest.mark.parametrize("heading", [0, 5])
@@ -126,8 +128,8 @@ async def test_a_heading_is_read_before_its_document(weights_at: tuple[Path, Wei
     async with reranker(weights_at[0]) as model:
         joined = await model.rerank(QUERY, ["the cat\na mat", "dog"])
         apart = await model.rerank(QUERY, ["a mat", "dog"], headings=["the cat", ""])
-        assert [(one.index, one.score) for one in apart.ranked] == [
-            (one.index, pytest.approx(one.score, abs=1e-6)) for one in joined.ranked
+        assert [(entry.index, entry.score) for entry in apart.ranked] == [
+            (element.index, pytest.approx(element.score, abs=1e-6)) for element in joined.ranked
         ]
         assert apart.input_tokens == joined.input_tokens
         crowded = await model.rerank(QUERY, ["a mat"], headings=["far " * 50])
@@ -143,14 +145,14 @@ async def test_tokens_are_those_that_the_model_reads(weights_at: tuple[Path, Wei
 async def test_a_text_without_a_known_word_has_a_score(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0]) as model:
         ranking = await model.rerank("?", [" ", "日本", "the cat"])
-        assert sorted(one.index for one in ranking.ranked) == [0, 1, 2]
-        assert all(-1.001 <= one.score <= 1.001 for one in ranking.ranked)
+        assert sorted(element.index for element in ranking.ranked) == [0, 1, 2]
+        assert all(-1.001 <= entry.score <= 1.001 for entry in ranking.ranked)
 
 
 async def test_many_documents_keep_their_places(weights_at: tuple[Path, Weights]) -> None:
     documents = [" ".join(["cat", "mat", "dog", "far"][: 1 + number % 4]) for number in range(200)]
     async with reranker(weights_at[0]) as model:
-        together = {one.index: one.score for one in (await model.rerank(QUERY, documents)).ranked}
+        together = {entry.index: entry.score for entry in (await model.rerank(QUERY, documents)).ranked}
         for index in (0, 1, 2, 3, 199):
             (alone,) = (await model.rerank(QUERY, [documents[index]])).ranked
             assert together[index] == pytest.approx(alone.score, abs=1e-4)
@@ -160,7 +162,7 @@ async def test_too_much_work_is_refused_unless_it_is_alone(weights_at: tuple[Pat
     async with reranker(weights_at[0], most_tokens=10) as model:
         answers = await asyncio.gather(*(model.rerank(QUERY, DOCUMENTS) for _ in range(3)), return_exceptions=True)
         refused = [answer for answer in answers if isinstance(answer, CitewireError)]
-        assert [(one.reason, one.retry_after) for one in refused] == [("OVERLOADED", 1.0)] * 2
+        assert [(entry.reason, entry.retry_after) for entry in refused] == [("OVERLOADED", 1.0)] * 2
         assert (await model.rerank(QUERY, DOCUMENTS)).ranked, "what was admitted is given back"
 
 
@@ -199,9 +201,9 @@ def test_max_sim_by_hand() -> None:
 
 def test_batches_hold_all_texts_once_within_their_limits() -> None:
     lengths = [5, 250, 1, 100, 99, 98, 256, 256, 256, 256, *[3] * 40]
-    found = batches(lengths)
-    assert sorted(index for batch in found for index in batch) == list(range(len(lengths)))
-    for batch in found:
+    result = batches(lengths)
+    assert sorted(index for batch in result for index in batch) == list(range(len(lengths)))
+    for batch in result:
         assert len(batch) <= 16
         assert len(batch) * max(lengths[index] for index in batch) <= 768
     assert batches([]) == []

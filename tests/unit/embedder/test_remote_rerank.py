@@ -59,8 +59,8 @@ async def test_every_servers_shape(server: Server, paths: list[str], counted: bo
     ledger = MemoryLedger()
     async with rerank_upstream(server) as upstream, reranker(upstream, ledger) as model:
         ranking = await model.rerank(QUERY, DOCUMENTS)
-        assert [one.index for one in ranking.ranked] == ORDER
-        assert [round(one.score, 3) for one in ranking.ranked] == [1, 0.667, 0.333, 0]
+        assert [element.index for element in ranking.ranked] == ORDER
+        assert [round(entry.score, 3) for entry in ranking.ranked] == [1, 0.667, 0.333, 0]
         assert ranking.estimated is not counted
         assert not counted or ranking.input_tokens == TOKENS
         assert upstream.paths == paths
@@ -80,7 +80,7 @@ async def test_every_servers_shape(server: Server, paths: list[str], counted: bo
 async def test_a_heading_is_a_line_above_its_text() -> None:
     async with rerank_upstream("vllm") as upstream, reranker(upstream) as model:
         ranking = await model.rerank("red apple pie", ["blue sky", "pie"], headings=["", "red apple"])
-        assert [one.index for one in ranking.ranked] == [1, 0]
+        assert [entry.index for entry in ranking.ranked] == [1, 0]
         assert upstream.bodies[-1]["documents"] == ["blue sky", "red apple\npie"]
 
 
@@ -90,7 +90,7 @@ async def test_tei_takes_32_texts_at_a_time() -> None:
     ledger = MemoryLedger()
     async with rerank_upstream("tei") as upstream, reranker(upstream, ledger) as model:
         ranking = await model.rerank(QUERY, documents, 3)
-        assert [one.index for one in ranking.ranked] == [68, 0, 1]
+        assert [entry.index for entry in ranking.ranked] == [68, 0, 1]
         assert [len(body["texts"]) for body in upstream.bodies if "texts" in body] == [32, 32, 6]
         assert ranking.input_tokens == 3 * TOKENS
     assert len(ledger.rows) == 2 + 3
@@ -129,7 +129,7 @@ async def test_scripted_faults(failures: list[int], headers: dict[str, str], rea
                 assert raised.value.reason == reason
                 assert KEY not in raised.value.message + str(raised.value.metadata)
             else:
-                assert [one.index for one in (await model.rerank(QUERY, DOCUMENTS)).ranked] == ORDER
+                assert [entry.index for entry in (await model.rerank(QUERY, DOCUMENTS)).ranked] == ORDER
             assert len(upstream.paths) == calls
     assert KEY not in str(logs)
     assert len(ledger.rows) == calls, "a row for each call that the provider saw"
@@ -245,4 +245,4 @@ async def test_another_server_at_the_same_address_is_found() -> None:
         upstream.server = "vllm"
         with pytest.raises(CitewireError):
             await model.rerank(QUERY, DOCUMENTS)
-        assert [one.index for one in (await model.rerank(QUERY, DOCUMENTS)).ranked] == ORDER
+        assert [entry.index for entry in (await model.rerank(QUERY, DOCUMENTS)).ranked] == ORDER

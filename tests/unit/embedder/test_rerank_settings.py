@@ -12,9 +12,9 @@ def settings(**values: str) -> EmbedderSettings:
 
 
 def test_the_local_model_is_the_default() -> None:
-    found = settings()
-    assert found.rerank_provider == "local"
-    assert found.rerank_spec() is None
+    result = settings()
+    assert result.rerank_provider == "local"
+    assert result.rerank_spec() is None
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ async def built(path: Path, **values: str) -> RerankModel | None:
     directory = read_directory(path / "tiny")
     model = LocalModel("tiny", directory, precision=Precision.FP32, threads=1)
     settings = EmbedderSettings.model_validate({"auth": "off", **values})
-    found = models.ModelFactory(settings, NoLedger()).reranker(model)
+    result = models.ModelFactory(settings, NoLedger()).reranker(model)
     await model.close()
-    if found is not None:
-        await found.close()
-    return found
+    if result is not None:
+        await result.close()
+    return result
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,20 @@ async def test_the_local_models_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_bf16: bool, values: dict[str, str], expected: str
 ) -> None:
     monkeypatch.setattr(models, "bf16_supported", lambda: has_bf16)
-    found = await built(tmp_path, **values)
-    assert isinstance(found, LateInteraction)
-    assert found.info.precision == expected
+    result = await built(tmp_path, **values)
+    assert isinstance(result, LateInteraction)
+    assert result.info.precision == expected
 
 
 async def test_a_provider_or_none(tmp_path: Path) -> None:
     assert await built(tmp_path / "none", rerank_provider="none") is None
-    found = await built(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
-    assert isinstance(found, RemoteReranker)
-    assert (found.info.space.model, found.info.provider, found.info.max_input_tokens) == ("rerank-v3.5", "cohere", 4096)
+    result = await built(tmp_path / "cohere", rerank_provider="cohere", rerank_api_key="key")
+    assert isinstance(result, RemoteReranker)
+    assert (result.info.space.model, result.info.provider, result.info.max_input_tokens) == (
+        "rerank-v3.5",
+        "cohere",
+        4096,
+    )
 
 
 async def test_a_model_without_token_vectors_makes_none() -> None:

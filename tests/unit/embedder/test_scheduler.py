@@ -148,8 +148,8 @@ def test_each_text_is_computed_once_within_the_limits(lengths: list[list[int]], 
             ]
             jobs = [scheduler.submit(texts, purposes[number]) for number, texts in enumerate(requests)]
             for texts, job in zip(requests, jobs, strict=True):
-                assert np.array_equal(await job.result(), np.stack([vector_of(one.ids) for one in texts]))
-                assert job.tokens_read == sum(len(one.ids) for one in texts)
+                assert np.array_equal(await job.result(), np.stack([vector_of(entry.ids) for entry in texts]))
+                assert job.tokens_read == sum(len(element.ids) for element in texts)
         assert model.texts_computed == sum(map(len, lengths))
         for batch in model.batches:
             assert len(batch) <= limits.texts

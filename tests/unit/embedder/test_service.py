@@ -198,9 +198,9 @@ class Feed:
 
     async def __call__(self) -> AsyncGenerator[EmbedBatch]:
         try:
-            for one in self._batches:
+            for entry in self._batches:
                 self.read += 1
-                yield one
+                yield entry
         finally:
             self.closed = True
 

@@ -100,7 +100,10 @@ def test_answers_citations_quotes_and_not_found(
     chats = bodies(gateway, "POST", "/v1/chat")
     assert all(chat["include"] == ["citation"] and chat["stream"] is False for chat in chats)
     filters = [chat["filter"] for chat in chats if "filter" in chat]
-    assert sorted(str(cast("Json", cast("Json", one)["not"])["value"]) for one in filters) == ["Ferry line", "Museum"]
+    assert sorted(str(cast("Json", cast("Json", entry)["not"])["value"]) for entry in filters) == [
+        "Ferry line",
+        "Museum",
+    ]
     assert library.conversations == {"forgotten"}  # none of ours stays in the person's list
 
 
@@ -126,7 +129,7 @@ def test_documents_that_the_library_has_already(
     run: Run, gateway: FakeGateway, library: EvalLibrary, squad: Path, beir: Path
 ) -> None:
     run("eval", str(squad), "--mode", "dense")
-    (document, *_) = [one for one in library.documents.values() if one.title == "Ferry line"]
+    (document, *_) = [entry for entry in library.documents.values() if entry.title == "Ferry line"]
     (beir / "corpus.jsonl").unlink()
     (beir / "queries.jsonl").write_text('{"_id": "1", "text": "When does the ferry leave Tarnholm?"}\n')
     qrels = beir / "qrels" / "test.tsv"

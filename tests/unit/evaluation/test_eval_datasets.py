@@ -110,8 +110,8 @@ def test_a_query_whose_judgements_are_all_zero_is_unanswerable(tmp_path: Path) -
     write_beir(tmp_path)
     (tmp_path / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n1\ta\t0\n2\tb\t1\n")
     dataset = read_dataset(tmp_path, "test")
-    assert [one.question_id for one in dataset.unanswerable] == ["1"]
-    assert [one.question_id for one in dataset.answerable] == ["2"]
+    assert [entry.question_id for entry in dataset.unanswerable] == ["1"]
+    assert [element.question_id for element in dataset.answerable] == ["2"]
 
 
 @pytest.mark.parametrize("name", ["set.json", "set.json.gz"])
@@ -143,7 +143,7 @@ def test_long_answers_with_passages(tmp_path: Path) -> None:
     (question,) = dataset.answerable
     assert question.answers == ("A car costs 49 euros.", "49 euros")
     assert [span.text for span in question.spans] == ["Cars cost 49 euros ."]
-    assert [one.question_id for one in dataset.unanswerable] == ["x2", "x3"]
+    assert [entry.question_id for entry in dataset.unanswerable] == ["x2", "x3"]
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_several_comparisons_are_corrected() -> None:
     after = Run(tuple(row(f"m{n}", better if n == 0 else dict(noise)) for n in range(6)), {})
     first, *others = compare_runs(after, before)
     assert first.corrected == first.p  # where nothing differs, nothing was tested
-    assert [(one.changed, one.corrected) for one in others] == [(0, 1.0)] * 5
+    assert [(entry.changed, entry.corrected) for entry in others] == [(0, 1.0)] * 5
     again = Run(tuple(row(f"m{n}", better) for n in range(6)), {})
     assert [run.corrected for run in compare_runs(again, before)] == [pytest.approx(min(1.0, first.p * 6))] * 6
 
@@ -239,7 +239,7 @@ def test_every_set_counts_the_same_for_the_weight() -> None:
     assert derived.value == 0.7
     sets = derived.report["sets"]
     assert isinstance(sets, list)
-    assert [one["best_weight"] for one in cast("list[dict[str, object]]", sets)] == [0.3, 0.7]
+    assert [entry["best_weight"] for entry in cast("list[dict[str, object]]", sets)] == [0.3, 0.7]
 
 
 def scored(dataset: str, gold: Sequence[float], other: Sequence[float]) -> Row:

@@ -78,7 +78,7 @@ def test_a_run_is_compared_with_a_stored_one(run: Run, library: EvalLibrary, squ
     assert not any(line.startswith("line dense nDCG@10") for line in lines)
     assert "further measures are the same for every question." in done.stdout
     compared = json.loads(run("eval", str(squad), "--mode", "dense", "--compare", saved, "--json").stdout)["comparison"]
-    assert {one["measure"] for one in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10"}
+    assert {entry["measure"] for entry in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10"}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": "citewire.eval/9"}'])
@@ -116,7 +116,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         write_atomically(path, "a" * 100_000 + "\ud800")
     assert path.read_text() == "before"
-    assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run.json"]
     (tmp_path / "link.json").symlink_to(path)
     write_atomically(tmp_path / "link.json", "after")
     assert path.read_text() == "after"

@@ -23,8 +23,8 @@ def data_of(raw: bytes) -> list[object]:
     frames = raw.decode().split("\n\n")
     assert frames[-1] == ""
     lines = [[line for line in frame.split("\n") if line.startswith("data: ")] for frame in frames[:-1]]
-    assert all(len(one) == 1 for one in lines), "data must be one line"
-    return [json.loads(one[0].removeprefix("data: ")) for one in lines]
+    assert all(len(entry) == 1 for entry in lines), "data must be one line"
+    return [json.loads(element[0].removeprefix("data: ")) for element in lines]
 
 
 @given(TEXTS)

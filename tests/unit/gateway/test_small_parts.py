@@ -47,9 +47,9 @@ def test_ids_are_uuids_of_version_7_in_the_order_of_time() -> None:
     ids = [uuid7() for _ in range(100)]
     after = time.time_ns() // 1_000_000
     assert len(set(ids)) == 100
-    for one in ids:
-        assert (one.version, one.variant) == (7, uuid.RFC_4122)
-        assert before <= one.int >> 80 <= after
+    for entry in ids:
+        assert (entry.version, entry.variant) == (7, uuid.RFC_4122)
+        assert before <= entry.int >> 80 <= after
 
 
 def test_keys_are_random_and_recognisable() -> None:

@@ -31,14 +31,14 @@ def test_exactly_the_cap_fits() -> None:
     blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_000, 3))
     context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
     assert len(context.text) == CAP
-    assert [one.number for one in context.citations] == [1, 2, 3]
+    assert [citation.number for citation in context.citations] == [1, 2, 3]
     assert context.notices == ()
 
 
 def test_one_character_more_ends_the_packing_and_no_smaller_block_is_tried() -> None:
     blocks = (labelled(10_000, 1), labelled(10_000, 2), labelled(4_001, 3), labelled(50, 4))
     context = pack(blocks, pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget(chars=CAP))
-    assert [one.index for one in context.citations] == [0, 1]
+    assert [citation.index for citation in context.citations] == [0, 1]
     assert len(context.text) == 20_000
     assert [notice.name for notice in context.notices] == ["context_trimmed"]
     assert "2 of 4 passages" in context.notices[0].text
@@ -82,7 +82,7 @@ def test_a_librarys_budget_holds_labels_included(layout: pb.ContextFormat, token
     )
     context = pack(ones, layout, Budget(tokens=tokens))
     assert context.tokens <= tokens
-    assert [one.index for one in context.citations] == list(range(len(context.citations)))
+    assert [citation.index for citation in context.citations] == list(range(len(context.citations)))
     one_more = pack(ones[: len(context.citations) + 1], layout, Budget())
     assert one_more.tokens > tokens
     assert [notice.name for notice in context.notices] == ["context_trimmed"]
@@ -168,10 +168,10 @@ def test_what_is_packed_is_a_prefix_that_keeps_the_budget(sizes: list[int], cap:
     passages = tuple(passage("z" * size, index + 1) for index, size in enumerate(sizes))
     context = pack(passages, layout, Budget(chars=cap))
     assert len(context.text) <= cap
-    assert [one.index for one in context.citations] == list(range(len(context.citations)))
-    assert [one.number for one in context.citations] == list(range(1, len(context.citations) + 1))
-    for one in context.citations[1:]:
-        assert one.text == passages[one.index].text
+    assert [entry.index for entry in context.citations] == list(range(len(context.citations)))
+    assert [element.number for element in context.citations] == list(range(1, len(context.citations) + 1))
+    for citation in context.citations[1:]:
+        assert citation.text == passages[citation.index].text
     if len(context.citations) < len(passages) and context.citations and context.citations[0].text == passages[0].text:
         following = passages[len(context.citations)]
         block = render(layout, len(context.citations) + 1, following, following.text)

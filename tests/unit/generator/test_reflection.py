@@ -59,9 +59,11 @@ def prompt(task: ChatTask) -> str:
 
 
 def judgements(purpose: str, outcome: str) -> float:
-    found = REGISTRY.get_sample_value("citewire_generator_judgements_total", {"purpose": purpose, "outcome": outcome})
-    assert found is not None
-    return found
+    sample_value = REGISTRY.get_sample_value(
+        "citewire_generator_judgements_total", {"purpose": purpose, "outcome": outcome}
+    )
+    assert sample_value is not None
+    return sample_value
 
 
 async def test_a_decision_is_asked_at_temperature_0_by_schema() -> None:
@@ -179,10 +181,10 @@ async def test_an_assessment() -> None:
     "said", ["Good answer!", '{"supported": true, "utility": 7}', '{"supported": true}', DOWN, (asyncio.Event(),)]
 )
 async def test_an_assessment_that_cannot_be_had(said: str | Exception | tuple[Step, ...]) -> None:
-    found = await reflector(Judge(said), seconds=0.2).assess(
+    result = await reflector(Judge(said), seconds=0.2).assess(
         pb.AssessRequest(question="x", answer="y", passages=PASSAGES)
     )
-    assert (found.supported, found.utility, found.fallback, found.heuristic) == (True, 0.7, True, False)
+    assert (result.supported, result.utility, result.fallback, result.heuristic) == (True, 0.7, True, False)
 
 
 @pytest.mark.parametrize("window", [2_000, 4_096, 8_192])
@@ -190,8 +192,8 @@ async def test_an_assessment_fits_the_window_and_keeps_what_was_cited(window: in
     judge = Judge('{"supported": true, "utility": 1}', window=window)
     passages = tuple(make_passage(n, n, f"Fact {n}. " + "word " * 300, title=f"Doc {n}") for n in range(1, 41))
     answer = "Fact 37 [ref:37]. " + "More. " * 5_000
-    found = await reflector(judge).assess(pb.AssessRequest(question="x", answer=answer, passages=passages))
-    assert not found.fallback
+    result = await reflector(judge).assess(pb.AssessRequest(question="x", answer=answer, passages=passages))
+    assert not result.fallback
     [task] = judge.tasks
     assert estimate_messages(task.messages) + (task.max_completion_tokens or 0) <= window
     if window > 2_000:
@@ -215,8 +217,8 @@ async def test_rewriting() -> None:
 @pytest.mark.parametrize("said", ["", "  ", DOWN])
 @pytest.mark.parametrize("kind", pb.RewriteKind.values()[1:])
 async def test_what_cannot_be_rewritten_stays(kind: pb.RewriteKind, said: str | Exception) -> None:
-    found = await reflector(Judge(said)).rewrite(pb.RewriteRequest(kind=kind, question="How long?"), HISTORY)
-    assert (found.text, found.fallback) == ("How long?", True)
+    result = await reflector(Judge(said)).rewrite(pb.RewriteRequest(kind=kind, question="How long?"), HISTORY)
+    assert (result.text, result.fallback) == ("How long?", True)
 
 
 async def test_another_takes_over_and_every_attempt_has_its_row() -> None:

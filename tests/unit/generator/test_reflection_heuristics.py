@@ -71,8 +71,8 @@ def test_long_messages_take_no_time() -> None:
     ],
 )
 def test_an_answer_is_supported_by_the_words_of_a_passage(answer: str, supported: bool, utility: float) -> None:
-    found = assess("How long do refunds take?", answer, PASSAGES)
-    assert (found.supported, found.utility, found.heuristic, found.fallback) == (supported, utility, True, False)
+    result = assess("How long do refunds take?", answer, PASSAGES)
+    assert (result.supported, result.utility, result.heuristic, result.fallback) == (supported, utility, True, False)
 
 
 def test_without_passages_a_claim_is_not_supported() -> None:

@@ -85,10 +85,10 @@ def test_an_opposite_costs_more_than_another_word() -> None:
     accepted, rejected = (probability(asked.format(verb), PASSAGE) for verb in ("accepted", "rejected"))
     assert accepted > rejected
     weights = load_weights()
-    found = dict(zip(ANSWER_FEATURES, weights.answer.weights, strict=True))
-    assert all(found[name] > 0 for name in ("similarity", "similarity_best", "coverage"))
+    result = dict(zip(ANSWER_FEATURES, weights.answer.weights, strict=True))
+    assert all(result[name] > 0 for name in ("similarity", "similarity_best", "coverage"))
     against = ("negation", "names_missing", "numbers_missing", "opposed", "extreme_missing")
-    assert all(found[name] < 0 for name in against)
+    assert all(result[name] < 0 for name in against)
 
 
 def test_the_scale_has_its_threshold_in_the_middle() -> None:

@@ -55,7 +55,10 @@ async def test_started_first_completed_last_text_between() -> None:
     started = events[0]
     assert isinstance(started, pb.Started)
     assert (started.provider, started.model) == ("scripted", "parrot")
-    assert [(one.number, one.passage_index, one.chars) for one in started.citations] == [(1, 0, 21), (2, 1, 30)]
+    assert [(citation.number, citation.passage_index, citation.chars) for citation in started.citations] == [
+        (1, 0, 21),
+        (2, 1, 30),
+    ]
     assert events[1:3] == [pb.TextDelta(texts=["Refunds "]), pb.TextDelta(texts=["take ", "14 days."])]
     usage = pb.TokenUsage(prompt_tokens=11, cached_prompt_tokens=2, completion_tokens=7)
     finish = pb.FINISH_REASON_STOP
@@ -70,7 +73,7 @@ async def test_what_is_packed_is_what_the_model_reads_and_what_is_cited() -> Non
     policy = make_policy(pb.CONTEXT_FORMAT_SOURCE_LABELS, pb.MARKER_STYLE_SOURCE, max_context_chars=44)
     events = await run(provider, request(policy=policy))
     assert isinstance(events[0], pb.Started)
-    assert [one.number for one in events[0].citations] == [1]
+    assert [citation.number for citation in events[0].citations] == [1]
     assert isinstance(events[1], pb.Notice)
     assert events[1].name == "context_trimmed"
     prompt = provider.tasks[0].messages[-1].content

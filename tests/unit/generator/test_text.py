@@ -47,8 +47,8 @@ def test_sentences(text: str, expected: list[str]) -> None:
 
 def test_headings_rows_and_fences_stand_alone() -> None:
     text = "# Title\n\nText one. Two.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx = 1\n\ny = 2\n```\nAfter."
-    found = [(unit.kind, text[unit.start : unit.end]) for unit in split_units(text)]
-    assert found == [
+    results = [(unit.kind, text[unit.start : unit.end]) for unit in split_units(text)]
+    assert results == [
         (UnitKind.HEADING, "# Title"),
         (UnitKind.SENTENCE, "Text one."),
         (UnitKind.SENTENCE, "Two."),
@@ -94,11 +94,11 @@ def test_a_long_unit_is_divided() -> None:
 
 
 def test_terms_know_names_numbers_and_stop_words() -> None:
-    found = {term.key: term for term in terms("The city of Lyon has 522,250 people.")}
-    assert found["the"].stop
-    assert found["lyon"].name
-    assert not found["citi"].name
-    assert found["522250"].number
+    results = {term.key: term for term in terms("The city of Lyon has 522,250 people.")}
+    assert results["the"].stop
+    assert results["lyon"].name
+    assert not results["citi"].name
+    assert results["522250"].number
 
 
 @pytest.mark.parametrize(

@@ -23,11 +23,11 @@ async def test_tokens_and_cost_are_counted_once(ledger: Ledger) -> None:
     new = NewCall(Purpose.GENERATION, provider, "m", PRICE, 100, 50)
     async with ledger.call(new) as call:
         call.record_usage(CallUsage(90, 10, 4))
-    found = {
+    results = {
         kind: sample("citewire_provider_tokens_total", **labels, type=kind)
         for kind in ("input", "cached_input", "cache_write", "output")
     }
-    assert found == {"input": 90, "cached_input": 10, "cache_write": 0, "output": 4}
+    assert results == {"input": 90, "cached_input": 10, "cache_write": 0, "output": 4}
     cost = sample("citewire_provider_cost_usd_total", **labels, payer="operator")
     assert cost == pytest.approx((80 * 1 + 10 * 0.5 + 4 * 4) / 1e6)
     convention = {

@@ -152,6 +152,6 @@ def test_a_refusal_is_found_inside_an_sdks_error() -> None:
     refusal = InvalidArgument("no", reason="PROVIDER_ADDRESS")
     outer = RuntimeError("connection error")
     outer.__cause__ = refusal
-    found: CitewireError | None = refusal_in(outer)
-    assert found is refusal
+    result: CitewireError | None = refusal_in(outer)
+    assert result is refusal
     assert refusal_in(RuntimeError()) is None

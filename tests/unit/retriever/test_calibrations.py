@@ -9,13 +9,13 @@ LOCAL = Space("all-MiniLM-L6-v2", "r1", 384)
 
 
 def test_the_local_model_is_known_by_either_name() -> None:
-    found = built_in(LOCAL)
-    assert found is not None
-    assert found.HasField("relevance_threshold")
-    assert 0 < found.relevance_threshold < 0.3
-    assert not found.HasField("measured_at")
-    assert found.report["measured"]
-    assert built_in(Space("sentence-transformers/all-MiniLM-L6-v2", "r2", 384)) == found
+    result = built_in(LOCAL)
+    assert result is not None
+    assert result.HasField("relevance_threshold")
+    assert 0 < result.relevance_threshold < 0.3
+    assert not result.HasField("measured_at")
+    assert result.report["measured"]
+    assert built_in(Space("sentence-transformers/all-MiniLM-L6-v2", "r2", 384)) == result
     assert built_in(Space("all-MiniLM-L6-v2", "r1", 768)) is None
     assert built_in(Space("another", "r1", 384)) is None
 

@@ -43,7 +43,7 @@ def test_a_little_diversity_gives_way_to_relevance() -> None:
 
 
 def test_what_has_no_vector_is_like_nothing() -> None:
-    found = diversify(CANDIDATES, SCORES, {1: VECTORS[1]}, 0.5, 4)
-    assert [each.chunk_id for each in found] == [1, 2, 3, 4]
+    result = diversify(CANDIDATES, SCORES, {1: VECTORS[1]}, 0.5, 4)
+    assert [each.chunk_id for each in result] == [1, 2, 3, 4]
     assert diversify(CANDIDATES, [0.3] * 4, {}, 0.5, 2) == CANDIDATES[:2]
     assert diversify([], [], {}, 0.5, 2) == []

@@ -67,8 +67,8 @@ def test_text_without_spaces_is_compared_too() -> None:
 
 def test_places_are_filled_from_below_and_later_copies_are_still_named() -> None:
     others = [candidate(10 + number, f"Another text, about subject {'abcdef'[number]}.") for number in range(4)]
-    found = collapsed(candidate(1, TEXT), candidate(2, TEXT), *others, candidate(3, TEXT), most=3)
-    assert found == {1: (2, 3), 10: (), 11: ()}
+    result = collapsed(candidate(1, TEXT), candidate(2, TEXT), *others, candidate(3, TEXT), most=3)
+    assert result == {1: (2, 3), 10: (), 11: ()}
 
 
 def test_only_so_many_are_named() -> None:

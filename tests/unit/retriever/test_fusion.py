@@ -61,10 +61,10 @@ def test_more_of_either_score_never_ranks_lower() -> None:
         words = {key: source.uniform(0.1, 9) for key in range(20)}
         fused = fuse(*legs(cosines, words), by_document=False, ideal=10.0)
         places = {each.chunk_id: place for place, each in enumerate(fused)}
-        for one in range(20):
+        for entry in range(20):
             for other in range(20):
-                if cosines[one] > cosines[other] and words[one] > words[other]:
-                    assert places[one] < places[other]
+                if cosines[entry] > cosines[other] and words[entry] > words[other]:
+                    assert places[entry] < places[other]
 
 
 def test_legs_that_agree_are_both_trusted_and_a_leg_of_noise_is_not() -> None:

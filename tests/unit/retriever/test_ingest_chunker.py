@@ -213,12 +213,12 @@ def test_definitions_are_kept_apart_and_taken_apart_by_members() -> None:
     document = parse_code(PYTHON, "python", LIMITS)
     chunks = cut(document)
     check(document, chunks, RULES)
-    found = [(each.section, each.place.start_line, each.place.end_line) for each in chunks]
-    assert found[:3] == [("", 1, 1), ("f", 4, 6), ("Small", 8, 10)]
+    results = [(each.section, each.place.start_line, each.place.end_line) for each in chunks]
+    assert results[:3] == [("", 1, 1), ("f", 4, 6), ("Small", 8, 10)]
     assert chunks[1].text.startswith("# About f.")
-    assert found[3:6] == [("Large", 12, 13), ("Large > first", 15, 18), ("Large > second", 20, 23)]
-    assert {section for section, _, _ in found[6:]} == {"Large > end"}
-    assert [start for _, start, _ in found[6:]] == [25, 27, 29]
+    assert results[3:6] == [("Large", 12, 13), ("Large > first", 15, 18), ("Large > second", 20, 23)]
+    assert {section for section, _, _ in results[6:]} == {"Large > end"}
+    assert [start for _, start, _ in results[6:]] == [25, 27, 29]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
     wrong: list[tuple[str, str, str]] = []
     for entry in manifest(shared_data):
         path = shared_data / "documents" / entry["file"]
-        found = outcome(path)
+        result = outcome(path)
         expect: str = entry["expect"]
         if path.suffix.removeprefix(".") in LATER:
             allowed = {"UNSUPPORTED_FORMAT", "EMPTY"}
@@ -62,8 +62,8 @@ def test_every_file_behaves_as_the_manifest_says(shared_data: Path) -> None:
                 "ok-or-clean-error": {"ok", "CORRUPT"},
                 "reject-bounded-memory": {"UNSUPPORTED_FORMAT", "TOO_LARGE"},
             }[expect]
-        if found not in allowed:
-            wrong.append((entry["file"], expect, found))
+        if result not in allowed:
+            wrong.append((entry["file"], expect, result))
     assert not wrong
 
 

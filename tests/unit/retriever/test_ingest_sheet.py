@@ -107,8 +107,8 @@ def test_every_value_is_in_the_row_that_a_spreadsheet_shows(table: list[list[str
     # The hint leaves no doubt about the delimiter; which one a file without it has is guessed, and tested above.
     document = parse_sheet(f"sep={delimiter}\n{file.getvalue()}", LIMITS)
     check_document(document)
-    found = dict(rows(document))
+    result = dict(rows(document))
     for number, cells in enumerate(table, start=2):
         lines = [f"{name}: {cell.strip()}" for name, cell in zip(header, cells, strict=False) if cell.strip()]
-        assert found.get(number, "") == "\n".join(lines)
+        assert result.get(number, "") == "\n".join(lines)
     assert texts(document)

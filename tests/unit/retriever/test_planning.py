@@ -49,8 +49,8 @@ def test_the_library_table(plan: Plan, attached: bool, found: tuple[ScopeCounts,
 
 def test_the_semantic_strategy_always_searches() -> None:
     for attached in (True, False):
-        for found in (counts(0), counts(1), counts(1000, without=1000)):
-            assert decide(Strategy.SEMANTIC, "free", attached=attached, counts=found[0], cut=False)[0] == "semantic"
+        for result in (counts(0), counts(1), counts(1000, without=1000)):
+            assert decide(Strategy.SEMANTIC, "free", attached=attached, counts=result[0], cut=False)[0] == "semantic"
 
 
 def test_budgets_are_the_plans_unless_one_is_given() -> None:

@@ -27,9 +27,9 @@ def sample(query: SearchQuery = WHOLE) -> Sample:
 
 
 def value(name: str, **labels: str) -> float:
-    found = REGISTRY.get_sample_value(name, labels)
-    assert found is not None
-    return found
+    sample_value = REGISTRY.get_sample_value(name, labels)
+    assert sample_value is not None
+    return sample_value
 
 
 def outcomes() -> dict[str, float]:

@@ -10,8 +10,8 @@ TUNING = SearchTuning()
 
 def way(chunks: int, rows: int, *, wanted: int = 10, by_document: bool = False, documents: int = 1000) -> int | None:
     """The candidates of the graph's search, or None for a scan."""
-    found = choose(Sizes(documents, chunks, rows), wanted=wanted, by_document=by_document, tuning=TUNING)
-    return None if found is None else found.ef_search
+    result = choose(Sizes(documents, chunks, rows), wanted=wanted, by_document=by_document, tuning=TUNING)
+    return None if result is None else result.ef_search
 
 
 def test_small_scopes_are_scanned() -> None:
@@ -34,9 +34,9 @@ def test_candidates_grow_with_what_is_out_of_scope_and_with_what_is_wanted() -> 
 
 def test_the_first_walk_begins_with_as_many_candidates_as_it_needs() -> None:
     def first(rows: int, *, wanted: int = 10) -> int:
-        found = choose(Sizes(10_000, 50_000, rows), wanted=wanted, by_document=False, tuning=TUNING)
-        assert found is not None
-        return found.ef_search_first
+        result = choose(Sizes(10_000, 50_000, rows), wanted=wanted, by_document=False, tuning=TUNING)
+        assert result is not None
+        return result.ef_search_first
 
     assert (first(50_000), first(100_000)) == (60, 120), "the first half of its candidates would be others'"
     assert (first(50_000, wanted=30), first(50_000, wanted=80)) == (80, 200)
@@ -50,8 +50,8 @@ def test_a_scope_that_is_a_small_part_of_its_graph_is_scanned_even_if_it_is_larg
 
 def test_in_doubt_a_scan_follows_where_a_longer_walk_costs_as_much() -> None:
     def scans(chunks: int, rows: int) -> bool | None:
-        found = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
-        return None if found is None else found.scans
+        result = choose(Sizes(1000, chunks, rows), wanted=10, by_document=False, tuning=TUNING)
+        return None if result is None else result.scans
 
     assert (scans(1000, 1000), scans(1001, 1001)) == (None, True)
     assert (scans(1800, 3600), scans(1810, 3620)) == (None, True), "the second look, which follows so often, counts"
@@ -84,8 +84,8 @@ def test_fewer_documents_than_wanted_are_scanned() -> None:
 
 
 def test_an_old_count_never_exceeds_the_graph() -> None:
-    found = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
-    assert found == IndexSearch(60, 200)
+    result = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
+    assert result == IndexSearch(60, 200)
 
 
 def test_sizes_are_forgotten_after_their_time() -> None:

@@ -27,7 +27,7 @@ def said(
 ) -> list[VerifiedCitation | UncitedSentence]:
     verifier = Verifier(PASSAGES, uncited=uncited, attribute=attribute)
     sentences = verifier.feed(answer) + verifier.finish()
-    return [found for sentence in sentences for found in verifier.verify(sentence, uncited=flag)]
+    return [result for sentence in sentences for result in verifier.verify(sentence, uncited=flag)]
 
 
 @pytest.mark.parametrize("style", [MarkerStyle.REMOVE, MarkerStyle.NONE])
@@ -48,12 +48,12 @@ def test_each_sentence_is_given_its_passage(style: MarkerStyle) -> None:
 def test_what_no_passage_supports_cites_nothing() -> None:
     assert said("Whales sing in the bay during the long winter nights.") == []
     flagged = said("Whales sing in the bay during the long winter nights.", uncited=True)
-    assert [type(one) for one in flagged] == [UncitedSentence]
+    assert [type(entry) for entry in flagged] == [UncitedSentence]
 
 
 def test_a_changed_number_is_not_supported() -> None:
-    found = said("The lighthouse was built in 1847.")
-    assert all(isinstance(one, VerifiedCitation) and one.verdict is not Verdict.SUPPORTED for one in found)
+    result = said("The lighthouse was built in 1847.")
+    assert all(isinstance(entry, VerifiedCitation) and entry.verdict is not Verdict.SUPPORTED for entry in result)
 
 
 def test_questions_and_not_found_answers_cite_nothing() -> None:

@@ -29,7 +29,7 @@ def read(pieces: Iterable[str], style: MarkerStyle = MarkerStyle.REF, packed: in
 
 def cited(text: str, style: MarkerStyle = MarkerStyle.REF) -> list[tuple[str, tuple[int, ...]]]:
     sent, found = read([text], style)
-    return [(sent[one.start : one.end], one.numbers) for one in found]
+    return [(sent[entry.start : entry.end], entry.numbers) for entry in found]
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[
 def test_of_an_answer_that_broke_off_only_what_is_surely_complete_is_read(answer: str, complete: list[str]) -> None:
     markers, reader = MarkerFilter(MarkerStyle.REF, 9), Segmenter()
     sent = markers.feed(answer)
-    found = reader.feed(sent, markers.take_markers()) + reader.finish(broken=True)
-    assert [sent[one.start : one.end] for one in found] == complete
+    result = reader.feed(sent, markers.take_markers()) + reader.finish(broken=True)
+    assert [sent[entry.start : entry.end] for entry in result] == complete
 
 
 def test_the_source_style_is_read_too() -> None:
@@ -101,7 +101,7 @@ def test_lists_tables_headings_and_code() -> None:
         "| a | b |\n|---|---|\n| 1. | 2 [ref:3] |\n\n```py\nx = 1. \ny = z[ref:1]\n```\n[ref:4]\nDone."
     )
     sent, found = read([answer])
-    assert [(one.kind, sent[one.start : one.end], one.numbers) for one in found] == [
+    assert [(entry.kind, sent[entry.start : entry.end], entry.numbers) for entry in found] == [
         (SentenceKind.TEXT, "Here is what I found:", ()),
         (SentenceKind.HEADING, "## Refunds", ()),
         (SentenceKind.HEADING, "**Terms**", ()),
@@ -132,8 +132,8 @@ def test_a_sentence_is_told_as_soon_as_the_next_word_is_there() -> None:
 def test_a_sentence_without_an_end_is_cut() -> None:
     sent, found = read(["word " * 1000])
     assert len(found) > 1
-    assert all(one.end - one.start <= MAX_SENTENCE for one in found)
-    assert "".join(sent[one.start : one.end] for one in found).replace(" ", "") == "word" * 1000
+    assert all(element.end - element.start <= MAX_SENTENCE for element in found)
+    assert "".join(sent[entry.start : entry.end] for entry in found).replace(" ", "") == "word" * 1000
 
 
 @pytest.mark.parametrize(
@@ -178,16 +178,16 @@ def test_sentences_are_the_same_however_the_answer_is_cut(answer: str, sizes: li
     assert again == sent
     assert found == whole
     end = 0
-    for one in whole:
-        assert end <= one.start < one.end <= len(sent)
-        assert len(one.text) == one.end - one.start
-        assert not sent[one.start : one.end][0].isspace()
-        assert not sent[one.start : one.end][-1].isspace()
-        end = one.end
+    for entry in whole:
+        assert end <= entry.start < entry.end <= len(sent)
+        assert len(entry.text) == entry.end - entry.start
+        assert not sent[entry.start : entry.end][0].isspace()
+        assert not sent[entry.start : entry.end][-1].isspace()
+        end = entry.end
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=8), st.lists(st.integers(1, 9), min_size=1))
 def test_every_marker_reaches_a_sentence(letters: list[str], sizes: list[int]) -> None:
     answer = " ".join(f"Sentence {letter} is here. [ref:{place % 9 + 1}]" for place, letter in enumerate(letters))
     _, found = read(chunks(answer, sizes))
-    assert [one.numbers for one in found] == [(place % 9 + 1,) for place in range(len(letters))]
+    assert [entry.numbers for entry in found] == [(place % 9 + 1,) for place in range(len(letters))]

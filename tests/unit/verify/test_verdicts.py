@@ -19,8 +19,8 @@ SUPPORTED, PARTIAL, UNSUPPORTED = Verdict.SUPPORTED, Verdict.PARTIAL, Verdict.UN
 
 def verify(claim: str, *texts: str, title: str = "", chars: int | None = None) -> list[VerifiedCitation]:
     passages = {number: Passage(text[:chars], title) for number, text in enumerate(texts, start=1)}
-    found = Verifier(passages).verify(Sentence(0, len(claim), claim, SentenceKind.TEXT, tuple(passages)))
-    return [citation for citation in found if isinstance(citation, VerifiedCitation)]
+    result = Verifier(passages).verify(Sentence(0, len(claim), claim, SentenceKind.TEXT, tuple(passages)))
+    return [citation for citation in result if isinstance(citation, VerifiedCitation)]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_dates_units_and_opposites_in_another_order_are_supported(claim: str, pa
 def test_what_the_passage_says_of_something_else_is_not_supported(claim: str, passage: str, mismatch: str) -> None:
     [found] = verify(claim, passage)
     assert found.verdict is not SUPPORTED
-    assert any(mismatch in one for one in found.mismatches)
+    assert any(mismatch in entry for entry in found.mismatches)
 
 
 def test_names_on_both_sides_of_a_marker_are_two() -> None:
@@ -200,24 +200,24 @@ def test_what_was_not_packed_supports_nothing() -> None:
 
 
 def test_passages_together_support_what_each_says_in_part() -> None:
-    found = verify(
+    result = verify(
         "The Alpha was built in 1990 and the Beta in 2005.",
         "The Alpha was built in 1990.",
         "The Beta was built in 2005.",
     )
-    assert SUPPORTED not in {one.verdict for one in found}
-    assert {one.sentence_verdict for one in found} == {SUPPORTED}
+    assert SUPPORTED not in {entry.verdict for entry in result}
+    assert {element.sentence_verdict for element in result} == {SUPPORTED}
 
 
 def test_one_passage_that_supports_is_enough() -> None:
-    found = verify("Refunds take 14 days.", "Refunds take 14 days.", "Zebras live in Africa.")
-    assert [one.verdict for one in found] == [SUPPORTED, UNSUPPORTED]
-    assert {one.sentence_verdict for one in found} == {SUPPORTED}
+    result = verify("Refunds take 14 days.", "Refunds take 14 days.", "Zebras live in Africa.")
+    assert [entry.verdict for entry in result] == [SUPPORTED, UNSUPPORTED]
+    assert {element.sentence_verdict for element in result} == {SUPPORTED}
 
 
 def test_a_contradiction_stays_one_if_no_other_passage_says_it() -> None:
-    found = verify("Refunds take 30 days.", "Refunds take 14 days.", "Refunds are paid to the card.")
-    assert {one.sentence_verdict for one in found} <= {PARTIAL, UNSUPPORTED}
+    result = verify("Refunds take 30 days.", "Refunds take 14 days.", "Refunds are paid to the card.")
+    assert {entry.sentence_verdict for entry in result} <= {PARTIAL, UNSUPPORTED}
 
 
 @pytest.mark.parametrize(

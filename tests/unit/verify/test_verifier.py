@@ -45,8 +45,8 @@ def test_pieces_give_what_the_whole_gives(answer: str, sizes: list[int]) -> None
     for sentence in verifier.feed(markers.finish(), markers.take_markers()) + verifier.finish():
         found += verifier.verify(sentence)
     whole = verify(answer, PASSAGES, markers=MarkerStyle.REF)
-    assert [one for one in found if isinstance(one, VerifiedCitation)] == list(whole.citations)
-    assert [one for one in found if isinstance(one, UncitedSentence)] == list(whole.uncited)
+    assert [entry for entry in found if isinstance(entry, VerifiedCitation)] == list(whole.citations)
+    assert [element for element in found if isinstance(element, UncitedSentence)] == list(whole.uncited)
 
 
 def test_a_cancelled_verification_ends_after_a_sentence() -> None:

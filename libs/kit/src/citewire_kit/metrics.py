@@ -115,10 +115,10 @@ BUILD = Gauge("citewire_build_info", "Which process this is, and its version; al
 def init_process(service: str) -> None:
     """Publishes which process this is, and the version of its package."""
     try:
-        found = version(_PACKAGES.get(service, f"citewire-{service}"))
+        result = version(_PACKAGES.get(service, f"citewire-{service}"))
     except PackageNotFoundError:
-        found = "unknown"
-    BUILD.labels(service, found).set(1)
+        result = "unknown"
+    BUILD.labels(service, result).set(1)
 
 
 def record_tokens(*, provider: str, model: str, operation: str, token_type: TokenType, count: int) -> None:

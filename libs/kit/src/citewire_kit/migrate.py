@@ -152,15 +152,15 @@ def read_migrations(package: str) -> list[Migration]:
         MigrationError: A file's name isn't NNNN_name.sql, or two files have the same number.
     """
     folder = importlib.resources.files(package).joinpath("migrations")
-    found: dict[str, Migration] = {}
+    results: dict[str, Migration] = {}
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not entry.name.endswith(".sql"):
             continue
         number = entry.name[:4]
-        if not _FILE.fullmatch(entry.name) or number in found:
+        if not _FILE.fullmatch(entry.name) or number in results:
             raise MigrationError(f"migration {entry.name}: names must be NNNN_name.sql, each number once")
-        found[number] = _parse(entry.name, entry.read_text("utf-8"))
-    return list(found.values())
+        results[number] = _parse(entry.name, entry.read_text("utf-8"))
+    return list(results.values())
 
 
 def split_statements(text: str) -> Iterator[str]:

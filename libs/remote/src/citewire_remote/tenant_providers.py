@@ -261,10 +261,10 @@ def _check_user(user_id: str) -> None:
 
 
 def _type_of(ref: pb.ProviderRef) -> ProviderType:
-    found = PROVIDER_TYPES.from_proto(ref.type)
-    if found is None:
+    result = PROVIDER_TYPES.from_proto(ref.type)
+    if result is None:
         raise InvalidArgument("the provider has no type", reason="PROVIDER_SEAL")
-    return found
+    return result
 
 
 def _owner(ref: pb.ProviderRef, secret: str) -> Owner:

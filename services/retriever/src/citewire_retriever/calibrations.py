@@ -23,11 +23,11 @@ def effective(space: Space, stored: Calibration | None, *, report: bool = False)
     """Returns what applies: what the organisation stored, as a whole, or else what comes with the server."""
     if stored is not None:
         return stored
-    found = built_in(space)
-    if found is None:
+    result = built_in(space)
+    if result is None:
         return None
     calibration = Calibration()
-    calibration.CopyFrom(found)
+    calibration.CopyFrom(result)
     if not report:
         calibration.ClearField("report")
     return calibration

@@ -55,9 +55,9 @@ def terms(text: str) -> list[str]:
 
 def weigh_chunk(text: str) -> dict[int, float]:
     """Returns a chunk's terms with their weights, 0–1 exclusive."""
-    found = terms(text)
-    norm = _K1 * (1 - _B + _B * len(found) / _USUAL_LENGTH)
-    return {number: count / (count + norm) for number, count in Counter(map(term_number, found)).items()}
+    result = terms(text)
+    norm = _K1 * (1 - _B + _B * len(result) / _USUAL_LENGTH)
+    return {number: count / (count + norm) for number, count in Counter(map(term_number, result)).items()}
 
 
 def count_question(text: str) -> dict[int, int]:

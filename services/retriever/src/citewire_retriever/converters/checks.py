@@ -77,18 +77,18 @@ def check_tags(violations: Violations, field: str, tags: Sequence[str]) -> tuple
 
 def check_metadata(violations: Violations, field: str, struct: Struct) -> JsonObject:
     """Checks metadata: what JSON and Postgres can hold, at most 64 KiB of it."""
-    found: dict[str, JsonValue] = {}
+    results: dict[str, JsonValue] = {}
     try:
-        found = _from_struct(field, struct)
+        results = _from_struct(field, struct)
     except InvalidArgument as exc:
         for violation in exc.violations:
             violations.add(violation.field, violation.message)
-        return found
-    size = len(json.dumps(found, ensure_ascii=False).encode())
+        return results
+    size = len(json.dumps(results, ensure_ascii=False).encode())
     violations.require(
         size <= MAX_METADATA_BYTES, field, f"must be at most {MAX_METADATA_BYTES} bytes as JSON, it is {size}"
     )
-    return found
+    return results
 
 
 def check_id(violations: Violations, field: str, number: int) -> int:
@@ -114,12 +114,12 @@ def check_space(violations: Violations, field: str, space: Space) -> Space:
 
 
 def _from_struct(where: str, struct: Struct) -> dict[str, JsonValue]:
-    found: dict[str, JsonValue] = {}
+    results: dict[str, JsonValue] = {}
     for key, value in struct.fields.items():
         if not is_storable(key):
             raise invalid_field(where, f"a key {_ODD}")
-        found[key] = _from_value(f"{where}.{key}", value)
-    return found
+        results[key] = _from_value(f"{where}.{key}", value)
+    return results
 
 
 def _from_list(where: str, values: ListValue) -> list[JsonValue]:

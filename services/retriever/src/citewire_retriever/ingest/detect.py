@@ -170,8 +170,8 @@ def _by_media_type(head: bytes, media_type: str) -> Detected:
     shebang = _SHEBANG.match(head[:200])
     if shebang:
         return _code(_SHEBANG_LANGUAGE[shebang.group(1)])
-    found = _MEDIA_FORMAT.get(media_type, Format.TEXT)
-    return _plain(found, ".tsv" if media_type == "text/tab-separated-values" else "")
+    result = _MEDIA_FORMAT.get(media_type, Format.TEXT)
+    return _plain(result, ".tsv" if media_type == "text/tab-separated-values" else "")
 
 
 def _code(language: str) -> Detected:

@@ -25,14 +25,14 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
 
     Together they hold everything but white space. A sentence that no punctuation ends runs on to the end.
     """
-    found: list[tuple[int, int]] = []
+    results: list[tuple[int, int]] = []
     begin = start
     for match in _END.finditer(text, start, end):
         if match.end() > begin and _ends(text, match, end):
-            _append(found, text, begin, match.end())
+            _append(results, text, begin, match.end())
             begin = match.end()
-    _append(found, text, begin, end)
-    return found
+    _append(results, text, begin, end)
+    return results
 
 
 def _append(found: list[tuple[int, int]], text: str, start: int, end: int) -> None:

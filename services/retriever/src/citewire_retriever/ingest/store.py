@@ -183,12 +183,12 @@ class PostgresJobStore(JobStore):
 
     async def live(self, job: Job) -> LiveVersion | None:  # noqa: D102 - see the base
         async with _tenants(self._pool, job) as connection:
-            found = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
+            result = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
             row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
             _, only_own = await own_embedding(connection, job.tenant)
-        if found is None or row is None:
+        if result is None or row is None:
             return None
-        return LiveVersion(found[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
+        return LiveVersion(result[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
 
     async def unembedded(  # noqa: D102 - see the base
         self, job: Job, table: VectorTable, most: int

@@ -133,13 +133,13 @@ class Worker:
 
     async def _survey(self) -> None:
         """Looks for missing vectors, in one organisation after another."""
-        found = False
+        result = False
         if self._backfill is not None:
             try:
-                found = await self._backfill.survey()
+                result = await self._backfill.survey()
             except CitewireError as error:
                 log.warning("cannot_survey", error=str(error))
-        if not found:
+        if not result:
             await asyncio.sleep(min(self._settings.poll_seconds, self._settings.backfill_seconds))
 
     def _note_served(self, org_id: str) -> None:

@@ -68,8 +68,8 @@ class CorpusService:
         document_type = content.type or "file"
         if content.document_id is not None:
             # Said before the bytes, not after 256 MiB of them; asked again when they are stored.
-            found = await self.get(tenant, content.document_id)
-            document_type = content.type or found.type
+            result = await self.get(tenant, content.document_id)
+            document_type = content.type or result.type
         check_metadata(document_type, content.metadata)
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
             async for part in data:
@@ -105,9 +105,9 @@ class CorpusService:
         if page_token:
             moment, last_id = paging.decode(page_token, bound)
             after = DocumentCursor(datetime.fromisoformat(str(moment)), int(last_id))
-        found = await self._documents.find(tenant, query, after, page_size + 1)
-        documents = found[:page_size]
-        if len(found) <= page_size:
+        result = await self._documents.find(tenant, query, after, page_size + 1)
+        documents = result[:page_size]
+        if len(result) <= page_size:
             return documents, ""
         last = documents[-1]
         return documents, paging.encode(bound, [last.created_at.ToJsonString(), last.document_id])
@@ -184,9 +184,9 @@ class CorpusService:
         """Returns a page of collections by name, and the token of the next one ("" on the last page)."""
         bound = paging.fingerprint("collections", tenant.org_id)
         after = str(paging.decode(page_token, bound)[0]) if page_token else None
-        found = await self._collections.page(tenant, after, page_size + 1)
-        collections = found[:page_size]
-        token = paging.encode(bound, [collections[-1].name]) if len(found) > page_size else ""
+        result = await self._collections.page(tenant, after, page_size + 1)
+        collections = result[:page_size]
+        token = paging.encode(bound, [collections[-1].name]) if len(result) > page_size else ""
         return collections, token
 
     async def create_collection(self, tenant: Tenant, name: str) -> Collection:

@@ -134,26 +134,26 @@ def compare(
     What a leg didn't find, though it found as many as it was asked for, can have as much as its last result; if it
     found fewer, there is nothing more to find.
     """
-    found: dict[int, Candidate] = {}
+    results: dict[int, Candidate] = {}
     words: dict[int, float] = {}
     in_dense: set[int] = set()
     for candidate in dense:
         key = _key(candidate, by_document=by_document)
-        found[key] = candidate
+        results[key] = candidate
         in_dense.add(key)
     for candidate in lexical:
         key = _key(candidate, by_document=by_document)
         words[key] = candidate.lexical_score or 0.0
-        found[key] = found[key].with_scores(candidate.lexical_score) if key in found else candidate
+        results[key] = results[key].with_scores(candidate.lexical_score) if key in results else candidate
     lowest_cosine = min((_cosine(candidate) for candidate in dense), default=0.0) if len(dense) >= depth else 0.0
     lowest_words = min(words.values(), default=0.0) if len(lexical) >= depth else 0.0
     scale = max(ideal, *words.values()) if words else 1.0
     return Legs(
-        candidates=tuple(found.values()),
-        cosines=tuple(lowest_cosine if candidate.score is None else candidate.score for candidate in found.values()),
-        shares=tuple(words.get(key, lowest_words) / scale for key in found),
-        in_dense=tuple(key in in_dense for key in found),
-        in_words=tuple(key in words for key in found),
+        candidates=tuple(results.values()),
+        cosines=tuple(lowest_cosine if candidate.score is None else candidate.score for candidate in results.values()),
+        shares=tuple(words.get(key, lowest_words) / scale for key in results),
+        in_dense=tuple(key in in_dense for key in results),
+        in_words=tuple(key in words for key in results),
     )
 
 

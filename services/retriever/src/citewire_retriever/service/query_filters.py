@@ -75,12 +75,12 @@ def _comparison(field: str, operator: pb.Operator, value: str) -> pb.Filter:
 
 def _between(span: Span) -> list[pb.Filter]:
     start, end = span
-    found: list[pb.Filter] = []
+    results: list[pb.Filter] = []
     if start is not None:
-        found.append(_comparison("created_at", pb.OPERATOR_GE, _text(start)))
+        results.append(_comparison("created_at", pb.OPERATOR_GE, _text(start)))
     if end is not None:
-        found.append(_comparison("created_at", pb.OPERATOR_LT, _text(end)))
-    return found
+        results.append(_comparison("created_at", pb.OPERATOR_LT, _text(end)))
+    return results
 
 
 def _span(when: str, now: datetime) -> Span | None:

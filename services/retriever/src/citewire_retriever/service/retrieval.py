@@ -148,11 +148,11 @@ class RetrievalService:
         Raises:
             NotFound: Some don't exist in the caller's organisation (reason `CHUNK_NOT_FOUND`).
         """
-        found = await self._store.chunks(tenant, chunk_ids)
-        missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in found]
+        result = await self._store.chunks(tenant, chunk_ids)
+        missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in result]
         if missing:
             raise chunks_not_found(missing)
-        return [found[chunk_id] for chunk_id in chunk_ids]
+        return [result[chunk_id] for chunk_id in chunk_ids]
 
     async def _choose(
         self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, pb.Chunk]

@@ -44,8 +44,8 @@ class PostgresContent:
 
     async def _add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
-            if content.request_id and (found := await _made_before(connection, tenant, content)) is not None:
-                return await read_document(connection, tenant, found)
+            if content.request_id and (result := await _made_before(connection, tenant, content)) is not None:
+                return await read_document(connection, tenant, result)
             made = await _make_version(connection, tenant, content)
             if made is None:
                 return None
@@ -142,10 +142,10 @@ class PostgresContent:
                 },
                 binary=True,
             )
-            found: list[bytes] = [row[1] for row in await cursor.fetchall()]
-        if len(found) != end - first:
+            results: list[bytes] = [row[1] for row in await cursor.fetchall()]
+        if len(results) != end - first:
             raise NotFound("the document was deleted while it was read", reason="VERSION_NOT_FOUND")
-        return found
+        return results
 
 
 async def _made_before(connection: Connection, tenant: Tenant, content: NewContent) -> int | None:

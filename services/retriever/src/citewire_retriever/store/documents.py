@@ -45,8 +45,8 @@ class PostgresDocuments:
         )
         values = {"org_id": tenant.org_id, "limit": limit, **parameters.values}
         async with tenant_transaction(self._pool, tenant) as connection:
-            found = await fetch_rows(connection, statement, values)
-        return [rows.document_progress(row).document for row in found]
+            result = await fetch_rows(connection, statement, values)
+        return [rows.document_progress(row).document for row in result]
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
         """Changes a document; a new title makes a new version of what has been ingested. None: no such document."""

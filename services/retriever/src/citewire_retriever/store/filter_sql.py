@@ -151,33 +151,33 @@ def _id(node: Comparison, parameters: Parameters) -> sql.Composable:
 
 
 def _metadata(node: Comparison, parameters: Parameters) -> sql.Composable:
-    found = _format("(d.metadata #> {}::text[])", parameters.add(list(node.path)))
+    result = _format("(d.metadata #> {}::text[])", parameters.add(list(node.path)))
     if node.op == "exists":
-        return _exists(_format("{0} IS NOT NULL AND jsonb_typeof({0}) <> 'null'", found), node)
+        return _exists(_format("{0} IS NOT NULL AND jsonb_typeof({0}) <> 'null'", result), node)
     if node.op == "in":
         members = parameters.add([_json(value) for value in node.values])
-        return _format("{} = ANY({}::text[]::jsonb[])", found, members)
+        return _format("{} = ANY({}::text[]::jsonb[])", result, members)
     value = node.values[0]
     if isinstance(value, str) and node.op in ("lt", "le", "gt", "ge"):
         return _format(
             "jsonb_typeof({0}) = 'string' AND ({0} #>> '{{}}') COLLATE \"C\" {1} {2}::text",
-            found,
+            result,
             _COMPARE[node.op],
             parameters.add(value),
         )
     as_json = parameters.add(_json(value))
     if node.op in ("eq", "ne"):
-        return _format("{} = {}::jsonb", found, as_json)
+        return _format("{} = {}::jsonb", result, as_json)
     if node.op == "contains":
-        in_list = _format("jsonb_typeof({0}) = 'array' AND {0} @> {1}::jsonb", found, as_json)
+        in_list = _format("jsonb_typeof({0}) = 'array' AND {0} @> {1}::jsonb", result, as_json)
         if not isinstance(value, str):
             return in_list
         in_text = _format(
-            "jsonb_typeof({0}) = 'string' AND strpos({0} #>> '{{}}', {1}::text) > 0", found, parameters.add(value)
+            "jsonb_typeof({0}) = 'string' AND strpos({0} #>> '{{}}', {1}::text) > 0", result, parameters.add(value)
         )
         return _format("({}) OR ({})", in_list, in_text)
     kind = sql.SQL("'boolean'" if isinstance(value, bool) else "'number'")
-    return _format("jsonb_typeof({0}) = {1} AND {0} {2} {3}::jsonb", found, kind, _COMPARE[node.op], as_json)
+    return _format("jsonb_typeof({0}) = {1} AND {0} {2} {3}::jsonb", result, kind, _COMPARE[node.op], as_json)
 
 
 def _exists(condition: sql.Composable, node: Comparison) -> sql.Composable:

@@ -88,8 +88,8 @@ class PostgresSearch:
         """
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
             if space not in self._tables:
-                found = await fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
-                served = tuple(self._learn(found))
+                result = await fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id})
+                served = tuple(self._learn(result))
                 if space not in served:
                     return SearchSnapshot(
                         served, await unknown_ids(batch.connection, tenant, query.scope), (), (), exact=True
@@ -245,9 +245,9 @@ class PostgresSearch:
                 tenant, query, table=None, vector=None, depth=query.top_k, shape=rows.WHOLE, by_terms=by_terms
             )
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
-            found = await batch.connection.execute(statement, values)
+            result = await batch.connection.execute(statement, values)
             await batch.finish()
-            candidates = tuple(_lexical(row, rows.WHOLE) for row in await found.fetchall())
+            candidates = tuple(_lexical(row, rows.WHOLE) for row in await result.fetchall())
             count_search("words")
             snapshot = SearchSnapshot(
                 served=(), unknown_ids=await ids_of(unknown), ranked=(), recent=(), exact=True, lexical=candidates
@@ -279,9 +279,9 @@ class PostgresSearch:
 
 async def _read_last(batch: Batch, tenant: Tenant, chunk_ids: Sequence[int]) -> dict[int, Chunk]:
     """Reads chunks whole, by id, and ends the transaction with it."""
-    found = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
+    result = await batch.connection.execute(GET_CHUNKS, {"org_id": tenant.org_id, "chunk_ids": list(chunk_ids)})
     await batch.finish()
-    return {row[0]: rows.chunk(row) for row in await found.fetchall()}
+    return {row[0]: rows.chunk(row) for row in await result.fetchall()}
 
 
 def _lexical(row: Sequence[Any], shape: rows.Shape) -> Candidate:

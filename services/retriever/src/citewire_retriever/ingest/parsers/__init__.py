@@ -29,14 +29,14 @@ def parse(path: Path, file_name: str, media_type: str = "", limits: ParseLimits 
         IngestError: With every code but TIMEOUT and INTERNAL.
     """
     with path.open("rb") as file:
-        found = detect(file.read(HEAD_BYTES), file_name, media_type)
-    if found.format is Format.PDF:
+        result = detect(file.read(HEAD_BYTES), file_name, media_type)
+    if result.format is Format.PDF:
         # Each parser is imported when it is needed: a worker that reads text files needn't load a PDF library.
         from citewire_retriever.ingest.parsers.pdf import parse_pdf
 
         return parse_pdf(path, limits)
     text = _read_text(path, limits)
-    document = _parse_text(text, found.format, found.media_type, found.language, limits)
+    document = _parse_text(text, result.format, result.media_type, result.language, limits)
     if not document.blocks:
         raise IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
     return document

@@ -45,8 +45,8 @@ def parse_code(text: str, language: str, limits: ParseLimits) -> ParsedDocument:
     """
     lines = LineIndex(text)
     grammar = "cpp" if language == "c" and _CPP_SIGNS.search(text) else language
-    found = definitions(text, grammar) if has_grammar(grammar) else _by_indentation(text)
-    blocks = _Tiler(text, lines).tile(found, 0, len(lines.starts) - 1)
+    result = definitions(text, grammar) if has_grammar(grammar) else _by_indentation(text)
+    blocks = _Tiler(text, lines).tile(result, 0, len(lines.starts) - 1)
     check_blocks(len(blocks), limits)
     return ParsedDocument(Format.CODE, f"text/x-{language}", text, tuple(blocks), has_lines=True)
 

@@ -96,7 +96,7 @@ def _parser(language: str) -> Parser:
 
 def _collect(parent: Node, *, inside_class: bool) -> list[Definition]:
     """Definitions among a node's children. Recursion follows nesting of classes and namespaces, not of expressions."""
-    found: list[Definition] = []
+    results: list[Definition] = []
     above: Node | None = None  # first of the comments and attributes that end right above the next node
     above_own: Node | None = None  # first attribute among them
     last_row = -2
@@ -114,8 +114,8 @@ def _collect(parent: Node, *, inside_class: bool) -> list[Definition]:
         above = above_own = None
         for each in _read(node, inside_class=inside_class):
             is_whole = each.start == node.start_point.row
-            _append(found, _replace(each, first, start) if is_whole else each)
-    return found
+            _append(results, _replace(each, first, start) if is_whole else each)
+    return results
 
 
 def _read(node: Node, *, inside_class: bool) -> list[Definition]:

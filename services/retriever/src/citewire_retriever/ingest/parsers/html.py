@@ -143,11 +143,11 @@ def _title(root: Element) -> str | None:
         # An SVG has titles too; the page's stands in its head.
         parent = title.getparent()
         if parent is not None and parent.tag in {"head", "html"}:
-            found = one_line("".join(title.itertext()))
-            if found:
-                return found
+            result = one_line("".join(title.itertext()))
+            if result:
+                return result
     for heading in root.iter("h1"):
-        found = one_line("".join(visible_text(heading)))
-        if found:
-            return found
+        result = one_line("".join(visible_text(heading)))
+        if result:
+            return result
     return None

@@ -166,7 +166,7 @@ class _Reader:
 
 def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
     """Finds a page's bookmarks again among its paragraphs, in order: the same words, else the same at a line's end."""
-    found: dict[int, _Heading] = {}
+    results: dict[int, _Heading] = {}
     keys = [_key(text) for text in texts]
     first = 0
     for mark in marks:
@@ -180,9 +180,9 @@ def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
         )
         place = next(exact, next(close, None))
         if place is not None:
-            found[place] = _Heading(one_line(texts[place])[:LABEL_LIMIT], min(mark.level + 1, 6))
+            results[place] = _Heading(one_line(texts[place])[:LABEL_LIMIT], min(mark.level + 1, 6))
             first = place + 1
-    return found
+    return results
 
 
 def _key(text: str) -> str:

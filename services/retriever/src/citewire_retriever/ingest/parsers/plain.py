@@ -28,7 +28,7 @@ def paragraphs(
     text: str, start: int, end: int, lines: LineIndex, *, kind: BlockKind = BlockKind.PARAGRAPH
 ) -> list[Block]:
     """The paragraphs in text[start:end], as blocks with their lines. A blank line holds nothing but white space."""
-    found: list[Block] = []
+    results: list[Block] = []
     first = -1  # start of the paragraph that is open, or -1
     last = position = start
     while position < end:
@@ -39,12 +39,12 @@ def paragraphs(
             first = position if first < 0 else first
             last = line_end
         if blank and first >= 0:
-            found.append(lined_block(kind, first, last, lines))
+            results.append(lined_block(kind, first, last, lines))
             first = -1
         position = line_end + 1
     if first >= 0:
-        found.append(lined_block(kind, first, last, lines))
-    return found
+        results.append(lined_block(kind, first, last, lines))
+    return results
 
 
 def lined_block(kind: BlockKind, start: int, end: int, lines: LineIndex, *, level: int = 0, label: str = "") -> Block:
