@@ -88,16 +88,18 @@ class FakeCorpus:
     async def list_documents(self, request: corpus_pb2.ListDocumentsRequest) -> corpus_pb2.ListDocumentsResponse:
         self.lists.append(request)
         org = current_tenant().org_id
-        found = [one.document for (owner, _), one in self.stored.items() if owner == org]
-        return corpus_pb2.ListDocumentsResponse(documents=found, next_page_token="next" if len(found) > 1 else "")
+        documents = [stored.document for (owner, _), stored in self.stored.items() if owner == org]
+        return corpus_pb2.ListDocumentsResponse(
+            documents=documents, next_page_token="next" if len(documents) > 1 else ""
+        )
 
     async def update_document(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.UpdateDocumentResponse:
         self.updates.append(request)
-        found = self._find(request.document.document_id).document
+        stored = self._find(request.document.document_id).document
         for path in request.update_mask.paths:
-            found.ClearField(path)  # type: ignore[arg-type] # fields of many types
-        found.MergeFrom(request.document)
-        return corpus_pb2.UpdateDocumentResponse(document=found)
+            stored.ClearField(path)  # type: ignore[arg-type] # fields of many types
+        stored.MergeFrom(request.document)
+        return corpus_pb2.UpdateDocumentResponse(document=stored)
 
     async def delete_document(self, request: corpus_pb2.DeleteDocumentRequest) -> corpus_pb2.DeleteDocumentResponse:
         self._find(request.document_id)
@@ -111,36 +113,36 @@ class FakeCorpus:
         self, request: corpus_pb2.WatchDocumentRequest
     ) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse, None]:
         self._find(request.document_id)
-        for one in self.progress:
-            yield one
+        for message in self.progress:
+            yield message
 
     async def download_document(
         self, request: corpus_pb2.DownloadDocumentRequest
     ) -> AsyncGenerator[corpus_pb2.DownloadDocumentResponse, None]:
-        found = self._find(request.document_id)
-        if request.HasField("version") and request.version != found.document.version:
+        stored = self._find(request.document_id)
+        if request.HasField("version") and request.version != stored.document.version:
             raise NotFound(f"no such version: {request.version}", reason="VERSION_NOT_FOUND")
         if request.text:
-            text = found.content.decode("utf-8", "replace").encode()
+            text = stored.content.decode("utf-8", "replace").encode()
             found_text = corpus_pb2.DownloadHeader(
-                media_type="text/plain; charset=utf-8", size_bytes=len(text), version=found.document.version
+                media_type="text/plain; charset=utf-8", size_bytes=len(text), version=stored.document.version
             )
             yield corpus_pb2.DownloadDocumentResponse(header=found_text)
             yield corpus_pb2.DownloadDocumentResponse(data=text)
             return
         header = corpus_pb2.DownloadHeader(
-            file_name=found.document.file_name,
-            media_type=found.document.media_type,
-            size_bytes=len(found.content),
-            sha256=hashlib.sha256(found.content).hexdigest(),
-            version=found.document.version,
+            file_name=stored.document.file_name,
+            media_type=stored.document.media_type,
+            size_bytes=len(stored.content),
+            sha256=hashlib.sha256(stored.content).hexdigest(),
+            version=stored.document.version,
         )
         yield corpus_pb2.DownloadDocumentResponse(header=header)
-        half = len(found.content) // 2
-        yield corpus_pb2.DownloadDocumentResponse(data=found.content[:half])
+        half = len(stored.content) // 2
+        yield corpus_pb2.DownloadDocumentResponse(data=stored.content[:half])
         if self.cut_download:
             raise InvalidArgument("cut", reason="INVALID_FIELD")
-        yield corpus_pb2.DownloadDocumentResponse(data=found.content[half:])
+        yield corpus_pb2.DownloadDocumentResponse(data=stored.content[half:])
 
     async def list_spaces(self, request: corpus_pb2.ListSpacesRequest) -> corpus_pb2.ListSpacesResponse:
         return corpus_pb2.ListSpacesResponse(spaces=self.spaces)
@@ -156,8 +158,8 @@ class FakeCorpus:
         raise NotFound("no such space", reason="SPACE_NOT_FOUND")
 
     async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
-        found = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
-        return corpus_pb2.ListCollectionsResponse(collections=found)
+        collections = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
+        return corpus_pb2.ListCollectionsResponse(collections=collections)
 
     async def create_collection(
         self, request: corpus_pb2.CreateCollectionRequest
@@ -199,11 +201,11 @@ class FakeCorpus:
         return document
 
     def _find(self, document_id: int) -> Stored:
-        found = self.stored.get((current_tenant().org_id, document_id))
-        if found is None:
+        stored = self.stored.get((current_tenant().org_id, document_id))
+        if stored is None:
             raise NotFound(
                 f"no such document: {document_id}",
                 reason="DOCUMENT_NOT_FOUND",
                 metadata={"document_ids": str(document_id)},
             )
-        return found
+        return stored

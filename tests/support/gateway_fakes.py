@@ -262,8 +262,8 @@ class FakeRetriever(Retriever):
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
         if request.chunk_ids[0] != 1:
             raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
-        found = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
-        return retriever_pb2.GetChunksResponse(chunks=[found])
+        wide_chunk = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
+        return retriever_pb2.GetChunksResponse(chunks=[wide_chunk])
 
     def _check(self, scope: retriever_pb2.Scope) -> None:
         unknown = [number for number in scope.selection.document_ids if number not in self.known]

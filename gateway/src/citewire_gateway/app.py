@@ -37,13 +37,13 @@ from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.corpus import CorpusClient
 from citewire_gateway.clients.embedder import GrpcEmbedder
 from citewire_gateway.clients.generator import GrpcGenerator
-from citewire_gateway.clients.health import ServiceHealth
+from citewire_gateway.clients.health import Health, ServiceHealth
 from citewire_gateway.clients.retriever import GrpcRetriever
 from citewire_gateway.clients.sealer import ProviderSealer
 from citewire_gateway.http import middleware
-from citewire_gateway.http.health import Health
 from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.limits import UploadSlots, body_limit, time_budget
+from citewire_gateway.http.middleware import body_limit, time_budget
+from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.services import Services
@@ -52,7 +52,7 @@ from citewire_gateway.sweeper import run_sweeper
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.provider_service import TenantProviders
-from citewire_gateway.tenants.provider_store import ProviderStore
+from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit import metrics
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client

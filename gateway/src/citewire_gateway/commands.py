@@ -15,7 +15,7 @@ from citewire_gateway.http.server import Drain, GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.identity import IdentityStore, KeyInfo, make_key
 from citewire_gateway.tenants.provider_service import rotate
-from citewire_gateway.tenants.provider_store import ProviderStore
+from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
 from citewire_kit.migrate import add_migrate, run_migrate

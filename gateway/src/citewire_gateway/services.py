@@ -7,10 +7,10 @@ from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.corpus import CorpusClient
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
+from citewire_gateway.clients.health import Health
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.http.health import Health
 from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.limits import UploadSlots
+from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings

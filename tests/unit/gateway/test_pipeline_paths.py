@@ -24,8 +24,7 @@ from citewire_gateway.chat.events import (
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.clients.json_values import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
-from citewire_gateway.profiles.changes import Changes, apply_changes
-from citewire_gateway.profiles.model import Profile
+from citewire_gateway.profiles.model import Changes, Profile, apply_changes
 from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant

@@ -15,8 +15,7 @@ from citewire_gateway.api.streams import EventBody, EventStream
 from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
-from citewire_gateway.profiles.changes import change_answer
-from citewire_gateway.profiles.model import EventType, Persist, Profile
+from citewire_gateway.profiles.model import EventType, Persist, Profile, change_answer
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.providers import CHAT_NEEDS

@@ -1,6 +1,7 @@
-"""The standard health check of a service."""
+"""Whether everything works that a request needs: the database, and the standard health check of each service."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -8,11 +9,36 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from citewire_kit import client
-from citewire_kit.errors import DeadlineExceeded, Unavailable
+from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
 from citewire_kit.tasks import end
 
-_SECONDS = 0.9
-"""Of one attempt. Two of them fit into the time that `Health` gives."""
+Check = Callable[[], Awaitable[bool]]
+
+_CHECK_SECONDS = 2.0
+_ATTEMPT_SECONDS = 0.9
+"""Two attempts fit into a check."""
+
+
+class Health:
+    """Asks the database and the services, all at the same time."""
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        """`checks`: by the name of what they ask; each returns whether it works, or raises `CitewireError`."""
+        self._checks = checks
+
+    async def look(self) -> dict[str, str]:
+        """Returns, for each part, `ok` or why it isn't."""
+        answers = await asyncio.gather(*(self._ask(check) for check in self._checks.values()))
+        return dict(zip(self._checks, answers, strict=True))
+
+    async def _ask(self, check: Check) -> str:
+        try:
+            async with asyncio.timeout(_CHECK_SECONDS):
+                return "ok" if await check() else "not ready"
+        except TimeoutError:
+            return "no answer"
+        except CitewireError as exc:
+            return "unavailable" if exc.reason != "DEADLINE_EXCEEDED" else "no answer"
 
 
 class ServiceHealth:
@@ -54,5 +80,5 @@ class ServiceHealth:
                     task.exception()  # that it was seen
 
     async def _ask(self) -> bool:
-        response = await client.unary(self._check, health_pb2.HealthCheckRequest(), timeout=_SECONDS)
+        response = await client.unary(self._check, health_pb2.HealthCheckRequest(), timeout=_ATTEMPT_SECONDS)
         return response.status == health_pb2.HealthCheckResponse.SERVING

@@ -13,6 +13,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from citewire_gateway.http.bodies import too_large
+from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError, Internal, PermissionDenied
 from citewire_kit.metrics import HTTP_REQUESTS, HTTP_SECONDS
@@ -30,6 +31,10 @@ UNMATCHED = "unmatched"
 # Outermost first. Errors are inside of access, so that what went wrong is counted and logged as it was answered.
 MIDDLEWARE_ORDER = ("request_id", "security_headers", "tracing", "access", "errors", "deadline", "body_limit")
 
+_CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
+_DOCUMENTS = "/v1/documents"
+_TRANSFERS = ("/content", "/events")
+_FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 Seconds = Callable[[str, str], float]
@@ -75,6 +80,30 @@ def wrap(
     for name in reversed(MIDDLEWARE_ORDER):
         app = layers[name](app)
     return app
+
+
+def time_budget(settings: GatewaySettings) -> Seconds:
+    """Returns the time budgets: chats, transfers, and all the rest."""
+
+    def seconds(method: str, path: str) -> float:
+        if path.startswith(_CHATS):
+            return settings.chat_seconds
+        if path.startswith(_DOCUMENTS) and (method in ("POST", "PUT") or path.endswith(_TRANSFERS)):
+            return settings.transfer_seconds
+        return settings.request_seconds
+
+    return seconds
+
+
+def body_limit(settings: GatewaySettings) -> BodyLimit:
+    """Returns the limits of bodies: forms of documents, and all the rest."""
+
+    def limit(path: str, content_type: str) -> Limit:
+        if path.startswith(_DOCUMENTS) and content_type.lower().startswith("multipart/form-data"):
+            return Limit("the upload", settings.max_upload_bytes, settings.max_upload_bytes + _FORM_OVERHEAD)
+        return Limit("the body", settings.max_json_bytes, settings.max_json_bytes)
+
+    return limit
 
 
 class _Layer(ABC):

@@ -8,8 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
-from citewire_gateway.profiles.changes import Changes, apply_changes, changes_of
-from citewire_gateway.profiles.model import Profile
+from citewire_gateway.profiles.model import Changes, Profile, apply_changes, changes_of
 from citewire_kit.errors import AlreadyExists, invalid_field
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant

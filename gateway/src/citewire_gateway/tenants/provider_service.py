@@ -10,14 +10,16 @@ from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.clients.sealer import ProviderSealer
-from citewire_gateway.tenants.provider_store import ProviderStore, SealedRow, tenant_of
 from citewire_gateway.tenants.providers import (
     PROVIDER_TYPES,
     ModelRoute,
     ProviderEntries,
     ProviderEntry,
+    ProviderStore,
     ProviderType,
+    SealedRow,
     model_route,
+    tenant_of,
 )
 from citewire_kit.errors import CitewireError, FailedPrecondition, FieldViolation, InvalidArgument, NotFound
 from citewire_kit.telemetry import get_logger

@@ -17,8 +17,7 @@ from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest, SelfRagRe
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
-from citewire_gateway.profiles.changes import apply_changes, changes_of
-from citewire_gateway.profiles.model import EventType
+from citewire_gateway.profiles.model import EventType, apply_changes, changes_of
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 

@@ -8,7 +8,7 @@ from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authentica
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.profiles.changes import changes_of
+from citewire_gateway.profiles.model import changes_of
 from citewire_gateway.profiles.store import build_profile
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])

@@ -142,7 +142,7 @@ class ProfileInfo(ResponseModel):
             else ProfileHistory(tokens=profile.history.tokens, condense=profile.history.condense),
             by_document=profile.by_document,
             recent=profile.recent,
-            input_tokens=None if profile.budget is None else dict(profile.budget.input_tokens),
+            input_tokens=None if profile.budget is None else {**profile.budget.input_tokens},
             rerank_candidates=None if profile.rerank is None else profile.rerank.candidates,
             hyde=profile.hyde,
             derive_filter=profile.derive_filter,

@@ -1,0 +1,62 @@
+"""The gateway speaks the services' messages: no class outside the API declares again what a message declares."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from citewire.common.v1 import common_pb2, place_pb2
+from citewire.embedder.v1 import embedder_pb2
+from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import calibration_pb2, corpus_pb2, filter_pb2, retriever_pb2
+
+import citewire_gateway
+
+ROOT = Path(citewire_gateway.__file__).parent
+FILES = (common_pb2, place_pb2, embedder_pb2, generator_pb2, calibration_pb2, corpus_pb2, filter_pb2, retriever_pb2)
+MESSAGES: Mapping[str, frozenset[str]] = {
+    message.full_name: frozenset(message.fields_by_name)
+    for file in FILES
+    for message in file.DESCRIPTOR.message_types_by_name.values()
+}
+LEAST_FIELDS = 3
+MOST_SHARED = 0.7
+
+
+def mirrored_messages(fields: frozenset[str]) -> list[str]:
+    """Returns the messages most of whose fields a class has, or that have most of the class's fields."""
+    return [
+        name
+        for name, declared in MESSAGES.items()
+        if min(len(fields), len(declared)) >= LEAST_FIELDS
+        and len(fields & declared) >= MOST_SHARED * min(len(fields), len(declared))
+    ]
+
+
+def classes_of(path: Path) -> Iterator[tuple[str, frozenset[str]]]:
+    """Yields the classes of a file, each with the fields that it declares."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            names = [item.target.id for item in node.body
+                     if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]  # fmt: skip
+            yield node.name, frozenset(names) - {"type", "model_config"}
+
+
+def test_no_class_outside_the_api_mirrors_a_message() -> None:
+    mirrors = {
+        f"{path.relative_to(ROOT)}: {name}": messages
+        for path in ROOT.rglob("*.py")
+        if path.relative_to(ROOT).parts[0] != "api"
+        for name, fields in classes_of(path)
+        if (messages := mirrored_messages(fields))
+    }
+    assert mirrors == {}
+
+
+def test_a_mirror_is_seen() -> None:
+    assert mirrored_messages(frozenset({"model", "revision", "dimensions"})) == ["citewire.common.v1.EmbeddingSpace"]
+    assert mirrored_messages(frozenset({"needs_retrieval", "reason", "fallback"})) == [
+        "citewire.generator.v1.DecideResponse"
+    ]
+    assert mirrored_messages(frozenset({"index", "result"})) == []
