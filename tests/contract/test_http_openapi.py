@@ -7,10 +7,12 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, running_gateway
+from openapi_checks import UndescribedError, check_response
 
 if TYPE_CHECKING:
     from databases import Database
@@ -164,6 +166,20 @@ async def test_no_body_and_no_event_is_untyped(gateway: Gateway) -> None:
                 elsewhere = {"204"} if method == "delete" else set[str]()
                 assert "content" in response or status in elsewhere, (method, path, status)
     assert streams == 5
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "body"),
+    [
+        ("GET", "/livez", {"status": "fine"}),
+        ("GET", "/livez", {"status": "ok", "more": 1}),
+        ("GET", "/v1/models/x", {"id": "x", "object": "model", "created": 1}),
+    ],
+)
+def test_an_answer_that_the_document_does_not_describe_is_noticed(method: str, url: str, body: object) -> None:
+    response = httpx.Response(200, json=body, request=httpx.Request(method, f"http://test{url}"))
+    with pytest.raises(UndescribedError):
+        check_response(response)
 
 
 async def test_errors_are_problem_documents_everywhere(gateway: Gateway) -> None:
