@@ -18,7 +18,7 @@ from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import ProcessSettings
 from citewire_kit.tenant import Tenant, current_tenant
-from citewire_retriever.ingest.ports import VersionToIngest
+from citewire_retriever.ingest.model import VersionToIngest
 from databases import HasDsn
 from ingest_harness import ACME, OTHER, IngestHarness, article, running_worker, worker_settings
 

@@ -15,7 +15,7 @@ from psycopg import sql
 from citewire_kit.errors import Internal
 from citewire_retriever.ingest.chunks import Chunk
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication, Published, VectorTable
+from citewire_retriever.ingest.model import Job, LeaseLostError, Publication, Published, VectorTable
 from citewire_retriever.model import Space
 from databases import HasDsn
 from ingest_harness import ACME, OTHER, IngestHarness

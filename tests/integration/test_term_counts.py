@@ -16,7 +16,7 @@ import pytest
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.chunks import Chunk
-from citewire_retriever.ingest.ports import Job, LeaseLostError, Publication
+from citewire_retriever.ingest.model import Job, LeaseLostError, Publication
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space
 from corpus_rows import CorpusRows, NewDocument

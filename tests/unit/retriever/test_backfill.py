@@ -11,26 +11,19 @@ import pytest
 
 from citewire_kit.errors import CitewireError, FailedPrecondition, Unavailable
 from citewire_kit.tenant import Tenant, current_tenant
-from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
 from citewire_retriever.ingest.backfill.rate import TokenRate
 from citewire_retriever.ingest.backfill.service import Backfill
-from citewire_retriever.ingest.ports import (
-    Embedder,
-    Job,
-    JobStore,
-    ModelWindow,
-    OwnEmbedding,
-    StoredChunk,
-    Vectors,
-    VectorTable,
-)
+from citewire_retriever.ingest.backfill.store import IncompleteVersion, PostgresBackfillStore, TargetSpaces
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from citewire_retriever.ingest.model import Job, ModelWindow, OwnEmbedding, StoredChunk, Vectors, VectorTable
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.model import Space
 
 LIVE, NEXT, FURTHER = Space("live", "r", 2), Space("next", "r", 2), Space("more", "r", 2)
 OWN = OwnEmbedding("openai", "theirs", 2, "")
 JOB = Job(1, 1, 1, "backfill", 1, 1, Tenant("acme", "ann", "pro"), {}, 5)
-WANTED = Wanted(LIVE, NEXT, None, only_own=False)
+WANTED = TargetSpaces(LIVE, NEXT, None, only_own=False)
 
 
 class FakeJobs:
@@ -63,7 +56,7 @@ class FakeJobs:
 class FakeStore:
     """What is wanted, and what was queued and ended."""
 
-    def __init__(self, wanted: Wanted = WANTED) -> None:
+    def __init__(self, wanted: TargetSpaces = WANTED) -> None:
         self.what = wanted
         self.live = True
         self.due: list[str] = ["acme"]
@@ -78,7 +71,7 @@ class FakeStore:
     async def come_back(self, org_id: str, seconds: float) -> None:
         self.earlier.append(seconds)
 
-    async def wanted(self, org_id: str) -> Wanted:
+    async def target_spaces(self, org_id: str) -> TargetSpaces:
         assert current_tenant().org_id == org_id
         return self.what
 
@@ -88,8 +81,8 @@ class FakeStore:
         self.queued.append(([table.name for table in tables], [table.name for table in further]))
         return self.found
 
-    async def lacking(self, job: Job) -> Lacking | None:
-        return Lacking("Title", self.what) if self.live else None
+    async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
+        return IncompleteVersion("Title", self.what) if self.live else None
 
     async def add_terms(self, job: Job, title: str, most: int) -> int:
         del job, title, most
@@ -129,7 +122,11 @@ class FakeEmbedder:
 def build(store: FakeStore, jobs: FakeJobs, embedder: FakeEmbedder, rate: float = 0) -> Backfill:
     settings = WorkerSettings.model_validate({"dsn": "postgresql://x", "batch_chunks": 2, "more_models": "more"})
     return Backfill(
-        cast("BackfillStore", store), cast("JobStore", jobs), cast("Embedder", embedder), TokenRate(rate), settings
+        cast("PostgresBackfillStore", store),
+        cast("PostgresJobStore", jobs),
+        cast("GrpcEmbedder", embedder),
+        TokenRate(rate),
+        settings,
     )
 
 
@@ -173,7 +170,7 @@ async def test_another_revision_fills_nothing() -> None:
 
 
 async def test_only_own_providers_see_the_documents() -> None:
-    store, jobs, embedder = FakeStore(Wanted(LIVE, NEXT, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
+    store, jobs, embedder = FakeStore(TargetSpaces(LIVE, NEXT, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
     embedder.own = NEXT
     with pytest.raises(CitewireError) as refused:
         await build(store, jobs, embedder).embed(JOB)
@@ -216,7 +213,7 @@ async def test_a_survey_leaves_out_what_nobody_serves() -> None:
 
 
 async def test_a_survey_for_own_providers_alone_leaves_the_further_models_out() -> None:
-    store, jobs, embedder = FakeStore(Wanted(LIVE, None, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
+    store, jobs, embedder = FakeStore(TargetSpaces(LIVE, None, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
     embedder.own = LIVE
     assert await build(store, jobs, embedder).survey()
     assert store.queued == [(["live"], [])]

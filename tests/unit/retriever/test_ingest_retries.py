@@ -19,9 +19,10 @@ from citewire_kit.errors import (
 from citewire_kit.tenant import Tenant, current_request_id, current_tenant
 from citewire_kit.tracing import current_ids
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError, Published, QueueState
 from citewire_retriever.ingest.pipeline import Outcome, Pipeline
-from citewire_retriever.ingest.ports import Job, JobKind, JobStore, LeaseLostError, Published, QueueState
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.ingest.worker import Worker
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -116,7 +117,7 @@ def settings(**changes: object) -> WorkerSettings:
 async def work(job: Job, act: Callable[[Job], Any], **changes: object) -> Ended:
     """Lets a worker make one attempt; returns how the job ended."""
     store = FakeStore(job)
-    worker = Worker(cast("JobStore", store), cast("Pipeline", FakePipeline(act)), settings(**changes))
+    worker = Worker(cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(act)), settings(**changes))
     stop = asyncio.Event()
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(worker.run(stop))
@@ -186,7 +187,7 @@ async def test_a_stopped_worker_gives_back_what_it_is_on() -> None:
         working.set()
         await asyncio.Event().wait()
 
-    worker = Worker(cast("JobStore", store), cast("Pipeline", FakePipeline(lambda _job: act())), settings())
+    worker = Worker(cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(lambda _job: act())), settings())
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(worker.run(stop))
         await working.wait()
@@ -207,7 +208,7 @@ async def test_an_attempt_whose_lease_is_lost_is_broken_off() -> None:
             cancelled.set()
 
     worker = Worker(
-        cast("JobStore", store), cast("Pipeline", FakePipeline(lambda _job: act())), settings(lease_seconds=1)
+        cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(lambda _job: act())), settings(lease_seconds=1)
     )
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(worker.run(stop))
@@ -231,7 +232,7 @@ async def test_a_worker_that_cannot_say_how_a_job_ended_goes_on(error: CitewireE
         raise IngestError(IngestCode.EMPTY, "Empty.")
 
     stop = asyncio.Event()
-    worker = Worker(cast("JobStore", store), cast("Pipeline", FakePipeline(act)), settings())
+    worker = Worker(cast("PostgresJobStore", store), cast("Pipeline", FakePipeline(act)), settings())
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(worker.run(stop))
         await store.ended

@@ -11,7 +11,7 @@ from citewire.embedder.v1 import embedder_pb2_grpc
 
 from citewire_kit import client
 from citewire_kit.errors import DataLoss, FailedPrecondition
-from citewire_retriever.ingest.ports import Embedder, ModelWindow, OwnEmbedding, Vectors
+from citewire_retriever.ingest.model import ModelWindow, OwnEmbedding, Vectors
 from citewire_retriever.model import Space
 
 MAX_INPUTS = 256
@@ -20,8 +20,8 @@ _COUNT_SECONDS = 30.0
 _SERVICE = "citewire.embedder.v1.EmbedderService"
 
 
-class GrpcEmbedder(Embedder):
-    """See `Embedder`."""
+class GrpcEmbedder:
+    """The embedding model, wherever it runs. Raises `citewire_kit.errors.CitewireError`."""
 
     def __init__(self, channel: grpc.aio.Channel, *, batch_seconds: float) -> None:
         """Takes an open channel.
@@ -34,12 +34,14 @@ class GrpcEmbedder(Embedder):
         self._batch_seconds = batch_seconds
         client.init_client([_SERVICE])
 
-    async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:  # noqa: D102 - see the base
+    async def window(self, model: str, own: OwnEmbedding | None = None) -> ModelWindow:
+        """What a model takes, or a tenant's own provider; an empty name is the default model."""
         request = pb.CountTokensRequest(inputs=[""], model=model, provider=_ref(own))
         response = await client.unary(self._stub.CountTokens, request, timeout=_COUNT_SECONDS)
         return ModelWindow(_space(response.space), response.max_input_tokens - response.special_tokens, own)
 
-    async def count(self, window: ModelWindow, texts: Sequence[str]) -> list[int]:  # noqa: D102 - see the base
+    async def count(self, window: ModelWindow, texts: Sequence[str]) -> list[int]:
+        """Counts tokens, special ones excluded. Any number of texts."""
         counts: list[int] = []
         for batch in batches(texts, most=MAX_INPUTS):
             request = pb.CountTokensRequest(inputs=batch, model=_model(window), provider=_ref(window.own))
@@ -49,9 +51,19 @@ class GrpcEmbedder(Embedder):
             counts += response.counts
         return counts
 
-    async def embed(  # noqa: D102 - see the base
+    async def embed(
         self, window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool = False
     ) -> AsyncGenerator[Vectors]:
+        """Embeds batches of documents; yields the vectors of each, in order.
+
+        Args:
+            window: The model.
+            batches: The texts.
+            truncate: Leave out the tail of a text that is longer than the model takes, instead of failing.
+
+        Raises:
+            CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).
+        """
         space = window.space
         calling = client.bidi(
             self._stub.EmbedStream,

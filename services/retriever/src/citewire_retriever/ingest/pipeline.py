@@ -15,11 +15,10 @@ from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import Chunk, embedding_input
 from citewire_retriever.ingest.document import ParsedDocument
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.ports import (
-    Embedder,
+from citewire_retriever.ingest.model import (
     Job,
-    JobStore,
     ModelWindow,
     Publication,
     Published,
@@ -30,6 +29,7 @@ from citewire_retriever.ingest.ports import (
 from citewire_retriever.ingest.sandbox import Sandbox
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.spool import spooled
+from citewire_retriever.ingest.store import PostgresJobStore
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
@@ -53,7 +53,7 @@ class Pipeline:
     """Ingests versions. Holds nothing between two of them."""
 
     def __init__(
-        self, store: JobStore, embedder: Embedder, sandbox: Sandbox, folder: Path, settings: WorkerSettings
+        self, store: PostgresJobStore, embedder: GrpcEmbedder, sandbox: Sandbox, folder: Path, settings: WorkerSettings
     ) -> None:
         self._store = store
         self._embedder = embedder

@@ -15,10 +15,9 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Plan, Tenant
 from citewire_retriever.ingest.chunks import Chunk, embedding_input
 from citewire_retriever.ingest.errors import IngestError
-from citewire_retriever.ingest.ports import (
+from citewire_retriever.ingest.model import (
     Job,
     JobKind,
-    JobStore,
     LeaseLostError,
     LiveVersion,
     OwnEmbedding,
@@ -48,17 +47,24 @@ _LONG_STATEMENT: Final = 300.0
 """Seconds for statements whose work grows with the document: publishing and removing."""
 
 
-class PostgresJobStore(JobStore):
-    """See `JobStore`."""
+class PostgresJobStore:
+    """Jobs, and all that ingest reads and writes.
+
+    Methods that take a job work under its tenant. Those that write raise `LeaseLostError`, and write nothing, if the
+    worker holds it no longer. All raise `citewire_kit.errors.Unavailable` if the database can't be reached.
+    """
 
     def __init__(self, pool: Pool, dsn: str) -> None:
         """Takes the pool of the worker's role, and its connection string for the connection that listens."""
         self._pool = pool
         self._dsn = dsn
 
-    async def claim(  # noqa: D102 - see the base
-        self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]
-    ) -> Job | None:
+    async def claim(self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]) -> Job | None:
+        """Takes the oldest job that may run, of the organisation whose turn it is.
+
+        It is the turn of the one with the fewest running jobs; among these, of the one that isn't in `served`, or
+        stands first there. Two workers never get the same job.
+        """
         values = {"kind": kind, "worker": worker, "lease_seconds": lease_seconds, "served": list(served)}
         async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["claim"], values)
@@ -78,20 +84,24 @@ class PostgresJobStore(JobStore):
             age_seconds=row[9],
         )
 
-    async def requeue_expired(self) -> int:  # noqa: D102 - see the base
+    async def requeue_expired(self) -> int:
+        """Queues jobs again whose lease has passed; returns how many."""
         async with shared(self._pool) as connection:
             return (await connection.execute(_SQL["requeue_expired"])).rowcount
 
-    async def release_all(self, worker: str) -> int:  # noqa: D102 - see the base
+    async def release_all(self, worker: str) -> int:
+        """Queues again whatever a worker that ends still holds; returns how many."""
         async with shared(self._pool) as connection:
             return (await connection.execute(_SQL["release_all"], {"worker": worker})).rowcount
 
-    async def renew(self, job: Job, *, lease_seconds: float) -> bool:  # noqa: D102 - see the base
+    async def renew(self, job: Job, *, lease_seconds: float) -> bool:
+        """Extends a lease; False if the job isn't held any more."""
         async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["renew"], {**_key(job), "lease_seconds": lease_seconds})
             return cursor.rowcount == 1
 
-    async def begin(self, job: Job) -> VersionToIngest:  # noqa: D102 - see the base
+    async def begin(self, job: Job) -> VersionToIngest:
+        """Marks the version as processing, and reads what is known of it."""
         async with self._holding(job, "begin_version", {"attempt": job.attempt}) as connection:
             cursor = await connection.execute(_SQL["version_to_ingest"], _key(job))
             row = await cursor.fetchone()
@@ -101,7 +111,8 @@ class PostgresJobStore(JobStore):
         space = None if row[6] is None else Space(row[6], row[7], row[8])
         return VersionToIngest(row[0], row[1], row[2], row[3], row[4], row[5], space, own, only_own)
 
-    async def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:  # noqa: D102 - see the base
+    async def read_original(self, job: Job, size_bytes: int) -> AsyncGenerator[bytes]:
+        """Reads the version's bytes, part by part."""
         position = first = 0
         while position < size_bytes:
             # A transaction for a few parts: parsing and spooling hold no connection.
@@ -116,11 +127,13 @@ class PostgresJobStore(JobStore):
                 yield part
             first += len(parts)
 
-    async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:  # noqa: D102 - see the base
+    async def progress(self, job: Job, stage: Stage, done: int, total: int) -> None:
+        """Writes how far the version is; watchers are told."""
         async with self._holding(job, "progress", {"stage": stage, "done": done, "total": total}):
             pass
 
-    async def save_text(self, job: Job, text: str) -> None:  # noqa: D102 - see the base
+    async def save_text(self, job: Job, text: str) -> None:
+        """Stores the text that chunks' spans point into, in place of what an earlier attempt stored."""
         async with self._holding(job, "progress", {"stage": "chunk", "done": 0, "total": 0}) as connection:
             await connection.execute(_SQL["delete_text"], _key(job))
             parts = [
@@ -129,7 +142,8 @@ class PostgresJobStore(JobStore):
             ]
             await connection.cursor().executemany(_SQL["insert_text"], parts)
 
-    async def ensure_space(self, space: Space) -> VectorTable:  # noqa: D102 - see the base
+    async def ensure_space(self, space: Space) -> VectorTable:
+        """Finds a space's table, or makes it."""
         values = {"model": space.model, "revision": space.revision, "dimensions": space.dimensions}
         async with shared(self._pool) as connection:
             await connection.execute(_SQL["ensure_space"], values)
@@ -138,19 +152,20 @@ class PostgresJobStore(JobStore):
             raise NotFound("the embedding space vanished", reason="SPACE_NOT_FOUND")
         return VectorTable(*row)
 
-    async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:  # noqa: D102 - see the base
+    async def staged(self, job: Job, table: VectorTable) -> list[StagedChunk]:
+        """Reads what an earlier attempt has stored of the version's chunks, in order."""
         async with _tenants(self._pool, job) as connection:
             cursor = await connection.execute(_with_table(_SQL["staged"], table), _key(job), binary=True)
             return [StagedChunk(*row) for row in await cursor.fetchall()]
 
-    async def clear(self, job: Job) -> None:  # noqa: D102 - see the base
+    async def clear(self, job: Job) -> None:
+        """Removes the version's chunks, with their vectors."""
         values = {"stage": "embed", "done": 0, "total": 0}
         async with self._holding(job, "progress", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(_SQL["delete_chunks"], _key(job))
 
-    async def stage(  # noqa: D102 - see the base
-        self, job: Job, table: VectorTable, chunks: Sequence[Chunk], vectors: Vectors, total: int
-    ) -> None:
+    async def stage(self, job: Job, table: VectorTable, chunks: Sequence[Chunk], vectors: Vectors, total: int) -> None:
+        """Stores a batch of chunks with their vectors. No search sees them before the version is live."""
         done = chunks[-1].index + 1
         async with self._holding(job, "progress", {"stage": "embed", "done": done, "total": total}) as connection:
             cursor = await connection.execute(_SQL["insert_chunks"], {**_key(job), **_columns(chunks)})
@@ -162,26 +177,39 @@ class PostgresJobStore(JobStore):
             ]
             await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
 
-    async def publish(self, job: Job, publication: Publication) -> Published:  # noqa: D102 - see the base
+    async def publish(self, job: Job, publication: Publication) -> Published:
+        """Makes the version the live one and ends the job, all in one transaction.
+
+        Older versions lose their vectors at once; a sweep is queued for the rest of them.
+        """
         try:
             async with _tenants(self._pool, job, statement_seconds=_LONG_STATEMENT) as connection:
                 return await _publish(connection, job, publication)
         except _OtherSpaceError:
             return Published.OTHER_SPACE
 
-    async def fail(self, job: Job, error: IngestError) -> None:  # noqa: D102 - see the base
+    async def fail(self, job: Job, error: IngestError) -> None:
+        """Marks the version as failed for good, removes what was staged, and ends the job. The live version stays."""
         values = {"code": error.code.value, "message": error.message}
         async with self._holding(job, "version_failed", values, statement_seconds=_LONG_STATEMENT) as connection:
             await connection.execute(_SQL["delete_chunks"], _key(job))
             await connection.execute(_SQL["delete_text"], _key(job))
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed"})
 
-    async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:  # noqa: D102 - see the base
+    async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
+        """Queues the job again.
+
+        Args:
+            job: The job.
+            delay_seconds: Not before.
+            uncount: Whether the attempt doesn't count: it was broken off by us.
+        """
         first = "version_pending" if job.kind == "ingest" else "lock_version"
         async with self._holding(job, first, {}) as connection:
             await connection.execute(_SQL["requeue"], {**_key(job), "delay_seconds": delay_seconds, "uncount": uncount})
 
-    async def live(self, job: Job) -> LiveVersion | None:  # noqa: D102 - see the base
+    async def live(self, job: Job) -> LiveVersion | None:
+        """Reads the job's version; None if it isn't the live one any more."""
         async with _tenants(self._pool, job) as connection:
             result = await (await connection.execute(_SQL["lock_live"], _key(job))).fetchone()
             row = await (await connection.execute(_SQL["version_to_ingest"], _key(job))).fetchone()
@@ -190,17 +218,15 @@ class PostgresJobStore(JobStore):
             return None
         return LiveVersion(result[0], None if row[6] is None else Space(row[6], row[7], row[8]), only_own)
 
-    async def unembedded(  # noqa: D102 - see the base
-        self, job: Job, table: VectorTable, most: int
-    ) -> list[StoredChunk]:
+    async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
+        """Reads chunks of the version, in order, that have no vector in a space."""
         async with _tenants(self._pool, job) as connection:
             values = {**_key(job), "most": most}
             cursor = await connection.execute(_with_table(_SQL["unembedded"], table), values, binary=True)
             return [StoredChunk(*row) for row in await cursor.fetchall()]
 
-    async def add_vectors(  # noqa: D102 - see the base
-        self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors
-    ) -> None:
+    async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
+        """Stores vectors of a live version in a space; those that are there already stay."""
         async with self._holding(job, "lock_live", {}) as connection:
             rows = [
                 {**_key(job), "chunk_id": chunk_id, "embedding": HalfVector(vector)}
@@ -208,26 +234,28 @@ class PostgresJobStore(JobStore):
             ]
             await connection.cursor().executemany(_with_table(_SQL["insert_missing_vector"], table), rows)
 
-    async def end_embedding(  # noqa: D102 - see the base
-        self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False
-    ) -> None:
+    async def end_embedding(self, job: Job, tables: Sequence[VectorTable], *, failed: bool = False) -> None:
+        """Ends a job of the kind embed; from now on the organisation's searches may use these spaces."""
         async with self._holding(job, "lock_version", {}) as connection:
             for table in tables:
                 await connection.execute(_SQL["add_further_space"], {**_key(job), "space_id": table.space_id})
             await connection.execute(_SQL["end_job"], {**_key(job), "state": "failed" if failed else "done"})
 
-    async def sweep(self, job: Job) -> None:  # noqa: D102 - see the base
+    async def sweep(self, job: Job) -> None:
+        """Forgets a superseded version: bytes, text, chunks. Does nothing to one that is live or may become so."""
         async with self._holding(job, "lock_version", {}, statement_seconds=_LONG_STATEMENT) as connection:
             forgotten = (await connection.execute(_SQL["forget_version"], _key(job))).rowcount
             if not forgotten:  # it is live after all; else the job is gone with the version
                 await connection.execute(_SQL["end_job"], {**_key(job), "state": "done"})
 
-    async def queue_state(self) -> QueueState:  # noqa: D102 - see the base
+    async def queue_state(self) -> QueueState:
+        """Measures the queue of ingest jobs."""
         async with shared(self._pool) as connection:
             row = await (await connection.execute(_SQL["queue_state"])).fetchone()
         return QueueState(0, 0.0) if row is None else QueueState(row[0], max(0.0, row[1]))
 
-    async def wake_ups(self) -> AsyncGenerator[None]:  # noqa: D102 - see the base
+    async def wake_ups(self) -> AsyncGenerator[None]:
+        """Yields whenever jobs were queued, until the connection is lost (`Unavailable`)."""
         try:
             # A connection of its own: listening would keep one of the pool's for ever.
             connection = await psycopg.AsyncConnection.connect(make_conninfo(self._dsn, **_LISTENER), autocommit=True)

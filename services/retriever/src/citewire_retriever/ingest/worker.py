@@ -20,9 +20,10 @@ from citewire_kit.tracing import extract, get_tracer
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError
 from citewire_retriever.ingest.pipeline import Pipeline
-from citewire_retriever.ingest.ports import Job, JobKind, JobStore, LeaseLostError
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.store import PostgresJobStore
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
@@ -62,7 +63,7 @@ class Worker:
     """Works on jobs until it is told to stop."""
 
     def __init__(
-        self, store: JobStore, pipeline: Pipeline, settings: WorkerSettings, backfill: Backfill | None = None
+        self, store: PostgresJobStore, pipeline: Pipeline, settings: WorkerSettings, backfill: Backfill | None = None
     ) -> None:
         """Takes what it works with; all of it stays open while `run` runs. Without `backfill` there is none."""
         self._store = store

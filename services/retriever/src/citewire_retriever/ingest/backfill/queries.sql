@@ -13,7 +13,7 @@ RETURNING checks.org_id
 UPDATE corpus.backfill_checks SET next_at = least(next_at, now() + make_interval(secs => %(seconds)s))
 WHERE org_id = %(org_id)s
 
--- name: wanted
+-- name: target_spaces
 -- The organisation's live space, and the one that it prepares, with whether that is registered. One row, also if empty.
 SELECT live.model, live.revision, live.dimensions, following.model, following.revision, following.dimensions,
        registered.space_id IS NOT NULL

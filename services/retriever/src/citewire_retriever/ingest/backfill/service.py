@@ -9,12 +9,14 @@ from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
-from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
 from citewire_retriever.ingest.backfill.rate import TokenRate
+from citewire_retriever.ingest.backfill.store import IncompleteVersion, PostgresBackfillStore, TargetSpaces
 from citewire_retriever.ingest.chunks import embedding_input
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from citewire_retriever.ingest.model import Job, ModelWindow, StoredChunk, VectorTable
 from citewire_retriever.ingest.pipeline import grouped
-from citewire_retriever.ingest.ports import Embedder, Job, JobStore, ModelWindow, StoredChunk, VectorTable
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.model import Space
 
 log = get_logger(__name__)
@@ -31,7 +33,12 @@ class Backfill:
     """See the module. Holds nothing between two jobs but the rate."""
 
     def __init__(
-        self, store: BackfillStore, jobs: JobStore, embedder: Embedder, rate: TokenRate, settings: WorkerSettings
+        self,
+        store: PostgresBackfillStore,
+        jobs: PostgresJobStore,
+        embedder: GrpcEmbedder,
+        rate: TokenRate,
+        settings: WorkerSettings,
     ) -> None:
         self._store = store
         self._jobs = jobs
@@ -53,10 +60,10 @@ class Backfill:
         if org_id is None:
             return False
         with use_tenant(Tenant(org_id, "backfill", "free")):
-            wanted = await self._store.wanted(org_id)
-            tables = [] if wanted.live is None else [await self._jobs.ensure_space(wanted.live)]
-            tables += await self._following_table(org_id, wanted)
-            further = await self._further_tables(org_id, wanted)
+            targets = await self._store.target_spaces(org_id)
+            tables = [] if targets.live is None else [await self._jobs.ensure_space(targets.live)]
+            tables += await self._following_table(org_id, targets)
+            further = await self._further_tables(org_id, targets)
         most = self._settings.backfill_documents
         queued = await self._store.queue(
             org_id, tables, further, most=most, again=self._settings.backfill_again_seconds
@@ -76,19 +83,19 @@ class Backfill:
             LeaseLostError: The job isn't ours any more, or the version isn't live.
             CitewireError: A model can't be had now.
         """
-        lacking = await self._store.lacking(job)
-        if lacking is None:
+        version = await self._store.incomplete_version(job)
+        if version is None:
             await self._store.end(job, ())
             return
-        if await self._store.add_terms(job, lacking.title, _TERMS_AT_ONCE) == _TERMS_AT_ONCE:
+        if await self._store.add_terms(job, version.title, _TERMS_AT_ONCE) == _TERMS_AT_ONCE:
             await self._jobs.retry(job, delay_seconds=0, uncount=True)
             return
         left = self._settings.batch_chunks * _SLICE_BATCHES
         further: list[VectorTable] = []
         errors: list[CitewireError] = []
-        for target in self._targets(lacking.wanted):
+        for target in self._targets(version.targets):
             try:
-                left -= await self._fill_target(job, lacking, target, left, further)
+                left -= await self._fill_target(job, version, target, left, further)
             except CitewireError as error:
                 errors.append(error)
             if left <= 0:
@@ -102,33 +109,33 @@ class Backfill:
         """Ends a job without success. The version is taken up again later."""
         await self._store.give_up(job)
 
-    def _targets(self, wanted: Wanted) -> list[Space | str]:
+    def _targets(self, targets: TargetSpaces) -> list[Space | str]:
         """Spaces, and names of further models: the live space first, on it searches depend."""
-        spaces = [space for space in (wanted.live, wanted.following) if space is not None]
-        return [*spaces, *(() if wanted.only_own else self._settings.further_models())]
+        spaces = [space for space in (targets.live, targets.following) if space is not None]
+        return [*spaces, *(() if targets.only_own else self._settings.further_models())]
 
     async def _fill_target(
-        self, job: Job, lacking: Lacking, target: Space | str, most: int, further: list[VectorTable]
+        self, job: Job, version: IncompleteVersion, target: Space | str, most: int, further: list[VectorTable]
     ) -> int:
         """Embeds at most so many chunks of a version in one space; returns how many.
 
         A further space that is filled whole is added to `further`.
         """
-        wanted = lacking.wanted
+        targets = version.targets
         if isinstance(target, str):
             window = await self._embedder.window(target)
-            if window.space in (wanted.live, wanted.following):
+            if window.space in (targets.live, targets.following):
                 return 0
             table = await self._jobs.ensure_space(window.space)
-            done = await self._fill(job, lacking.title, window, table, most)
+            done = await self._fill(job, version.title, window, table, most)
             if done < most:
                 further.append(table)
             return done
         table = await self._jobs.ensure_space(target)
         if not await self._jobs.unembedded(job, table, 1):
             return 0
-        window = await self._window(target, wanted)
-        return await self._fill(job, lacking.title, window, table, most)
+        window = await self._window(target, targets)
+        return await self._fill(job, version.title, window, table, most)
 
     async def _fill(self, job: Job, title: str, window: ModelWindow, table: VectorTable, most: int) -> int:
         done = 0
@@ -155,13 +162,13 @@ class Backfill:
                 metrics.BACKFILL_CHUNKS.inc(len(group))
                 first += len(group)
 
-    async def _window(self, space: Space, wanted: Wanted) -> ModelWindow:
+    async def _window(self, space: Space, targets: TargetSpaces) -> ModelWindow:
         """The model of a space, the tenant's own or the operator's. Raises `FailedPrecondition` if there is none."""
-        if wanted.own is not None:
-            window = await self._embedder.window("", wanted.own)
+        if targets.own is not None:
+            window = await self._embedder.window("", targets.own)
             if window.space == space:
                 return window
-        if wanted.only_own:
+        if targets.only_own:
             raise FailedPrecondition(
                 "the organisation uses only its own providers, and none offers the space's model",
                 reason="PROVIDER_MISSING",
@@ -173,25 +180,25 @@ class Backfill:
             )
         return window
 
-    async def _following_table(self, org_id: str, wanted: Wanted) -> list[VectorTable]:
+    async def _following_table(self, org_id: str, targets: TargetSpaces) -> list[VectorTable]:
         """The table of the space that is being prepared, once a model serves it."""
-        if wanted.following is None:
+        if targets.following is None:
             return []
         try:
-            window = await self._window(wanted.following, wanted)
+            window = await self._window(targets.following, targets)
         except CitewireError as error:
-            log.warning("next_space_not_served", org_id=org_id, model=wanted.following.model, error=str(error))
+            log.warning("next_space_not_served", org_id=org_id, model=targets.following.model, error=str(error))
             return []
         return [await self._jobs.ensure_space(window.space)]
 
-    async def _further_tables(self, org_id: str, wanted: Wanted) -> list[VectorTable]:
+    async def _further_tables(self, org_id: str, targets: TargetSpaces) -> list[VectorTable]:
         tables: list[VectorTable] = []
-        for model in () if wanted.only_own else self._settings.further_models():
+        for model in () if targets.only_own else self._settings.further_models():
             try:
                 window = await self._embedder.window(model)
             except CitewireError as error:
                 log.warning("further_model_not_served", org_id=org_id, model=model, error=str(error))
                 continue
-            if window.space not in (wanted.live, wanted.following):
+            if window.space not in (targets.live, targets.following):
                 tables.append(await self._jobs.ensure_space(window.space))
         return tables

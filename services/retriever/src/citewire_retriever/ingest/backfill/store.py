@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from psycopg import sql
@@ -9,9 +10,8 @@ from psycopg import sql
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
 from citewire_retriever.headings import heading
-from citewire_retriever.ingest.backfill.ports import BackfillStore, Lacking, Wanted
 from citewire_retriever.ingest.chunks import embedding_input
-from citewire_retriever.ingest.ports import Job, LeaseLostError, VectorTable
+from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.store import own_embedding, refused, shared
 from citewire_retriever.lexical import sparse_literal, weigh_chunk
 from citewire_retriever.model import Space
@@ -21,32 +21,74 @@ _LONG_STATEMENT: Final = 300.0
 """Seconds for looking through an organisation: it reads an index entry per chunk."""
 
 
-class PostgresBackfillStore(BackfillStore):
-    """See `BackfillStore`."""
+@dataclass(frozen=True, slots=True)
+class TargetSpaces:
+    """The spaces in which an organisation's documents should have vectors, the further ones aside."""
+
+    live: Space | None
+    """The live space; None before the first document."""
+    following: Space | None
+    """The one that is being prepared, if any."""
+    own: OwnEmbedding | None
+    """The organisation's own embedding provider (in a job's case, the user's first)."""
+    only_own: bool
+    """Whether the organisation lets nobody but its own providers see its documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class IncompleteVersion:
+    """A live version that is to be embedded where it isn't."""
+
+    title: str
+    """Its document's."""
+    targets: TargetSpaces
+    """Where it should have vectors."""
+
+
+class PostgresBackfillStore:
+    """What lacks vectors, or terms. Raises as `PostgresJobStore` does."""
 
     def __init__(self, pool: Pool) -> None:
         """Takes the pool of the worker's role."""
         self._pool = pool
 
-    async def take_due(self, again_seconds: float) -> str | None:  # noqa: D102 - see the base
+    async def take_due(self, again_seconds: float) -> str | None:
+        """Takes the organisation that is longest due to be looked through; None if none is.
+
+        No other worker gets it before `again_seconds` have passed, whatever becomes of this one.
+        """
         async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["take_due"], {"again_seconds": again_seconds})
             row = await cursor.fetchone()
         return None if row is None else str(row[0])
 
-    async def come_back(self, org_id: str, seconds: float) -> None:  # noqa: D102 - see the base
+    async def come_back(self, org_id: str, seconds: float) -> None:
+        """Makes an organisation due earlier."""
         async with shared(self._pool) as connection:
             await connection.execute(_SQL["come_back"], {"org_id": org_id, "seconds": seconds})
 
-    async def wanted(self, org_id: str) -> Wanted:  # noqa: D102 - see the base
+    async def target_spaces(self, org_id: str) -> TargetSpaces:
+        """Reads where an organisation's documents should have vectors."""
         tenant = _nobody(org_id)
         with refused():
             async with tenant_transaction(self._pool, tenant) as connection:
-                return await _wanted(connection, tenant, registered_only=False)
+                return await _target_spaces(connection, tenant, registered_only=False)
 
-    async def queue(  # noqa: D102 - see the base
+    async def queue(
         self, org_id: str, tables: Sequence[VectorTable], further: Sequence[VectorTable], *, most: int, again: float
     ) -> int:
+        """Queues live versions that lack terms or a vector in one of the tables, newest first; returns how many.
+
+        A version whose job waits, runs, or has failed less than `again` seconds ago isn't queued again. For those of
+        the further tables, that goes for the jobs that follow an upload too.
+
+        Args:
+            org_id: The organisation.
+            tables: Of its live space, and of the one that is being prepared.
+            further: Of further spaces.
+            most: Jobs of the organisation that may wait at once.
+            again: Seconds.
+        """
         queued = 0
         with refused():
             async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
@@ -54,8 +96,8 @@ class PostgresBackfillStore(BackfillStore):
                 await connection.execute(_SQL["forget_given_up"], values)
                 row = await (await connection.execute(_SQL["waiting"], values)).fetchone()
                 room = most - (0 if row is None else int(row[0]))
-                wanted = [(each.name, False) for each in tables] + [(each.name, True) for each in further]
-                for table, is_further in [("lexical", False), *wanted]:
+                spaces = [(each.name, False) for each in tables] + [(each.name, True) for each in further]
+                for table, is_further in [("lexical", False), *spaces]:
                     if room <= queued:
                         break
                     statement = sql.SQL(_SQL["queue"]).format(vectors=sql.Identifier("corpus", table))
@@ -63,14 +105,20 @@ class PostgresBackfillStore(BackfillStore):
                     queued += (await connection.execute(statement, values)).rowcount
         return queued
 
-    async def lacking(self, job: Job) -> Lacking | None:  # noqa: D102 - see the base
+    async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
+        """Reads a job's version; None if it isn't the live one any more."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 row = await (await connection.execute(_SQL["live_title"], _key(job))).fetchone()
-                wanted = await _wanted(connection, job.tenant, registered_only=True)
-        return None if row is None else Lacking(str(row[0]), wanted)
+                targets = await _target_spaces(connection, job.tenant, registered_only=True)
+        return None if row is None else IncompleteVersion(str(row[0]), targets)
 
-    async def add_terms(self, job: Job, title: str, most: int) -> int:  # noqa: D102 - see the base
+    async def add_terms(self, job: Job, title: str, most: int) -> int:
+        """Stores and counts the terms of chunks that lack them, of at most so many; returns of how many.
+
+        Raises:
+            LeaseLostError: The job isn't ours any more, or the version isn't live.
+        """
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 cursor = await connection.execute(_SQL["without_terms"], {**_key(job), "most": most})
@@ -89,7 +137,8 @@ class PostgresBackfillStore(BackfillStore):
                 await connection.execute(_SQL["add_terms"], values)
         return len(chunks)
 
-    async def end(self, job: Job, further: Sequence[VectorTable]) -> None:  # noqa: D102 - see the base
+    async def end(self, job: Job, further: Sequence[VectorTable]) -> None:
+        """Ends a job for good; from now on the organisation's searches may use these further spaces."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 await connection.execute(_SQL["hold_version"], _key(job))
@@ -97,21 +146,22 @@ class PostgresBackfillStore(BackfillStore):
                     await connection.execute(_SQL["add_further_space"], {**_key(job), "space_id": table.space_id})
                 await _written(connection, "forget_job", job)
 
-    async def give_up(self, job: Job) -> None:  # noqa: D102 - see the base
+    async def give_up(self, job: Job) -> None:
+        """Ends a job without success; `queue` takes the version up again later."""
         with refused():
             async with tenant_transaction(self._pool, job.tenant) as connection:
                 await connection.execute(_SQL["hold_version"], _key(job))
                 await _written(connection, "fail_job", job)
 
 
-async def _wanted(connection: Connection, tenant: Tenant, *, registered_only: bool) -> Wanted:
-    row = await (await connection.execute(_SQL["wanted"], {"org_id": tenant.org_id})).fetchone()
+async def _target_spaces(connection: Connection, tenant: Tenant, *, registered_only: bool) -> TargetSpaces:
+    row = await (await connection.execute(_SQL["target_spaces"], {"org_id": tenant.org_id})).fetchone()
     own, only_own = await own_embedding(connection, tenant)
     if row is None:
-        return Wanted(None, None, own, only_own)
+        return TargetSpaces(None, None, own, only_own)
     live = None if row[0] is None else Space(row[0], row[1], row[2])
     following = None if row[3] is None or (registered_only and not row[6]) else Space(row[3], row[4], row[5])
-    return Wanted(live, following, own, only_own)
+    return TargetSpaces(live, following, own, only_own)
 
 
 async def _written(connection: Connection, query: str, job: Job) -> None:
