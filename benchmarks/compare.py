@@ -31,13 +31,14 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.ratios import Verdict, median_ratio
 from benchmarks.relay import RATE, set_pace
 from benchmarks.relay_citewire import RelayBackend, relay_backend, relaying
-from benchmarks.relay_load import SETTLE_SECONDS, measure_first_token, run_load, tokens_for
+from benchmarks.relay_load import measure_first_token, run_load, tokens_for
 from benchmarks.relay_systems import log_folder, plain_environment, upstream
 from benchmarks.search_ways import run_way
 from benchmarks.slow_down import paused
@@ -49,8 +50,8 @@ LIMIT = 1.03
 WINDOW_SECONDS = 2.0
 STREAMS = 20
 SATURATING_STREAMS = 300
-SATURATED_SETTLE_SECONDS = 5.0
-"""To open so many chats takes a core that long; only then does it relay and nothing else."""
+ENDLESS_TOKENS = 10_000
+"""Of streams that are cut after the window: opening 300 chats takes a core several seconds."""
 FIRST_TOKEN_REQUESTS = 40
 SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
@@ -154,21 +155,13 @@ async def measure_relay(tree: Tree, backend: RelayBackend, *, core: int, only: S
         waits = await measure_first_token(target, requests=FIRST_TOKEN_REQUESTS + 10)
         if "first_token" in only:
             costs["first_token"] = statistics.median(wait.whole for wait in waits[10:])  # the first ten warm up
-        loads = [("relay 20", STREAMS, SETTLE_SECONDS, None)]
-        loads += [("relay saturated", SATURATING_STREAMS, SATURATED_SETTLE_SECONDS, 0.0)]
-        for name, streams, settle, patience in loads if "relay" in only else ():
-            await set_pace(backend.upstream_url, tokens=tokens_for(WINDOW_SECONDS, RATE, settle), rate=RATE)
-            load = await run_load(
-                target,
-                streams=streams,
-                rate=RATE,
-                window=WINDOW_SECONDS,
-                core=core,
-                cpu_seconds=cpu_seconds,
-                settle=settle,
-                patience=patience,
-            )
-            costs[name] = load.cpu_us_per_token
+        if "relay" in only:
+            measure = partial(run_load, target, rate=RATE, window=WINDOW_SECONDS, core=core, cpu_seconds=cpu_seconds)
+            await set_pace(backend.upstream_url, tokens=tokens_for(WINDOW_SECONDS, RATE), rate=RATE)
+            costs["relay 20"] = (await measure(streams=STREAMS)).cpu_us_per_token
+            await set_pace(backend.upstream_url, tokens=ENDLESS_TOKENS, rate=RATE)
+            load = await measure(streams=SATURATING_STREAMS, settle=None, patience=0)
+            costs["relay saturated"] = load.cpu_us_per_token
     return costs
 
 

@@ -23,6 +23,8 @@ RAMP_SECONDS = 1.0
 """Streams are opened evenly over this time."""
 SETTLE_SECONDS = 1.5
 """Then this passes before anything counts."""
+FIRST_TOKENS_SECONDS = 90.0
+"""The longest wait for the first tokens of all streams."""
 TAIL_SECONDS = 0.5
 """Streams go on this long after the window, so that it has no ending streams in it."""
 LONGEST_STAMP = 32
@@ -135,7 +137,7 @@ async def run_load(
     window: float,
     core: int,
     cpu_seconds: Callable[[], float],
-    settle: float = SETTLE_SECONDS,
+    settle: float | None = SETTLE_SECONDS,
     patience: float | None = None,
 ) -> Load:
     """Opens the streams, measures for `window` seconds and waits until all have ended.
@@ -147,7 +149,8 @@ async def run_load(
         window: seconds that are measured.
         core: the core that the system is pinned to.
         cpu_seconds: CPU time of the system's processes so far.
-        settle: seconds between the opening of the last stream and the window.
+        settle: seconds between the opening of the last stream and the window; None waits until each has its first
+            token, however long opening them takes.
         patience: seconds that streams get to end by themselves; twice the window by default.
     """
     arrivals = array("q")
@@ -157,7 +160,10 @@ async def run_load(
     for index in range(streams):
         await _sleep_until(begin + index * RAMP_SECONDS / streams)
         opened.append(await loop.create_connection(lambda: _Stream(target, arrivals), target.host, target.port))
-    await _sleep_until(begin + RAMP_SECONDS + settle)
+    if settle is None:
+        await _wait_for_first_tokens([stream for _, stream in opened])
+    else:
+        await _sleep_until(begin + RAMP_SECONDS + settle)
     cpu_before, busy_before, window_begin = cpu_seconds(), _busy_seconds(core), time.monotonic_ns() // 1000
     await asyncio.sleep(window)
     cpu, busy, window_end = cpu_seconds() - cpu_before, _busy_seconds(core) - busy_before, time.monotonic_ns() // 1000
@@ -199,9 +205,9 @@ async def measure_first_token(target: Target, *, requests: int) -> list[FirstTok
     return waits
 
 
-def tokens_for(window: float, rate: float, settle: float = SETTLE_SECONDS) -> int:
+def tokens_for(window: float, rate: float) -> int:
     """Tokens that a stream needs to last from its opening in the ramp to after the window."""
-    return round((RAMP_SECONDS + settle + window + TAIL_SECONDS) * rate)
+    return round((RAMP_SECONDS + SETTLE_SECONDS + window + TAIL_SECONDS) * rate)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -212,6 +218,12 @@ def percentile(values: Sequence[float], percent: int) -> float:
 def _busy_seconds(core: int) -> float:
     times = psutil.cpu_times(percpu=True)[core]
     return times.user + times.nice + times.system + times.irq + times.softirq
+
+
+async def _wait_for_first_tokens(streams: Sequence[_Stream]) -> None:
+    async with asyncio.timeout(FIRST_TOKENS_SECONDS):
+        while any(stream.first_token_at is None and not stream.ended.done() for stream in streams):  # noqa: ASYNC110 # an event would be set on the path that is measured
+            await asyncio.sleep(0.1)
 
 
 async def _finish(opened: Sequence[tuple[asyncio.Transport, _Stream]], *, patience: float) -> None:

@@ -217,8 +217,8 @@ class _Loader:
             self._copy(f"chunks {ids}, chunk_index, text, token_count, content_hash, char_start, char_end)", chunks)
             self._copy(f"lexical {ids}, terms)", terms)
             self._copy(f"{self.vectors.removeprefix('corpus.')} {ids}, embedding)", points)
-            counted = [(self.org, term, collection, count) for (term, collection), count in self.counts.items()]
-            self._copy("term_counts (org_id, term, collection_id, chunks)", counted)
+            rows = [(self.org, term, collection, count) for (term, collection), count in self.counts.items()]
+            self._copy("term_counts (org_id, term, collection_id, chunks)", rows)
 
     def _copy(self, target: str, rows: Sequence[tuple[object, ...]]) -> None:
         with self.connection.cursor().copy(f"COPY corpus.{target} FROM STDIN".encode()) as copy:

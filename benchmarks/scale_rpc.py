@@ -66,10 +66,10 @@ def measure_sampling(data: ScaleData, vectors: Vectors) -> str:
         calls = run(_ask(port, orgs, [None, half], vectors))
         sampled = _wait_for_samples(metrics)
     rows: list[list[object]] = []
-    for scope, found in calls.items():
-        full = float(np.mean(found.recall))
+    for scope, scope_calls in calls.items():
+        full = float(np.mean(scope_calls.recall))
         total, count = sampled[scope]
-        rows.append([scope, len(found.recall), f"{full:.4f}", int(count), f"{total / count:.4f}",
+        rows.append([scope, len(scope_calls.recall), f"{full:.4f}", int(count), f"{total / count:.4f}",
                      f"{total / count - full:+.4f}"])  # fmt: skip
     headings = ["scope", "searches by graph", "full recall@10", "sampled", "metric", "difference"]
     return "Sampled recall, rate 0.5, from /metrics\n\n" + format_table(headings, rows)
@@ -95,12 +95,12 @@ async def _ask(
     port: int, orgs: Sequence[str], scopes: Sequence[dict[str, object] | None], vectors: Vectors
 ) -> dict[str, Calls]:
     space = common_pb2.EmbeddingSpace(model=SPACE.model, revision=SPACE.revision, dimensions=SPACE.dimensions)
-    found = {"whole": Calls(), "narrowed": Calls()}
+    calls_by_scope = {"whole": Calls(), "narrowed": Calls()}
     async with open_channel(f"127.0.0.1:{port}") as channel:
         stub = RetrieverServiceStub(channel)
         for org in orgs:
             for scope in scopes:
-                calls = found["narrowed" if scope else "whole"]
+                calls = calls_by_scope["narrowed" if scope else "whole"]
                 results: list[pb.SearchResponse] = []
                 for exact, times in ((False, calls.own), (True, calls.exact)):
                     for place, vector in enumerate(vectors):
@@ -116,9 +116,9 @@ async def _ask(
                         if not exact:
                             results.append(response)
                         elif not results[place].exact:
-                            wanted, hits = (_ids(each) for each in (response, results[place]))
-                            calls.recall.append(len(wanted & hits) / max(1, len(wanted)))
-    return found
+                            exact_ids, ids = (_ids(each) for each in (response, results[place]))
+                            calls.recall.append(len(exact_ids & ids) / max(1, len(exact_ids)))
+    return calls_by_scope
 
 
 def _ids(response: pb.SearchResponse) -> set[int]:

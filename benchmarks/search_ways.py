@@ -150,7 +150,8 @@ async def _over_grpc(orgs: Sequence[str], seconds: float, _dsn: str, port: int, 
 
 async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int, asked: Vectors) -> Rate:
     statements = {
-        org: [(sent, sent.text().encode()) for sent in found] for org, found in (await caught(dsn, orgs)).items()
+        org: [(sent, sent.text().encode()) for sent in statements_sent]
+        for org, statements_sent in (await caught(dsn, orgs)).items()
     }
     vectors = [HalfVector(vector) for vector in asked]
     pool = await open_pool(dsn, max_size=8, name="bench")

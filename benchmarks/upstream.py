@@ -185,7 +185,7 @@ class _Answer:
     @staticmethod
     def plan(settings: UpstreamSettings, body: dict[str, object]) -> _Answer:
         words = None if settings.text is None else re.findall(r"\S+\s*", settings.text)
-        wanted = body.get("max_tokens") or body.get("max_completion_tokens")
+        most = body.get("max_tokens") or body.get("max_completion_tokens")
         count = settings.tokens if words is None else len(words)
         options = cast("dict[str, object]", body.get("stream_options") or {})
         identity: dict[str, object] = {
@@ -199,7 +199,7 @@ class _Answer:
             settings=settings,
             identity=identity,
             words=words,
-            count=min(count, wanted) if isinstance(wanted, int) else count,
+            count=min(count, most) if isinstance(most, int) else count,
             prompt_tokens=len(json.dumps(body.get("messages", ""))) // PROMPT_CHARACTERS_PER_TOKEN,
             with_usage=bool(options.get("include_usage")),
             head=f"data: {head}".encode(),
