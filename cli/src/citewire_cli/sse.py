@@ -1,7 +1,7 @@
 """Reading server-sent events: bytes in, events out, wherever the network cut them.
 
-By hand, because httpx-sse 0.4.3 has no limit on what a stream can make it hold in memory, gives an event without data
-for each heartbeat once an event had an id, and shows an event that the end of the stream cut off.
+By hand, because httpx-sse 0.4.3 has no limit on what a stream can make it hold in memory, and gives an event without
+data for each heartbeat once an event had an id.
 """
 
 import codecs
