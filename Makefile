@@ -47,6 +47,7 @@ lint-style: $(SYNCED)
 	$(BIN)/ruff format --check .
 	$(BIN)/python scripts/check_ignores.py
 	$(BIN)/python scripts/glossary.py
+	@! git grep -nE '^ +Attributes:$$' -- '*.py' || { echo 'document fields below them, not in a list of attributes'; exit 1; }
 
 .PHONY: lint-types
 lint-types: $(SYNCED)

@@ -28,22 +28,14 @@ _MAX_INSTRUCTIONS_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ChatOptions:
-    """What a request asks for, whatever its wire format; what it leaves out is the profile's.
-
-    Attributes:
-        question: None if the body had none.
-        question_at: The field that it stood in, for errors.
-        messages: The conversation that the request brought, the question last.
-        include: Events to show beyond those that the profile shows.
-        cost: Whether `usage` is to say what it cost, where the profile doesn't.
-        keep: Whether it is to become a conversation; None leaves it to the profile.
-        instructions: What the caller tells the model beyond our own prompt.
-        max_tokens: Most tokens of the answer.
-    """
+    """What a request asks for, whatever its wire format; what it leaves out is the profile's."""
 
     question: str | None
+    """None if the body had none."""
     question_at: str = "question"
+    """The field that it stood in, for errors."""
     messages: tuple[generator_pb2.Message, ...] = ()
+    """The conversation that the request brought, the question last."""
     document_ids: tuple[int, ...] | None = None
     collection: str = ""
     filter: filter_pb2.Filter | None = None
@@ -52,10 +44,15 @@ class ChatOptions:
     model: str = ""
     conversation_id: UUID | None = None
     keep: bool | None = None
+    """Whether it is to become a conversation; None leaves it to the profile."""
     include: Collection[EventType] = ()
+    """Events to show beyond those that the profile shows."""
     cost: bool = False
+    """Whether `usage` is to say what it cost, where the profile doesn't."""
     instructions: str = ""
+    """What the caller tells the model beyond our own prompt."""
     max_tokens: int | None = None
+    """Most tokens of the answer."""
 
 
 def make_chat_input(
