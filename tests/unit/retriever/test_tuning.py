@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from citewire_retriever.store.sizes import SizeCache
-from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, Walks, choose, walks
+from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, WalkSizes, choose, walk_sizes
 
 TUNING = SearchTuning()
 
@@ -74,8 +74,8 @@ def test_with_filters_the_graph_pays_off_later() -> None:
 
 
 def test_the_walks_give_more_than_is_wanted() -> None:
-    assert walks(wanted=10, by_document=False) == Walks(60, 80)
-    assert walks(wanted=10, by_document=True) == Walks(100, 120)
+    assert walk_sizes(wanted=10, by_document=False) == WalkSizes(60, 80)
+    assert walk_sizes(wanted=10, by_document=True) == WalkSizes(100, 120)
 
 
 def test_fewer_documents_than_wanted_are_scanned() -> None:

@@ -87,17 +87,17 @@ class IndexSearch:
 
 
 @dataclass(frozen=True, slots=True)
-class Walks:
+class WalkSizes:
     """How many chunks the walks give, those in scope counted."""
 
     first: int
     again: int
 
 
-def walks(*, wanted: int, by_document: bool) -> Walks:
+def walk_sizes(*, wanted: int, by_document: bool) -> WalkSizes:
     """Returns how many chunks the walks of a search for so many results give."""
     rows = _rows(wanted, by_document=by_document)
-    return Walks(rows + _SPARE, rows + _SPARE_AGAIN)
+    return WalkSizes(rows + _SPARE, rows + _SPARE_AGAIN)
 
 
 def choose(sizes: Sizes, *, wanted: int, by_document: bool, tuning: SearchTuning) -> IndexSearch | None:

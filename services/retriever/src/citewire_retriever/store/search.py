@@ -25,7 +25,7 @@ from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.snapshots import ScopeSnapshot, SearchSnapshot, SelectChunks, select_nothing
 from citewire_retriever.store.statements import (
     GET_CHUNKS,
-    Asking,
+    SearchStatements,
     ask_unknown,
     fetch,
     gave_up,
@@ -94,7 +94,7 @@ class PostgresSearch:
                     return SearchSnapshot(
                         served, await unknown_ids(batch.connection, tenant, query.scope), (), (), exact=True
                     )
-            search = Asking(batch.connection, tenant, query, self._tables[space], self._tuning)
+            search = SearchStatements(batch.connection, tenant, query, self._tables[space], self._tuning)
             shape = search.shape
             way, by_terms = await self._choose(search, by_scan=by_scan)
             # What is found counts only if it turns out that the space is served. The words come before the settings,
@@ -220,7 +220,7 @@ class PostgresSearch:
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: Asking, *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
+    async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
         """Chooses between graph and scan, and whether words are found by their terms.
 
         Both go by counts that may be a little old: results don't depend on them.

@@ -15,7 +15,7 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.vectors import HalfVector
-from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walks
+from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walk_sizes
 
 _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
@@ -27,7 +27,7 @@ _Cursor = psycopg.AsyncCursor[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class SearchStatements:
     """One search inside its transaction: its methods send its statements."""
 
     connection: Connection
@@ -124,12 +124,12 @@ def gave_up(way: IndexSearch, found_again: float | None, *, wanted: int, by_docu
     """Whether the second walk, if there was one, came to its end before it had found enough to be believed."""
     if found_again is None or way.scans:
         return False
-    return found_again < walks(wanted=wanted, by_document=by_document).again
+    return found_again < walk_sizes(wanted=wanted, by_document=by_document).again
 
 
 def walk_values(way: IndexSearch, *, wanted: int, by_document: bool) -> dict[str, object]:
     """Returns the values of the query `walk`, but for the scope's, the organisation and the vector."""
-    given = walks(wanted=wanted, by_document=by_document)
+    given = walk_sizes(wanted=wanted, by_document=by_document)
     return {
         "first": given.first,
         "again": None if way.scans and by_document else wanted if way.scans else given.again,
