@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,7 +63,8 @@ async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gat
     text = "word " * 100
     gateway.fakes.retriever.results = [
         result(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
-            url="https://example.org/x", version=2),
+            url="https://example.org/x", version=2, tags=["b", "a"],
+            created_at=datetime(2026, 1, 15, 9, 31, tzinfo=UTC)),
         result(12, 0.1, file_name="", title="Notes"),
     ]  # fmt: skip
     frames = await gateway.stream("/v1/chat", QUESTION)
@@ -77,6 +79,8 @@ async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gat
             "ref": "report.pdf § A > B",
             "snippet": text[:200],
             "score": 0.123457,
+            "saved_at": "2026-01-15T09:31:00Z",
+            "tags": ["b", "a"],
             "url": "https://example.org/x",
             "section": "A > B",
             "page_number": 3,

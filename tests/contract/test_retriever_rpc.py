@@ -72,6 +72,7 @@ async def test_a_result_has_all_that_a_citation_needs(me: Caller, corpus: Corpus
             file_name="f.pdf",
             created_at=saved,
             metadata={"stargazers_count": 1500, "owner_login": "o"},
+            tags=["b", "a"],
         )
     )
     response = await search(me)
@@ -91,6 +92,7 @@ async def test_a_result_has_all_that_a_citation_needs(me: Caller, corpus: Corpus
     assert chunk.live
     assert (chunk.heading, chunk.label) == ("T\nA > B", "f.pdf § A > B")
     assert dict(chunk.metadata) == {"stargazers_count": 1500, "owner_login": "o"}
+    assert list(chunk.tags) == ["b", "a"]
 
 
 async def test_scores_are_clamped_cosine_similarity_and_bounded(me: Caller, corpus: CorpusRows) -> None:

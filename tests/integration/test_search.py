@@ -215,8 +215,9 @@ async def test_a_walk_is_planned_once_and_what_depends_on_sizes_each_time(rows: 
                 await store.search(Tenant(org, "user", "pro"), result)
     async with pool.connection() as connection:
         cursor = await connection.execute(
-            "SELECT CASE WHEN statement LIKE '%%tags%%' THEN 'filtered' WHEN statement LIKE '%%walked%%' THEN 'walk'"
-            " ELSE 'scan' END, sum(generic_plans) > 0, sum(custom_plans) > 0 FROM pg_prepared_statements"
+            "SELECT CASE WHEN statement LIKE '%%ANY(d.tags)%%' THEN 'filtered'"
+            " WHEN statement LIKE '%%walked%%' THEN 'walk' ELSE 'scan' END,"
+            " sum(generic_plans) > 0, sum(custom_plans) > 0 FROM pg_prepared_statements"
             " WHERE statement LIKE '%%nearest AS MATERIALIZED%%' GROUP BY 1 ORDER BY 1"
         )
         planned = await cursor.fetchall()

@@ -1,5 +1,7 @@
 """Context assembly: order, numbers, budgets to the character, layouts, text that poses as ours."""
 
+from datetime import UTC, datetime
+
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 from hypothesis import given
@@ -126,6 +128,24 @@ def test_layouts(layout: pb.ContextFormat, expected: str) -> None:
         similarity=0.617,
     )
     assert render(layout, 2, one, one.text) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "expected"),
+    [
+        (pb.CONTEXT_FORMAT_NUMBERED, "[1] Title | saved: 2026-01-15 | tags: finance, (ref:2)\nText\n\n"),
+        (
+            pb.CONTEXT_FORMAT_TYPED,
+            "[1] type: capture | title: Title | saved: 2026-01-15 | tags: finance, (ref:2)\nText\n\n",
+        ),
+        (pb.CONTEXT_FORMAT_SOURCE_LABELS, "[SOURCE 1] Title\nText\n\n"),
+        (pb.CONTEXT_FORMAT_PLAIN, "Text\n\n"),
+    ],
+)
+def test_a_passage_says_when_it_was_saved_and_how_it_is_tagged(layout: pb.ContextFormat, expected: str) -> None:
+    saved_at = datetime(2026, 1, 15, 23, 30, tzinfo=UTC)
+    tagged = passage("Text", title="Title", type="capture", saved_at=saved_at, tags=["finance", "[ref:2]"])
+    assert render(layout, 1, tagged, tagged.text) == expected
 
 
 def test_a_passage_without_names_is_named_by_its_document() -> None:

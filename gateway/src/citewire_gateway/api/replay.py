@@ -166,7 +166,7 @@ def _from_version_1(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _result_from_version_1(hit: dict[str, Any]) -> dict[str, Any]:
-    chunk = hit["chunk"]
+    chunk = hit["chunk"] | {"created_at": None}  # that release didn't show when a document was saved
     place = {"page": "page_number", "row": "row_number", "start_line": "start_line", "end_line": "end_line"}
     return {
         "chunk": chunk | {"place": {name: chunk[old] for name, old in place.items() if chunk[old] is not None}},

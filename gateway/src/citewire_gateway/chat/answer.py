@@ -182,6 +182,8 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
             place_label=_place_label(result.chunk),
             similarity=result.score if result.HasField("score") else None,
             token_count=result.chunk.token_count,
+            saved_at=result.chunk.created_at if result.chunk.HasField("created_at") else None,
+            tags=result.chunk.tags,
         )
         for result in results
     ]

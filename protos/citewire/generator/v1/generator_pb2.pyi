@@ -1,4 +1,7 @@
+import datetime
+
 from citewire.common.v1 import common_pb2 as _common_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -98,7 +101,7 @@ class Message(_message.Message):
     def __init__(self, role: _Optional[_Union[Role, str]] = ..., content: _Optional[str] = ...) -> None: ...
 
 class Passage(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count")
+    __slots__ = ("chunk_id", "document_id", "text", "title", "file_name", "section", "type", "url", "place_label", "similarity", "token_count", "saved_at", "tags")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -110,6 +113,8 @@ class Passage(_message.Message):
     PLACE_LABEL_FIELD_NUMBER: _ClassVar[int]
     SIMILARITY_FIELD_NUMBER: _ClassVar[int]
     TOKEN_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SAVED_AT_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     text: str
@@ -121,7 +126,9 @@ class Passage(_message.Message):
     place_label: str
     similarity: float
     token_count: int
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ...) -> None: ...
+    saved_at: _timestamp_pb2.Timestamp
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ..., saved_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
     __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold")

@@ -209,7 +209,7 @@ class SearchResult(_message.Message):
     def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ..., first_score: _Optional[float] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label", "tags")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +231,7 @@ class Chunk(_message.Message):
     PLACE_FIELD_NUMBER: _ClassVar[int]
     HEADING_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -252,7 +253,8 @@ class Chunk(_message.Message):
     place: _place_pb2.Place
     heading: str
     label: str
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ...) -> None: ...
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
     __slots__ = ("scope", "max_tokens")

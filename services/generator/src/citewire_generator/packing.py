@@ -109,9 +109,15 @@ def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str
     if layout == pb.CONTEXT_FORMAT_TYPED:
         score = f" | score: {passage.similarity:.2f}" if passage.HasField("similarity") else ""
         kind = _one_line(passage.type) or "passage"
-        return f"[{number}] type: {kind}{score} | title: {_name(passage)}\n{text}\n\n"
+        return f"[{number}] type: {kind}{score} | title: {_name(passage)}{_origin(passage)}\n{text}\n\n"
     place = f", {_one_line(passage.place_label)}" if passage.place_label else ""
-    return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}\n{text}\n\n"
+    return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}{_origin(passage)}\n{text}\n\n"
+
+
+def _origin(passage: pb.Passage) -> str:
+    """Says when the passage's document was saved and how it is tagged, as far as that is known."""
+    saved = f" | saved: {passage.saved_at.ToDatetime():%Y-%m-%d}" if passage.HasField("saved_at") else ""
+    return saved + (f" | tags: {_one_line(', '.join(passage.tags))}" if passage.tags else "")
 
 
 def source_ref(passage: pb.Passage) -> str:

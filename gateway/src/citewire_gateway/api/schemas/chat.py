@@ -192,6 +192,10 @@ class Citation(ResponseModel):
         description="The passage's first 200 characters.", examples=["Revenue grew by 12 %, to 4.2 million …"]
     )
     score: Ratio | None = Field(description="Cosine similarity.", examples=[0.742])
+    saved_at: Time | MISSING = Field(
+        default=MISSING, description="When the document was saved.", examples=["2026-01-15T09:31:00Z"]
+    )
+    tags: list[str] | MISSING = Field(default=MISSING, description="The document's.", examples=[["finance"]])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])
@@ -213,6 +217,8 @@ class Citation(ResponseModel):
             ref=chunk_ref(chunk),
             snippet=citation.snippet,
             score=rounded(citation.result.score) if citation.result.HasField("score") else None,
+            saved_at=chunk.created_at.ToJsonString() if chunk.HasField("created_at") else MISSING,
+            tags=list(chunk.tags) or MISSING,
             url=chunk.url or MISSING,
             section=chunk.section or MISSING,
             **place_fields(chunk.place),

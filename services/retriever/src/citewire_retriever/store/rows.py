@@ -60,6 +60,7 @@ def chunk(row: Sequence[Any]) -> Chunk:
         live=row[16],
         metadata=row[17] or None,
         verbatim=row[18],
+        tags=row[19],
         heading=heading(title, section),
         label=f"{name} § {section}" if section else name,
     )
@@ -96,5 +97,5 @@ class Shape:
 
 
 _SEARCH: Final = queries("search")
-WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 19, whole=True)
+WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 20, whole=True)
 KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, whole=False)
