@@ -111,7 +111,8 @@ async def test_one_is_renamed_and_deleted(gateway: Gateway, database: Database) 
     assert (renamed.status_code, renamed.json()["title"]) == (200, "New title")
     for body in ({"title": ""}, {"title": " \n"}, {"title": "x" * 201}, {}, {"nonsense": 1}):
         assert (await gateway.http.patch(path, json=body)).status_code == 422
-    assert (await gateway.http.delete(path)).status_code == 204
+    deleted = await gateway.http.delete(path)
+    assert (deleted.status_code, deleted.headers.get("content-type")) == (204, None)
     assert (await gateway.http.get(path)).status_code == 404
     assert rows(database, "SELECT count(*) FROM chat.messages") == [(0,)]
     # What it spent stays known.

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Depends, Query, Response
 
 from citewire_gateway.api.dependencies import Clean, ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import problems
@@ -43,6 +43,7 @@ async def put_budget(
     "/v1/budgets",
     summary="Delete a budget",
     status_code=204,
+    response_class=Response,
     response_description="It is gone.",
     responses=problems(403, 404),
 )

@@ -114,6 +114,7 @@ async def rename_conversation(
     "/v1/conversations/{conversation_id}",
     summary="Delete a conversation",
     status_code=204,
+    response_class=Response,
     response_description="It is gone.",
     responses=problems(404),
 )

@@ -142,6 +142,7 @@ async def patch_document(
     "/v1/documents/{document_id}",
     summary="Delete a document",
     status_code=204,
+    response_class=Response,
     response_description="It is gone.",
     responses=problems(404),
 )

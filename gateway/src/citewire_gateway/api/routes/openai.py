@@ -6,6 +6,7 @@ from typing import Annotated
 
 from citewire.embedder.v1 import embedder_pb2
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import MISSING
 
 from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond
@@ -132,7 +133,7 @@ async def embed(
     tokens = response.usage.input_tokens
     usage = EmbeddingUsage(prompt_tokens=tokens, total_tokens=tokens)
     embeddings = Embeddings.model_construct(object="list", data=data, model=response.space.model, usage=usage)
-    return Response(embeddings.model_dump_json(), media_type="application/json")
+    return JSONResponse(embeddings.model_dump())
 
 
 @router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", responses=problems(402, 404, 503))

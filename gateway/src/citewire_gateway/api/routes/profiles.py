@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Response
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import problems
@@ -45,6 +45,7 @@ async def put_profile(
     "/v1/profiles/{name}",
     summary="Delete a profile",
     status_code=204,
+    response_class=Response,
     response_description="It is gone.",
     responses=problems(403, 404),
 )

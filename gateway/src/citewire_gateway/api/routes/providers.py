@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from citewire.common.v1 import common_pb2
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Response
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import problems
@@ -12,7 +12,7 @@ from citewire_gateway.api.schemas.tenants import (
     ProviderBody,
     ProviderInfo,
     ProviderList,
-    ProviderRules,
+    ProviderRulesBody,
     ScopeName,
 )
 from citewire_gateway.http.bodies import JsonBody
@@ -42,8 +42,8 @@ async def list_providers(tenant: TenantDep, services: ServicesDep) -> ProviderLi
 
 @router.patch("/v1/providers", summary="Require tenant providers", responses=problems(403))
 async def change_rules(
-    tenant: TenantDep, services: ServicesDep, body: Annotated[ProviderRules, Depends(JsonBody(ProviderRules))]
-) -> ProviderRules:
+    tenant: TenantDep, services: ServicesDep, body: Annotated[ProviderRulesBody, Depends(JsonBody(ProviderRulesBody))]
+) -> ProviderRulesBody:
     """Says whether the organisation uses only its own providers. Owners and admins may."""
     require_admin(tenant)
     await services.providers.require_own(tenant, body.require_own)
@@ -93,6 +93,7 @@ async def put_provider(
     "/v1/providers/{type}",
     summary="Delete a tenant provider",
     status_code=204,
+    response_class=Response,
     response_description="It is gfallback.",
     responses=problems(403, 404),
 )

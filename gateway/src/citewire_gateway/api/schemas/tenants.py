@@ -204,7 +204,7 @@ class ProviderBody(RequestModel):
     test: StrictBool = Field(default=True, description="Makes one small call to the provider and reports how it went.")
 
 
-class ProviderRules(RequestModel):
+class ProviderRulesBody(RequestModel):
     """What an organisation demands of providers."""
 
     require_own: StrictBool = Field(description="Whether the operator's providers may not be used.", examples=[True])
