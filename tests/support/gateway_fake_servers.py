@@ -92,7 +92,7 @@ def _unary(name: str, answer: Callable[[Any], Awaitable[Message]] | None) -> obj
 
 
 def _streaming(name: str, answer: Callable[[Any], AsyncGenerator[Message, None]] | None) -> object:
-    async def call(request: Any, _context: object) -> AsyncGenerator[Message, None]:  # noqa: ANN401 # as above
+    async def call(request: Any, _context: object) -> AsyncGenerator[Message, None]:  # noqa: ANN401 # messages of any kind are served
         if answer is None:
             raise Unimplemented(f"the fake has no {name}", reason="NOT_IMPLEMENTED")
         async with aclosing(answer(request)) as messages:

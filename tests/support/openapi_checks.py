@@ -25,7 +25,7 @@ class UndescribedError(AssertionError):
 class CheckedClient(httpx.AsyncClient):
     """A client that holds each answer which it reads to its end against the document."""
 
-    async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401 # httpx's
+    async def send(self, request: httpx.Request, *, stream: bool = False, **options: Any) -> httpx.Response:  # noqa: ANN401 # options of the client it wraps
         """Sends a request and checks the answer, unless its body is read piece by piece."""
         response = await super().send(request, stream=stream, **options)
         if not stream:
@@ -79,7 +79,7 @@ def _frames(text: str) -> list[Json]:
 
 
 def _check(value: object, ref: str, where: str) -> None:
-    error = next(iter(_validator(ref).iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportArgumentType]
+    error = next(iter(_validator(ref).iter_errors(value)), None)  # pyright: ignore[reportUnknownMemberType, reportArgumentType] - jsonschema has no types for its errors
     if error is not None:
         raise UndescribedError(f"{where}: {error.json_path}: {error.message} ({ref})")
 
