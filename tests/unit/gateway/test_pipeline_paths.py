@@ -24,7 +24,7 @@ from citewire_gateway.chat.events import (
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.clients.json_values import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
-from citewire_gateway.profiles.model import Changes, Profile, apply_changes
+from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes
 from citewire_kit.errors import NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -321,7 +321,7 @@ async def test_a_follow_up_that_could_not_be_rewritten_is_searched_for_as_it_cam
 async def test_a_library_ranked_again_keeps_ten_of_forty(harness: PipelineHarness) -> None:
     harness.retriever.results = [result(number, document_id=number) for number in range(1, 41)]
     harness.messages[0] = started()
-    await harness.events(apply_changes(LIBRARY, Changes(rerank=True), "options"), top_k=40)
+    await harness.events(apply_changes(LIBRARY, ProfileOptions(rerank=True), "options"), top_k=40)
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == list(range(40, 30, -1))
 
 
@@ -329,6 +329,6 @@ async def test_whole_items_are_not_ranked_again(harness: PipelineHarness) -> Non
     harness.retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
     harness.retriever.results = [result(number) for number in range(1, 41)]
     harness.messages[0] = started()
-    await harness.events(apply_changes(LIBRARY, Changes(rerank=True), "options"), top_k=40)
+    await harness.events(apply_changes(LIBRARY, ProfileOptions(rerank=True), "options"), top_k=40)
     assert "rerank" not in harness.calls
     assert len(harness.generator.requests[0].passages) == 40

@@ -20,7 +20,7 @@ from citewire_kit.errors import NotFound
 def test_documents_is_system_a() -> None:
     profile = PROFILES["documents"]
     assert profile is DOCUMENTS
-    assert (profile.level, profile.mode) == (retriever_pb2.SCOPE_LEVEL_ORG, retriever_pb2.SEARCH_MODE_DENSE)
+    assert (profile.level, profile.search.mode) == (retriever_pb2.SCOPE_LEVEL_ORG, retriever_pb2.SEARCH_MODE_DENSE)
     assert (profile.top_k.default, profile.top_k.minimum, profile.top_k.maximum) == (5, 1, 30)
     assert profile.empty_selection is EmptySelection.NOTHING
     assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_REMOVE
@@ -59,13 +59,13 @@ def test_simple_is_system_e() -> None:
 
 def test_sources_is_system_b() -> None:
     profile = PROFILES["sources"]
-    assert (profile.level, profile.mode, profile.rerank) == (
+    assert (profile.level, profile.search.mode, profile.rerank) == (
         retriever_pb2.SCOPE_LEVEL_ORG,
         retriever_pb2.SEARCH_MODE_HYBRID,
         None,
     )
-    assert profile.fuse_by_rank
-    assert [name for name, each in PROFILES.items() if each.fuse_by_rank] == ["sources"]
+    assert profile.search.fuse_by_rank
+    assert [name for name, each in PROFILES.items() if each.search.fuse_by_rank] == ["sources"]
     assert (profile.top_k.minimum, profile.top_k.maximum) == (1, 100)
     assert profile.answer.context_format == generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS
     assert profile.answer.marker_style == generator_pb2.MARKER_STYLE_SOURCE
@@ -78,7 +78,7 @@ def test_sources_is_system_b() -> None:
 
 def test_self_rag_is_system_c() -> None:
     profile = PROFILES["self-rag"]
-    assert (profile.level, profile.mode, profile.types) == (
+    assert (profile.level, profile.search.mode, profile.types) == (
         retriever_pb2.SCOPE_LEVEL_USER,
         retriever_pb2.SEARCH_MODE_DENSE,
         ("article", "repository"),
@@ -99,8 +99,9 @@ def test_self_rag_is_system_c() -> None:
 def test_library_is_system_d() -> None:
     profile = PROFILES["library"]
     assert (profile.level, profile.strategy) == (retriever_pb2.SCOPE_LEVEL_USER, retriever_pb2.STRATEGY_LIBRARY)
-    assert profile.mode == retriever_pb2.SEARCH_MODE_DENSE
-    assert (profile.top_k.default, profile.top_k.maximum, profile.recent, profile.by_document) == (40, 200, 10, True)
+    assert profile.search.mode == retriever_pb2.SEARCH_MODE_DENSE
+    assert (profile.top_k.default, profile.top_k.maximum, profile.search.recent) == (40, 200, 10)
+    assert profile.search.group_by == retriever_pb2.GROUP_BY_DOCUMENT
     assert profile.min_score == 0.15
     assert profile.budget is not None
     assert dict(profile.budget.input_tokens) == {"free": 30_000, "basic": 30_000, "pro": 150_000}

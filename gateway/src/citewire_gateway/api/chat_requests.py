@@ -15,7 +15,7 @@ from citewire_gateway.api.streams import EventBody, EventStream
 from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
-from citewire_gateway.profiles.model import EventType, Persist, Profile, change_answer
+from citewire_gateway.profiles.model import EventType, Persist, Profile, changed
 from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.providers import CHAT_NEEDS
@@ -178,13 +178,13 @@ def _with_options(profile: Profile, options: ChatOptions) -> Profile:
     if EventType.ASSESSMENT in options.include:
         profile = replace(profile, assess=True)
     if EventType.CITATION in options.include:
-        profile = replace(profile, answer=change_answer(profile.answer, verify_citations=True))
+        profile = replace(profile, answer=changed(profile.answer, verify_citations=True))
     if EventType.UNCITED in options.include:
-        profile = replace(profile, answer=change_answer(profile.answer, flag_uncited=True))
+        profile = replace(profile, answer=changed(profile.answer, flag_uncited=True))
     if options.cost:
         profile = replace(profile, full_usage=True)
     if options.instructions:
-        profile = replace(profile, answer=change_answer(profile.answer, instructions=options.instructions))
+        profile = replace(profile, answer=changed(profile.answer, instructions=options.instructions))
     if options.max_tokens is not None:
         profile = replace(profile, max_completion_tokens=options.max_tokens)
     return profile

@@ -144,15 +144,13 @@ class ContextFinder:
 def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:
     """The search that the profile describes, without its vector."""
     chat, profile = run.chat, run.chat.profile
-    return retriever_pb2.SearchRequest(
+    request = retriever_pb2.SearchRequest(
         scope=scope,
-        mode=profile.mode,
         # A dense search needs no text, which may be long.
-        query="" if profile.mode == retriever_pb2.SEARCH_MODE_DENSE else question,
+        query="" if profile.search.mode == retriever_pb2.SEARCH_MODE_DENSE else question,
         top_k=chat.top_k if profile.rerank is None else max(chat.top_k, profile.rerank.candidates),
         min_score=chat.min_score,
         min_score_calibrated=chat.min_score is not None and chat.min_score_calibrated,
-        group_by=retriever_pb2.GROUP_BY_DOCUMENT if profile.by_document else retriever_pb2.GROUP_BY_CHUNK,
-        recent=profile.recent or None,
-        fuse_by_rank=profile.fuse_by_rank,
     )
+    request.MergeFrom(profile.search)
+    return request

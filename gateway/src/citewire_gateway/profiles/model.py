@@ -1,12 +1,14 @@
 """What a profile can say, as data, and what of it may be changed, by a tenant for good or by a request for once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
+from google.protobuf.message import Message
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
 
 from citewire_kit.enums import enum_number
 from citewire_kit.errors import Violations
@@ -130,8 +132,8 @@ class Profile:
     """Whose documents are searched, inside the organisation."""
     strategy: retriever_pb2.Strategy
     """Decision table of the context path."""
-    mode: retriever_pb2.SearchMode
-    """How the search ranks."""
+    search: retriever_pb2.SearchRequest
+    """How the search ranks and what it adds, without the question; it is shared, so copy it to change it."""
     top_k: Bounds
     """How many chunks are searched for."""
     min_score: float | None
@@ -155,10 +157,6 @@ class Profile:
     """Questions after the not-found sentence; None: none."""
     types: tuple[str, ...] = ()
     """Types of documents that are searched; empty is all."""
-    by_document: bool = False
-    """Whether the search gives each document's best chunk, so that `top_k` counts documents."""
-    recent: int = 0
-    """How many of the latest documents a search adds, whatever they say."""
     budget: Budget | None = None
     """Bounds of what the model is given, by plan; None: the model's window."""
     rerank: Rerank | None = None
@@ -179,65 +177,50 @@ class Profile:
     """Whether `usage` also says which path was taken and what it cost."""
     min_score_calibrated: bool = False
     """Whether the searched space's own threshold counts in its stead, where it is known."""
-    fuse_by_rank: bool = False
-    """Whether a hybrid search fuses by reciprocal rank, as the system promises it, instead of scores."""
 
 
 DEFAULT_RERANK = Rerank(candidates=40, keep=10)
 """A second ranking where the profile has none of its own."""
 
-_SAME_IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
-_SAME_IN_ANSWER = ("answer_language", "ask_back", "instructions")
+_IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
+_IN_ANSWER = ("answer_language", "ask_back", "instructions")
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """Fields of a profile to be changed; None leaves a field as it is."""
+class ProfileOptions(BaseModel):
+    """Fields of a profile to be changed, within its limits; what is absent stays."""
 
-    top_k: int | None = None
-    """How many chunks where the request doesn't say, within the profile's bounds."""
-    min_score: float | None = None
-    """Lowest cosine similarity."""
-    mode: str | None = None
-    """How the search ranks: `dense`, `lexical` or `hybrid`."""
-    rerank: bool | None = None
-    """Whether there is a second ranking."""
-    hyde: bool | None = None
-    """See `Profile`."""
-    derive_filter: bool | None = None
-    """See `Profile`."""
-    condense: bool | None = None
-    """Whether follow-ups are rewritten, where the profile has a history."""
-    decide: bool | None = None
-    """See `Profile`."""
-    assess: bool | None = None
-    """See `Profile`."""
-    speculate: bool | None = None
-    """See `Profile`."""
-    answer_language: str | None = None
-    """"" is the question's."""
-    marker_style: str | None = None
-    """Which markers the answer carries: `none`, `remove`, `ref` or `source`."""
-    ask_back: bool | None = None
-    """Whether the model may ask back."""
-    instructions: str | None = None
-    """Added to our prompt."""
-    max_completion_tokens: int | None = None
-    """Most tokens of an answer."""
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    top_k: StrictInt | None = None
+    min_score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = None
+    mode: Literal["dense", "lexical", "hybrid"] | None = None
+    rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
+    hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
+    derive_filter: StrictBool | None = Field(
+        default=None,
+        description="Narrows the search to tags, category, kind and dates of saving that a question names.",
+    )
+    condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
+    decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
+    assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
+    speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
+    answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
+    marker_style: Literal["none", "remove", "ref", "source"] | None = None
+    ask_back: StrictBool | None = None
+    instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
+    max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
 
     def given(self) -> dict[str, Any]:
-        """The fields that are changed, as JSON."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+        """Returns the fields that are changed, as JSON."""
+        return self.model_dump(exclude_none=True)
 
 
-def changes_of(values: Mapping[str, Any]) -> Changes:
-    """Reads changes as `Changes.given` wrote them; names that aren't known any more are passed over."""
-    known = {field.name for field in fields(Changes)}
-    return Changes(**{name: value for name, value in values.items() if name in known})
+def stored_options(values: Mapping[str, Any]) -> ProfileOptions:
+    """Reads options as `ProfileOptions.given` wrote them; names that aren't known any more are passed over."""
+    return ProfileOptions(**{name: value for name, value in values.items() if name in ProfileOptions.model_fields})
 
 
-def apply_changes(profile: Profile, changes: Changes, at: str) -> Profile:
+def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile:
     """Returns the profile with the changes.
 
     Args:
@@ -269,26 +252,28 @@ def apply_changes(profile: Profile, changes: Changes, at: str) -> Profile:
     return replace(profile, **_replacements(profile, changes))
 
 
-def change_answer(policy: generator_pb2.AnswerPolicy, **fields: Any) -> generator_pb2.AnswerPolicy:  # noqa: ANN401 # of the message
-    """Returns a policy with some fields changed."""
-    copy = generator_pb2.AnswerPolicy()
-    copy.CopyFrom(policy)
+M = TypeVar("M", bound=Message)
+
+
+def changed(message: M, **fields: Any) -> M:  # noqa: ANN401 # fields of any message
+    """Returns a copy of a profile's message with some fields changed."""
+    copy = type(message)()
+    copy.CopyFrom(message)
     for name, value in fields.items():
         setattr(copy, name, value)
     return copy
 
 
-def _replacements(profile: Profile, changes: Changes) -> dict[str, Any]:
-    given = {name: getattr(changes, name) for name in _SAME_IN_PROFILE}
-    values = {name: value for name, value in given.items() if value is not None}
-    given = {name: getattr(changes, name) for name in _SAME_IN_ANSWER}
-    answer = {name: value for name, value in given.items() if value is not None}
+def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
+    given = changes.given()
+    values = {name: given[name] for name in _IN_PROFILE if name in given}
+    answer = {name: given[name] for name in _IN_ANSWER if name in given}
     if changes.mode is not None:
-        values["mode"] = enum_number(retriever_pb2.SearchMode, changes.mode)
+        values["search"] = changed(profile.search, mode=enum_number(retriever_pb2.SearchMode, changes.mode))
     if changes.marker_style is not None:
         answer["marker_style"] = enum_number(generator_pb2.MarkerStyle, changes.marker_style)
     if answer:
-        values["answer"] = change_answer(profile.answer, **answer)
+        values["answer"] = changed(profile.answer, **answer)
     if changes.min_score is not None:
         values["min_score_calibrated"] = False
     if changes.top_k is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
-from citewire_gateway.profiles.model import Changes, Profile, apply_changes, changes_of
+from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes, stored_options
 from citewire_kit.errors import AlreadyExists, invalid_field
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -27,7 +27,7 @@ class StoredProfile:
     version: int
     base: str
     description: str
-    changes: Changes
+    changes: ProfileOptions
     created_at: datetime
     deleted: bool = False
 
@@ -38,7 +38,9 @@ class ProfileStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def put(self, tenant: Tenant, name: str, base: str, description: str, changes: Changes) -> StoredProfile:
+    async def put(
+        self, tenant: Tenant, name: str, base: str, description: str, changes: ProfileOptions
+    ) -> StoredProfile:
         """Writes a new version."""
         values = _names(tenant, name) | {
             "base": base,
@@ -100,7 +102,9 @@ class Profiles:
         ours: list[tuple[Profile, StoredProfile | None]] = [(profile, None) for profile in PROFILES.values()]
         return ours + [(build_profile(stored), stored) for stored in await self._store.list(tenant)]
 
-    async def put(self, tenant: Tenant, name: str, base: str, description: str, changes: Changes) -> StoredProfile:
+    async def put(
+        self, tenant: Tenant, name: str, base: str, description: str, changes: ProfileOptions
+    ) -> StoredProfile:
         """Keeps a profile under a name, as a further version if there is one.
 
         Raises:
@@ -138,4 +142,4 @@ def _names(tenant: Tenant, name: str) -> dict[str, Any]:
 
 def _profile(row: tuple[Any, ...]) -> StoredProfile:
     name, version, base, description, changes, created_at, deleted = row
-    return StoredProfile(name, version, base, description, changes_of(changes), created_at, deleted)
+    return StoredProfile(name, version, base, description, stored_options(changes), created_at, deleted)

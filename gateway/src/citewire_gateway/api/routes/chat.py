@@ -17,7 +17,7 @@ from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest, SelfRagRe
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
-from citewire_gateway.profiles.model import EventType, apply_changes, changes_of
+from citewire_gateway.profiles.model import EventType, apply_changes
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 
@@ -57,7 +57,7 @@ async def chat(
     """Answers from the caller's documents, as a stream of events or as one JSON body."""
     profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
     if body.options is not None:
-        profile = apply_changes(profile, changes_of(body.options.model_dump(exclude_none=True)), "options")
+        profile = apply_changes(profile, body.options, "options")
     options = _chat_options(body)
     shown = shown_events(profile, options.include)
     answer: StreamDialect | AnswerDialect = JsonAnswer(shown)

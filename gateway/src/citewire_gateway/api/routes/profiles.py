@@ -8,7 +8,6 @@ from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authentica
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.profiles.model import changes_of
 from citewire_gateway.profiles.store import build_profile
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
@@ -36,8 +35,7 @@ async def put_profile(
 ) -> ProfileInfo:
     """Stores one of the server's profiles, changed, under a name of its own; each time as a further version."""
     require_admin(tenant)
-    changes = changes_of(body.changes.model_dump(exclude_none=True))
-    stored = await services.profiles.put(tenant, name, body.base, body.description, changes)
+    stored = await services.profiles.put(tenant, name, body.base, body.description, body.changes)
     return ProfileInfo.of(build_profile(stored), stored)
 
 

@@ -37,9 +37,9 @@ from citewire_gateway.api.schemas.base import (
     place_fields,
     rounded,
 )
-from citewire_gateway.api.schemas.tenants import ProfileOptions
 from citewire_gateway.chat import events, run
 from citewire_gateway.clients.json_values import struct_to_json
+from citewire_gateway.profiles.model import ProfileOptions
 from citewire_kit.enums import EnumMap
 
 MAX_MESSAGES = 200

@@ -14,11 +14,10 @@ from citewire_gateway.api.schemas.base import (
     JsonObject,
     RequestModel,
     ResponseModel,
-    Score,
     Time,
     time_text,
 )
-from citewire_gateway.profiles.model import EventType, Profile
+from citewire_gateway.profiles.model import EventType, Profile, ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
 from citewire_gateway.tenants.providers import ProviderEntry, ProviderType
@@ -26,29 +25,6 @@ from citewire_kit.enums import enum_text
 
 ScopeName = Literal["org", "user"]
 BudgetScope = Literal["org", "key"]
-
-
-class ProfileOptions(RequestModel):
-    """Fields of a profile to be changed, within its limits; what is absent stays."""
-
-    top_k: StrictInt | None = None
-    min_score: Score | None = None
-    mode: Literal["dense", "lexical", "hybrid"] | None = None
-    rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
-    hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
-    derive_filter: StrictBool | None = Field(
-        default=None,
-        description="Narrows the search to tags, category, kind and dates of saving that a question names.",
-    )
-    condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
-    decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
-    assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
-    speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
-    answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
-    marker_style: Literal["none", "remove", "ref", "source"] | None = None
-    ask_back: StrictBool | None = None
-    instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
-    max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
 
 
 class ProfileBody(RequestModel):
@@ -125,7 +101,7 @@ class ProfileInfo(ResponseModel):
             description=profile.description,
             scope="user" if profile.level == retriever_pb2.SCOPE_LEVEL_USER else "org",
             strategy=enum_text(retriever_pb2.Strategy, profile.strategy),
-            mode=enum_text(retriever_pb2.SearchMode, profile.mode),
+            mode=enum_text(retriever_pb2.SearchMode, profile.search.mode),
             top_k=Bounds(default=profile.top_k.default, minimum=profile.top_k.minimum, maximum=profile.top_k.maximum),
             min_score=profile.min_score,
             min_score_calibrated=profile.min_score_calibrated,
@@ -140,8 +116,8 @@ class ProfileInfo(ResponseModel):
             history=None
             if profile.history is None
             else ProfileHistory(tokens=profile.history.tokens, condense=profile.history.condense),
-            by_document=profile.by_document,
-            recent=profile.recent,
+            by_document=profile.search.group_by == retriever_pb2.GROUP_BY_DOCUMENT,
+            recent=profile.search.recent,
             input_tokens=None if profile.budget is None else {**profile.budget.input_tokens},
             rerank_candidates=None if profile.rerank is None else profile.rerank.candidates,
             hyde=profile.hyde,
