@@ -6,7 +6,6 @@ from citewire.retriever.v1 import retriever_pb2
 from fastapi import APIRouter, Depends, Response
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, read_id
-from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.search import (
     Chunk,
@@ -20,13 +19,9 @@ from citewire_gateway.api.schemas.search import (
 from citewire_gateway.chat.retrieval import embed_and_search, rerank
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
-from citewire_kit.enums import enum_number
 from citewire_kit.errors import NotFound, Violations
 
 router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
-
-_RERANKED = 40
-"""Candidates that a rerank model orders, at least."""
 
 
 @router.post(
@@ -55,7 +50,7 @@ async def search(
     if body.document_ids == []:  # nothing is selected, so nothing is found
         return _response([], body, 0)
     route = await services.providers.route(tenant, _needed(body))
-    retrieval = await embed_and_search(services.embedder, services.retriever, _search_request(body), body.query, route)
+    retrieval = await embed_and_search(services.embedder, services.retriever, body.to_proto(), body.query, route)
     if body.rerank:
         ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, patient=True)
         results = [SearchResult.from_proto(retrieval.results[ranked.index], ranked.score) for ranked in ranking]
@@ -100,25 +95,6 @@ def _response(results: list[SearchResult], body: SearchBody, embedding_tokens: i
     found = SearchResults(results=results, mode=body.mode, usage=usage)
     # Straight to bytes: up to 200 results with their texts.
     return Response(found.model_dump_json(), media_type="application/json")
-
-
-def _search_request(body: SearchBody) -> retriever_pb2.SearchRequest:
-    scope = retriever_pb2.Scope(collection=body.collection or "")
-    if body.document_ids is not None:
-        scope.selection.document_ids.extend(body.document_ids)
-    if body.filter is not None:
-        scope.filter.CopyFrom(parse_filter(body.filter))
-    return retriever_pb2.SearchRequest(
-        scope=scope,
-        mode=enum_number(retriever_pb2.SearchMode, body.mode),
-        query="" if body.mode == "dense" else body.query,  # a dense search needs no text, which may be long
-        top_k=max(body.top_k, _RERANKED) if body.rerank else body.top_k,
-        min_score=body.min_score,
-        group_by=retriever_pb2.GROUP_BY_DOCUMENT if body.group_by == "document" else retriever_pb2.GROUP_BY_CHUNK,
-        dense_weight=body.dense_weight,
-        diversity=body.diversity or None,
-        keep_duplicates=body.keep_duplicates,
-    )
 
 
 def _needed(body: SearchBody) -> set[ProviderType]:

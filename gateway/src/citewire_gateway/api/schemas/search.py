@@ -6,6 +6,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
+from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.schemas.base import (
     FILTER,
     CollectionName,
@@ -24,6 +25,9 @@ from citewire_gateway.api.schemas.base import (
 )
 from citewire_gateway.api.schemas.chat import AnswerSpan, UncitedSentence, Verdict, verdict_from_proto
 from citewire_kit.enums import enum_number
+
+_RERANKED = 40
+"""Candidates that a rerank model orders, at least."""
 
 SearchModeName = Literal["dense", "lexical", "hybrid"]
 
@@ -54,6 +58,25 @@ class SearchBody(RequestModel):
     document_ids: DocumentIds | None = None
     collection: CollectionName | None = None
     filter: Any = FILTER
+
+    def to_proto(self) -> retriever_pb2.SearchRequest:
+        """Returns the search without its vector."""
+        scope = retriever_pb2.Scope(collection=self.collection or "")
+        if self.document_ids is not None:
+            scope.selection.document_ids.extend(self.document_ids)
+        if self.filter is not None:
+            scope.filter.CopyFrom(parse_filter(self.filter))
+        return retriever_pb2.SearchRequest(
+            scope=scope,
+            mode=enum_number(retriever_pb2.SearchMode, self.mode),
+            query="" if self.mode == "dense" else self.query,  # a dense search needs no text, which may be long
+            top_k=max(self.top_k, _RERANKED) if self.rerank else self.top_k,
+            min_score=self.min_score,
+            group_by=retriever_pb2.GROUP_BY_DOCUMENT if self.group_by == "document" else retriever_pb2.GROUP_BY_CHUNK,
+            dense_weight=self.dense_weight,
+            diversity=self.diversity or None,
+            keep_duplicates=self.keep_duplicates,
+        )
 
 
 class SearchResult(ResponseModel):
