@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -411,3 +412,27 @@ async def test_a_missing_schema_is_not_serving(empty_database: Database) -> None
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(2), running_retriever(empty_database):
             pass
+
+
+@pytest.mark.parametrize("mode", ["DENSE", "HYBRID"])
+async def test_at_most_so_many_results_are_of_one_document(me: Caller, corpus: CorpusRows, mode: str) -> None:
+    # More chunks of the nearest document than the first look takes: others are found behind them.
+    corpus.add(NewDocument("acme", near(*range(120)), title="long"))
+    corpus.add(NewDocument("acme", near(150, 151), title="next"))
+    corpus.add(NewDocument("acme", near(160, 161), title="last"))
+    fields: dict[str, Any] = {"mode": pb.SearchMode.Value(f"SEARCH_MODE_{mode}"), "keep_duplicates": True}
+    if mode == "HYBRID":
+        fields["query"] = "Chunk of version 1"
+    for limit in (1, 2):
+        response = await search(me, top_k=6, max_per_document=limit, **fields)
+        assert Counter(titles(response)) == {"long": limit, "next": limit, "last": limit}
+    assert len((await search(me, top_k=6, **fields)).results) == 6
+    if mode == "DENSE":
+        assert titles(await search(me, top_k=6, max_per_document=3, **fields)) == ["long"] * 3 + ["next"] * 2 + ["last"]
+
+
+@pytest.mark.parametrize("limit", [0, 201])
+async def test_a_limit_per_document_out_of_range_is_named(me: Caller, limit: int) -> None:
+    with pytest.raises(CitewireError) as caught:
+        await search(me, max_per_document=limit)
+    assert [violation.field for violation in caught.value.violations] == ["max_per_document"]

@@ -325,6 +325,13 @@ async def test_a_library_ranked_again_keeps_ten_of_forty(harness: PipelineHarnes
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == list(range(40, 30, -1))
 
 
+async def test_a_request_sets_how_many_results_of_one_document_are_wanted(harness: PipelineHarness) -> None:
+    await harness.events(apply_changes(GROUNDED, ProfileOptions(max_per_document=2), "options"))
+    assert harness.retriever.searches[-1].max_per_document == 2
+    await harness.events(GROUNDED)
+    assert not harness.retriever.searches[-1].HasField("max_per_document")
+
+
 async def test_whole_items_are_not_ranked_again(harness: PipelineHarness) -> None:
     harness.retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
     harness.retriever.results = [result(number) for number in range(1, 41)]

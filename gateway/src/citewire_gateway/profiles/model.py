@@ -183,6 +183,7 @@ DEFAULT_RERANK = Rerank(candidates=40, keep=10)
 """A second ranking where the profile has none of its own."""
 
 _IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
+_IN_SEARCH = ("max_per_document",)
 _IN_ANSWER = ("answer_language", "ask_back", "instructions")
 
 
@@ -194,6 +195,9 @@ class ProfileOptions(BaseModel):
     top_k: StrictInt | None = None
     min_score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = None
     mode: Literal["dense", "lexical", "hybrid"] | None = None
+    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
+        default=None, description="Most chunks of one document."
+    )
     rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
     hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
     derive_filter: StrictBool | None = Field(
@@ -268,12 +272,15 @@ def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
     given = changes.given()
     values = {name: given[name] for name in _IN_PROFILE if name in given}
     answer = {name: given[name] for name in _IN_ANSWER if name in given}
+    search = {name: given[name] for name in _IN_SEARCH if name in given}
     if changes.mode is not None:
-        values["search"] = changed(profile.search, mode=enum_number(retriever_pb2.SearchMode, changes.mode))
+        search["mode"] = enum_number(retriever_pb2.SearchMode, changes.mode)
     if changes.marker_style is not None:
         answer["marker_style"] = enum_number(generator_pb2.MarkerStyle, changes.marker_style)
     if answer:
         values["answer"] = changed(profile.answer, **answer)
+    if search:
+        values["search"] = changed(profile.search, **search)
     if changes.min_score is not None:
         values["min_score_calibrated"] = False
     if changes.top_k is not None:

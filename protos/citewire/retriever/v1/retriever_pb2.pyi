@@ -143,7 +143,7 @@ class ScopeCounts(_message.Message):
     def __init__(self, items: _Optional[int] = ..., kept: _Optional[int] = ..., trimmed: _Optional[int] = ..., without_embedding: _Optional[int] = ..., not_ready: _Optional[int] = ..., chunks: _Optional[int] = ...) -> None: ...
 
 class SearchRequest(_message.Message):
-    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact", "diversity", "keep_duplicates", "min_score_calibrated", "dense_weight", "fuse_by_rank")
+    __slots__ = ("scope", "mode", "query", "vector", "space", "top_k", "min_score", "group_by", "recent", "exact", "diversity", "keep_duplicates", "min_score_calibrated", "dense_weight", "fuse_by_rank", "max_per_document")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
@@ -159,6 +159,7 @@ class SearchRequest(_message.Message):
     MIN_SCORE_CALIBRATED_FIELD_NUMBER: _ClassVar[int]
     DENSE_WEIGHT_FIELD_NUMBER: _ClassVar[int]
     FUSE_BY_RANK_FIELD_NUMBER: _ClassVar[int]
+    MAX_PER_DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     scope: Scope
     mode: SearchMode
     query: str
@@ -174,7 +175,8 @@ class SearchRequest(_message.Message):
     min_score_calibrated: bool
     dense_weight: float
     fuse_by_rank: bool
-    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ..., dense_weight: _Optional[float] = ..., fuse_by_rank: _Optional[bool] = ...) -> None: ...
+    max_per_document: int
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ..., dense_weight: _Optional[float] = ..., fuse_by_rank: _Optional[bool] = ..., max_per_document: _Optional[int] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
     __slots__ = ("results", "exact", "space", "calibration", "off_topic")

@@ -236,6 +236,8 @@ class SearchQuery:
     """Whether results stay whose text is nearly that of a better one."""
     dense_weight: float | None = None
     """Weight of the dense leg in a hybrid search, 0–1; None is the space's."""
+    max_per_document: int | None = None
+    """Most results of one document; None: no limit."""
 
 
 ContextPath = Literal["focused", "long_context", "long_context_trim", "long_context_fallback", "semantic"]

@@ -55,6 +55,9 @@ class SearchBody(RequestModel):
         default=False,
         description="Keeps chunks whose text is nearly that of a better one, which else are left out and named by it.",
     )
+    max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
+        default=None, description="Most chunks of one document; absent means no limit."
+    )
     document_ids: DocumentIds | None = None
     collection: CollectionName | None = None
     filter: Any = FILTER
@@ -76,6 +79,7 @@ class SearchBody(RequestModel):
             dense_weight=self.dense_weight,
             diversity=self.diversity or None,
             keep_duplicates=self.keep_duplicates,
+            max_per_document=self.max_per_document,
         )
 
 

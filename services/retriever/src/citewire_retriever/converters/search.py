@@ -107,6 +107,12 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
     violations.require(0 <= diversity <= 1, "diversity", "must be between 0 and 1")
     dense_weight = message.dense_weight if message.HasField("dense_weight") else None
     violations.require(dense_weight is None or 0 <= dense_weight <= 1, "dense_weight", "must be between 0 and 1")
+    max_per_document = message.max_per_document if message.HasField("max_per_document") else None
+    violations.require(
+        max_per_document is None or 1 <= max_per_document <= MAX_TOP_K,
+        "max_per_document",
+        f"must be between 1 and {MAX_TOP_K}",
+    )
     space = None if mode == "lexical" else space_from_proto(message.space)
     if space is None:
         violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
@@ -137,6 +143,7 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
         fuse_by_rank=message.fuse_by_rank,
         keep_duplicates=message.keep_duplicates,
         dense_weight=dense_weight,
+        max_per_document=max_per_document,
     )
 
 

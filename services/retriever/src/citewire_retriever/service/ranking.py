@@ -4,7 +4,8 @@ What the legs of a hybrid search found are keys of chunks, of which only the bes
 come first, `choose` which of those that were read are the results.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from citewire.retriever.v1.calibration_pb2 import Calibration
@@ -45,7 +46,8 @@ class Order:
         """Orders what was found, and returns which chunks shall be read whole."""
         calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
         lowest = None if self._query.mode == "lexical" else _lowest(self._query, calibration)
-        self.candidates = [candidate for candidate in self._fuse(found, calibration) if _reaches(candidate, lowest)]
+        relevant = (candidate for candidate in self._fuse(found, calibration) if _reaches(candidate, lowest))
+        self.candidates = _limit_per_document(relevant, self._query.max_per_document)
         return [candidate.chunk_id for candidate in self.candidates[: to_read(wanted(self._query))]]
 
     def _fuse(self, found: SearchSnapshot, calibration: Calibration | None) -> Sequence[Candidate]:
@@ -81,8 +83,8 @@ def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQu
 
 
 def has_more(found: SearchSnapshot, candidates: int, chosen: int, query: SearchQuery, depth: int) -> bool:
-    """Whether near-duplicates took the place of results that a deeper search would find."""
-    left_out = chosen < min(wanted(query), candidates)
+    """Whether near-duplicates, or a document's further chunks, took the place of results that a deeper search finds."""
+    left_out = chosen < (min(wanted(query), candidates) if query.max_per_document is None else wanted(query))
     return left_out and max(len(found.ranked), len(found.lexical)) >= depth
 
 
@@ -108,6 +110,19 @@ def _lowest(query: SearchQuery, calibration: Calibration | None) -> float | None
     if query.min_score_calibrated and calibration is not None and calibration.HasField("relevance_threshold"):
         return calibration.relevance_threshold
     return query.min_score
+
+
+def _limit_per_document(candidates: Iterable[Candidate], limit: int | None) -> list[Candidate]:
+    """Returns the candidates in their order, of each document the first `limit`."""
+    if limit is None:
+        return list(candidates)
+    taken = Counter[int]()
+    limited: list[Candidate] = []
+    for candidate in candidates:
+        if taken[candidate.document_id] < limit:
+            taken[candidate.document_id] += 1
+            limited.append(candidate)
+    return limited
 
 
 def _reaches(candidate: Candidate, min_score: float | None) -> bool:
