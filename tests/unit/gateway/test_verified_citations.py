@@ -131,7 +131,7 @@ async def run(
 
 def test_a_quote_is_placed_in_the_document() -> None:
     assert TEXT[VERIFIED.quote_start : VERIFIED.quote_end] == QUOTE
-    assert (EVENT.document_span, EVENT.start_line) == ((119, 139), 11)
+    assert (EVENT.document_span, EVENT.place) == ((119, 139), place_pb2.Place(page=4, start_line=11))
 
 
 def test_without_a_quote_there_is_no_place_for_it() -> None:
@@ -143,10 +143,24 @@ def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
     assert VerifiedCitation(VERIFIED, with_fields(CHUNK, verbatim=False)).document_span is None
 
 
-def test_lines_are_counted_only_where_the_chunk_has_the_documents_lines() -> None:
-    other_lines = place_pb2.Place(start_line=10, end_line=19)
-    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=other_lines)).start_line == 10
-    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=place_pb2.Place(page=4))).start_line is None
+def test_a_quote_has_its_own_line_where_the_chunk_is_the_documents_text() -> None:
+    later = place_pb2.Place(start_line=18, end_line=19)
+    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, place=later)).place.start_line == 19
+    rows = with_fields(CHUNK, place=place_pb2.Place(start_line=10, end_line=19), verbatim=False)
+    assert VerifiedCitation(VERIFIED, rows).place.start_line == 10
+    assert not VerifiedCitation(VERIFIED, with_fields(CHUNK, place=place_pb2.Place(page=4))).place.HasField(
+        "start_line"
+    )
+
+
+def test_a_quote_above_a_definition_has_its_own_line() -> None:
+    # The first line of a chunk of code is that of its definition, which a comment may precede.
+    text = "# Doubles a number.\n# It never fails.\ndef double(x):\n    return 2 * x\n"
+    code = with_fields(CHUNK, text=text, place=place_pb2.Place(start_line=12, end_line=13))
+    quote = "# It never fails."
+    start = text.index(quote)
+    verified = with_fields(VERIFIED, quote=quote, quote_start=start, quote_end=start + len(quote))
+    assert VerifiedCitation(verified, code).place.start_line == 11
 
 
 @pytest.mark.parametrize("profile", [SOURCES, SELF_RAG, LIBRARY, GROUNDED, DOCUMENTS])

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from citewire.common.v1 import place_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
@@ -94,14 +95,15 @@ class VerifiedCitation:
         return enum_text(generator_pb2.Verdict, self.verified.sentence_verdict)
 
     @property
-    def start_line(self) -> int | None:
-        """The quote's first line where the chunk's lines are the document's, else the chunk's; None without lines."""
-        place, text = self.chunk.place, self.chunk.text
-        if not place.HasField("start_line"):
-            return None
-        if not place.HasField("end_line") or place.end_line - place.start_line != text.rstrip("\n").count("\n"):
-            return place.start_line
-        return place.start_line + text.count("\n", 0, self.verified.quote_start)
+    def place(self) -> place_pb2.Place:
+        """Where the quote begins in the original; where the chunk does, if it has no quote or isn't the stored text."""
+        place, text, verified = place_pb2.Place(), self.chunk.text, self.verified
+        place.CopyFrom(self.chunk.place)
+        if verified.quote and self.chunk.verbatim and place.HasField("end_line"):
+            # Counted from the end: a chunk's first line may be that of a definition below its comment.
+            place.start_line = place.end_line - text.count("\n", verified.quote_start, len(text) - 1)
+        place.ClearField("end_line")
+        return place
 
     @property
     def document_span(self) -> tuple[int, int] | None:

@@ -294,7 +294,7 @@ class VerifiedCitation(ResponseModel):
     def of(cls, event: events.VerifiedCitation) -> Self:
         """Puts a verdict together with the place that it speaks of."""
         verified, chunk, span = event.verified, event.chunk, event.document_span
-        place = place_fields(chunk.place)
+        place = place_fields(event.place)
         return cls(
             index=verified.number,
             sentence=AnswerSpan.from_proto(verified.sentence),
@@ -303,7 +303,7 @@ class VerifiedCitation(ResponseModel):
             version=chunk.version,
             page_number=place.get("page_number", MISSING),
             row_number=place.get("row_number", MISSING),
-            start_line=MISSING if event.start_line is None else event.start_line,
+            start_line=place.get("start_line", MISSING),
             document_start=MISSING if span is None else span[0],
             document_end=MISSING if span is None else span[1],
             quote=verified.quote,
