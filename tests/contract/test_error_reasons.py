@@ -8,7 +8,8 @@ from pathlib import Path
 from citewire.common.v1.common_pb2 import ErrorReason
 
 ROOT = Path(__file__).resolve().parents[2]
-LITERAL = re.compile(r"""\breason\s*=\s*f?["']([^"']+)["']""")
+# A decision has a reason, too: a sentence.
+LITERAL = re.compile(r"""\breason\s*=\s*f?["']([^"'\s]+)["']""")
 
 
 def literals() -> dict[str, list[str]]:
