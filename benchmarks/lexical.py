@@ -39,10 +39,11 @@ from citewire_embedder.providers.openvino_session import available_cpus
 from citewire_kit.migrate import migrate
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
-from citewire_retriever.lexical import sparse_literal, weigh_chunk
+from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Scope, SearchMode, SearchQuery, Space
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.store.search import PostgresSearch
+from citewire_retriever.store.vectors import sparse_vector
 from citewire_retriever.tuning import SearchTuning
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
@@ -216,7 +217,7 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
             for place, text in enumerate(texts, first):
                 weights = weigh_chunk(text)
                 counts.update((0, *weights))
-                copy.write_row((org, place, place, 1, sparse_literal(weights)))
+                copy.write_row((org, place, place, 1, sparse_vector(weights).to_text()))
         with connection.cursor().copy(
             "COPY corpus.term_counts (org_id, term, collection_id, chunks) FROM STDIN"
         ) as copy:

@@ -40,7 +40,7 @@ from citewire_kit.postgres import Pool, open_pool
 from citewire_kit.server import run, settle
 from citewire_retriever.model import Scope
 from citewire_retriever.store.search import PostgresSearch
-from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import SearchTuning
 from corpus_rows import Vectors
 from recorded_search import RecordedStatement, recorded_search
@@ -217,7 +217,7 @@ async def _ranking(pool: Pool, org: str, sent: Sequence[RecordedStatement], aske
         await connection.execute("SELECT set_config('citewire.org_id', %(org)s, true)", {"org": org})
         for vector in asked:
             await connection.execute(tuning.text().encode(), tuning.values)
-            values = {**ranking.values, "vector": HalfVector(vector)}
+            values = {**ranking.values, "vector": half_vector(vector)}
             begun = time.perf_counter()
             await (await connection.execute(ranking.text().encode(), values, prepare=True)).fetchall()
             times.append((time.perf_counter() - begun) * 1000)

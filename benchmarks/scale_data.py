@@ -24,8 +24,9 @@ from benchmarks.scale_texts import MixedDocument, Source, load_source, mix
 from benchmarks.search_data import DIMENSIONS, SPACE
 from citewire_kit.migrate import migrate
 from citewire_retriever.filters import Operator, comparison
-from citewire_retriever.lexical import sparse_literal, weigh_chunk
+from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Scope
+from citewire_retriever.store.vectors import sparse_vector
 from embedded_postgres import EmbeddedPostgres, start_embedded_postgres
 
 DATABASE: Final = "scale"
@@ -183,7 +184,7 @@ class _Loader:
                 chunks.append((*key, index, text, 180, digest, 0, len(text)))
                 weights = weigh_chunk(text)
                 self.counts.update((term, collection or 0) for term in (0, *weights))
-                terms.append((*key, sparse_literal(weights)))
+                terms.append((*key, sparse_vector(weights).to_text()))
                 points.append((*key, "[" + ",".join(f"{value:.5g}" for value in vector) + "]"))
                 chunk_id += 1
         self._write(number, rows, chunks, terms, points)

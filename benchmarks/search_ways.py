@@ -33,7 +33,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool, plans, tenant_batch
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.model import Scope, SearchQuery
-from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.store.vectors import half_vector
 from corpus_rows import Vectors
 from embedded_postgres import EmbeddedPostgres
 from recorded_search import RecordedStatement, recorded_search
@@ -153,7 +153,7 @@ async def _by_psycopg(orgs: Sequence[str], seconds: float, dsn: str, _port: int,
         org: [(sent, sent.text().encode()) for sent in statements_sent]
         for org, statements_sent in (await caught(dsn, orgs)).items()
     }
-    vectors = [HalfVector(vector) for vector in asked]
+    vectors = [half_vector(vector) for vector in asked]
     pool = await open_pool(dsn, max_size=8, name="bench")
 
     async def search(number: int) -> int:

@@ -15,7 +15,8 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
-from citewire_retriever.lexical import sparse_literal, weigh_chunk
+from citewire_retriever.lexical import weigh_chunk
+from citewire_retriever.store.vectors import sparse_vector
 
 Vectors = NDArray[np.float32]
 MODEL, REVISION = "test-model", "r1"
@@ -200,7 +201,7 @@ class CorpusRows:
             cursor.copy("COPY corpus.lexical (org_id, chunk_id, document_id, version, terms) FROM STDIN") as copy,
         ):
             for chunk_id, text in zip(chunk_ids, texts, strict=True):
-                copy.write_row((org, chunk_id, document_id, version, sparse_literal(weigh_chunk(text))))
+                copy.write_row((org, chunk_id, document_id, version, sparse_vector(weigh_chunk(text)).to_text()))
 
     @contextmanager
     def bulk(self, *, coarse: bool = False) -> Generator[None]:

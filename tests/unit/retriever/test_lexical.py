@@ -10,12 +10,12 @@ from citewire_retriever.lexical import (
     DIMENSIONS,
     MAX_QUESTION_TERMS,
     count_question,
-    sparse_literal,
     term_number,
     terms,
     weigh_chunk,
 )
 from citewire_retriever.stemming import guess
+from citewire_retriever.store.vectors import sparse_vector
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,6 @@ def test_any_text_gives_terms_that_the_database_takes(text: str) -> None:
     weights = weigh_chunk(text)
     assert all(1 <= number <= DIMENSIONS and 0 < weight < 1 for number, weight in weights.items())
     assert set(count_question(text)) == set(weights)
-    assert sparse_literal(weights).endswith(f"}}/{DIMENSIONS}")
+    written = sparse_vector(weights)
+    assert written.dimensions() == DIMENSIONS
+    assert [index + 1 for index in written.indices()] == sorted(weights)

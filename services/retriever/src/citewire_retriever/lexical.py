@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -64,12 +64,6 @@ def count_question(text: str) -> dict[int, int]:
     """Returns a question's terms with how often each occurs; of a very long one the first 256."""
     counted = Counter(map(term_number, terms(text)))
     return dict(list(counted.items())[:MAX_QUESTION_TERMS])
-
-
-def sparse_literal(weights: Mapping[int, float]) -> str:
-    """Writes weights as pgvector's `sparsevec` reads them."""
-    inside = ",".join(f"{number}:{weight:.6g}" for number, weight in sorted(weights.items()))
-    return f"{{{inside}}}/{DIMENSIONS}"
 
 
 @lru_cache(maxsize=65_536)

@@ -31,9 +31,9 @@ from citewire_retriever.ingest.model import (
     VersionToIngest,
 )
 from citewire_retriever.ingest.wire import place_values
-from citewire_retriever.lexical import sparse_literal, weigh_chunk
+from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space, Stage
-from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.store.vectors import half_vector, sparse_vector
 
 log = get_logger(__name__)
 
@@ -172,7 +172,7 @@ class PostgresJobStore:
             ids: dict[int, int] = dict(await cursor.fetchall())
             await connection.execute(_SQL["insert_terms"], {**_key(job), **_terms(chunks, ids)})
             rows = [
-                {**_key(job), "chunk_id": ids[chunk.index], "embedding": HalfVector(vector)}
+                {**_key(job), "chunk_id": ids[chunk.index], "embedding": half_vector(vector)}
                 for chunk, vector in zip(chunks, vectors, strict=True)
             ]
             await connection.cursor().executemany(_with_table(_SQL["insert_vector"], table), rows)
@@ -229,7 +229,7 @@ class PostgresJobStore:
         """Stores vectors of a live version in a space; those that are there already stay."""
         async with self._holding(job, "lock_live", {}) as connection:
             rows = [
-                {**_key(job), "chunk_id": chunk_id, "embedding": HalfVector(vector)}
+                {**_key(job), "chunk_id": chunk_id, "embedding": half_vector(vector)}
                 for chunk_id, vector in zip(chunk_ids, vectors, strict=True)
             ]
             await connection.cursor().executemany(_with_table(_SQL["insert_missing_vector"], table), rows)
@@ -410,7 +410,7 @@ def _terms(chunks: Sequence[Chunk], ids: Mapping[int, int]) -> dict[str, Any]:
     texts = [embedding_input(chunk.header, chunk.text) for chunk in chunks]
     return {
         "chunk_ids": [ids[chunk.index] for chunk in chunks],
-        "terms": [sparse_literal(weigh_chunk(text)) for text in texts],
+        "terms": [sparse_vector(weigh_chunk(text)).to_text() for text in texts],
     }
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from pgvector import HalfVector
 from psycopg import sql
 
 from citewire_kit.tenant import Tenant
@@ -11,7 +12,6 @@ from citewire_retriever.lexical import count_question
 from citewire_retriever.model import SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
-from citewire_retriever.store.vectors import HalfVector
 
 _SQL: Final = rows.queries("lexical")
 

@@ -10,7 +10,7 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.sampling import Sample
 from citewire_retriever.store.statements import gave_up, walk_values
-from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import SearchTuning
 
 _SQL: Final = rows.queries("recall")
@@ -51,7 +51,7 @@ class PostgresRecall:
         )
         values: dict[str, Any] = {
             "org_id": sample.tenant.org_id,
-            "vector": HalfVector(np.frombuffer(query.vector, dtype="<f4")),
+            "vector": half_vector(np.frombuffer(query.vector, dtype="<f4")),
             "counted": min(query.top_k, _FIRST),
             **walk_values(sample.way, wanted=query.top_k, by_document=query.by_document),
             **parameters.values,

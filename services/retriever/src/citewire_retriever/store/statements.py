@@ -6,6 +6,7 @@ from typing import Any, Final, LiteralString
 
 import numpy as np
 import psycopg
+from pgvector import HalfVector
 from psycopg import sql
 
 from citewire_kit.postgres import Connection, plans
@@ -14,7 +15,7 @@ from citewire_retriever.model import Scope, SearchQuery
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
-from citewire_retriever.store.vectors import HalfVector
+from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import MARGIN, WATCHED, IndexSearch, SearchTuning, Sizes, walk_sizes
 
 _SQL: Final = rows.queries("search")
@@ -97,7 +98,7 @@ class SearchStatements:
         return await self.connection.execute(statement, values)
 
     def _vector(self) -> HalfVector:
-        return HalfVector(np.frombuffer(self.query.vector, dtype="<f4"))
+        return half_vector(np.frombuffer(self.query.vector, dtype="<f4"))
 
     async def _execute(self, name: str, *, after: str = "", order: str = "", **values: object) -> _Cursor:
         """Sends a query of `search.sql` with its blanks filled, after another one that it continues."""

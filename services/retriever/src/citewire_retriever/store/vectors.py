@@ -1,41 +1,37 @@
-"""Vectors on their way to pgvector, and the binary form in which they go."""
+"""Vectors on their way to Postgres, adapted by pgvector's own package."""
 
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
-from psycopg.adapt import Buffer, Dumper
-from psycopg.pq import Format
+from pgvector import HalfVector, SparseVector
+from pgvector.psycopg.halfvec import HalfVectorBinaryDumper
+
+from citewire_retriever.lexical import DIMENSIONS
 
 Float32: TypeAlias = NDArray[np.float32]
 
 
-class HalfVector:
-    """A vector to be stored or searched as `halfvec`.
+def half_vector(vector: Float32) -> HalfVector:
+    """Returns a vector as it is stored and searched, of length 1.
 
-    It is scaled to length 1 first: cosine distance doesn't see it, and no value can leave half precision's range.
-    Use it as a parameter with a cast: `%s::halfvec`.
+    Cosine distance doesn't see the length, and without it no value can leave half precision's range. Use it as a
+    parameter with a cast, `%s::halfvec`.
+
+    Args:
+        vector: One dimension, finite values, not all zero.
     """
-
-    __slots__ = ("wire",)
-
-    def __init__(self, vector: Float32) -> None:
-        """Takes a one-dimensional vector of finite values, not all zero."""
-        scaled = vector.astype(np.float64)  # in which no square of a float32 overflows or vanishes
-        scaled /= np.sqrt(scaled @ scaled)
-        # halfvec's binary form: dimensions, a reserved field, then the values, all big-endian.
-        self.wire: Final = len(vector).to_bytes(2, "big") + b"\0\0" + scaled.astype(">f2").tobytes()
+    scaled = vector.astype(np.float64)  # in which no square of a float32 overflows or vanishes
+    return HalfVector(scaled / np.sqrt(scaled @ scaled))
 
 
-class _HalfVectorDumper(Dumper):
-    format = Format.BINARY
-    oid = 0  # unknown: the cast in the statement says what it is, so no type has to be looked up
-
-    def dump(self, obj: HalfVector) -> Buffer:
-        return obj.wire
+def sparse_vector(weights: Mapping[int, float]) -> SparseVector:
+    """Returns weights of terms as a `sparsevec`, which counts from 0 here and from 1 in SQL."""
+    return SparseVector({number - 1: weight for number, weight in weights.items()}, DIMENSIONS)
 
 
-# For every connection that is opened from now on, so that no pool can forget it. HalfVector is our own: nobody else's
-# parameters change.
-psycopg.adapters.register_dumper(HalfVector, _HalfVectorDumper)
+# For every connection that is opened from now on, so that no pool can forget it. `register_vector` would ask each new
+# connection for the type's number; the cast in the statement says what it is.
+psycopg.adapters.register_dumper(HalfVector, HalfVectorBinaryDumper)

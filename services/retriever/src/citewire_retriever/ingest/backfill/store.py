@@ -13,8 +13,9 @@ from citewire_retriever.headings import heading
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.store import own_embedding, refused, shared
-from citewire_retriever.lexical import sparse_literal, weigh_chunk
+from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space
+from citewire_retriever.store.vectors import sparse_vector
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
@@ -127,7 +128,7 @@ class PostgresBackfillStore:
             return 0
         texts = [embedding_input(heading(title, section), text) for _, section, text in chunks]
         # Words take a quarter of a millisecond a chunk: beside the loop, and while no lock is held.
-        terms = await asyncio.to_thread(lambda: [sparse_literal(weigh_chunk(text)) for text in texts])
+        terms = await asyncio.to_thread(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
         with refused():
             async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
                 for query in ("hold_live", "hold_version", "hold_job"):
