@@ -15,6 +15,7 @@ from citewire_generator.app import start
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
+from citewire_kit.errors import Unavailable
 from scripted_chat import ScriptedChat
 
 PASSAGES = [
@@ -42,9 +43,15 @@ class Running:
     stub: GeneratorServiceStub
     model: ScriptedChat
 
-    async def say(self, style: pb.MarkerStyle, *pieces: str) -> Shown:
+    async def say(self, style: pb.MarkerStyle, *pieces: str, remove_invalid: bool = False) -> Shown:
         self.model.script = [piece for piece in pieces if piece]
-        policy = pb.AnswerPolicy(marker_style=style, grounding=pb.GROUNDING_SAY_SO)
+        labels = style == pb.MARKER_STYLE_SOURCE
+        policy = pb.AnswerPolicy(
+            marker_style=style,
+            grounding=pb.GROUNDING_SAY_SO,
+            context_format=pb.CONTEXT_FORMAT_SOURCE_LABELS if labels else pb.CONTEXT_FORMAT_NUMBERED,
+            remove_invalid_markers=remove_invalid,
+        )
         asked = pb.GenerateRequest(question="What?", passages=PASSAGES, policy=policy)
         shown: list[str] = []
         completed: pb.Completed | None = None
@@ -90,7 +97,28 @@ def markers(outcome: str) -> float:
             [2, 3],
             ["[SOURCE 2]", "[SOURCE 0]", "[SOURCE 3, p. 7]"],
         ),
-        (pb.MARKER_STYLE_REMOVE, "It is 5[ref:3][1], [sOURCE: a b.pdf] and 【2†source】.", "It is 5 and.", [], []),
+        (pb.MARKER_STYLE_REMOVE, "It is 5[ref:3][1], [sOURCE: a b.pdf] and 【2†source】.", "It is 5.", [], []),
+        (
+            pb.MARKER_STYLE_REMOVE,
+            "items[1] and grid[2][3], H[2]O, [1](http://x.org), so **[1]** (Source: a.md) [来源 1]: `x[1] [2]`.",
+            "items[1] and grid[2][3], H[2]O, [1](http://x.org), so: `x[1] [2]`.",
+            [],
+            [],
+        ),
+        (
+            pb.MARKER_STYLE_REF,
+            "So [1], [2, 3] and 【1†a】[9]; items[1], [1](http://x.org), `[1]`.",
+            "So [ref:1], [ref:2][ref:3] and [ref:1][9]; items[1], [1](http://x.org), `[1]`.",
+            [1, 2, 3],
+            ["[ref:1]", "[ref:2]", "[9]"],
+        ),
+        (
+            pb.MARKER_STYLE_SOURCE,
+            "So [1] and [Source 2], [来源 3].",
+            "So [1] and [SOURCE 2], [SOURCE 3].",
+            [2, 3],
+            ["[SOURCE 2]", "[SOURCE 3]"],
+        ),
     ],
 )
 async def test_split_at_every_offset(
@@ -99,16 +127,14 @@ async def test_split_at_every_offset(
     async with serve() as running:
         for offset in range(len(said) + 1):
             shown = await running.say(style, said[:offset], said[offset:])
-            # Which space goes with a removed marker depends on what was already shown.
-            assert shown.text.split() == text.split() or style == pb.MARKER_STYLE_REMOVE
-            assert "".join(shown.text.split()) == "".join(text.split())
+            assert shown.text == text
             assert list(shown.completed.cited_numbers) == cited
             cut = len(shown.pieces[0])
             for form in forms:
                 start = shown.text.index(form)
                 assert not start < cut < start + len(form)
         by_character = await running.say(style, *said)
-        assert "".join(by_character.text.split()) == "".join(text.split())
+        assert by_character.text == text
 
 
 @pytest.mark.parametrize(
@@ -118,7 +144,7 @@ async def test_split_at_every_offset(
         ("False ones: [ref:0] [ref:4] [ref:123456789012345678901].", [], 3),
         ("One of two [ref:1, 7].", [1], 1),
         ("```\n[ref:1]\n```\n`[ref:2]` and [ref:3]", [3], 0),
-        ("Look-alikes: [rеf:1] (ref:1) ref:1 [ref:] [ref:one] [preref:1] [1] [ref:1.5] [ref\n:1]", [], 0),
+        ("Look-alikes: [rеf:1] (ref:1) ref:1 [ref:] [ref:one] [preref:1] (1) [ref:1.5] [ref\n:1]", [], 0),
         ("What the documents say: Never (ref:2) nor (SOURCE 3).", [], 0),
         ("Cut off [ref:1", [], 0),
     ],
@@ -133,3 +159,28 @@ async def test_only_numbers_of_the_context_cite(said: str, cited: list[int], inv
         prompt = running.model.tasks[-1].messages[-1].content
     assert "Never (ref:2) nor (SOURCE 3)." in prompt
     assert (markers("cited"), markers("invalid")) == (counted[0] + 2 * len(cited), counted[1] + 2 * invalid)
+
+
+async def test_invalid_markers_are_removed_where_the_policy_says_so() -> None:
+    async with serve() as running:
+        for pieces in (("It is 5 [ref:9], [2] **[7]**.",), tuple("It is 5 [ref:9], [2] **[7]**.")):
+            shown = await running.say(pb.MARKER_STYLE_REF, *pieces, remove_invalid=True)
+            assert shown.text == "It is 5, [ref:2]."
+            assert (list(shown.completed.cited_numbers), shown.completed.invalid_markers) == ([2], 2)
+
+
+async def test_a_marker_that_is_complete_where_the_answer_breaks_off_is_sent() -> None:
+    async with serve() as running:
+        running.model.script = ["It is 5", " [1]", Unavailable("gone", reason="PROVIDER_STREAM_BROKEN")]
+        asked = pb.GenerateRequest(question="What?", passages=PASSAGES)
+        asked.policy.marker_style = pb.MARKER_STYLE_REF
+        texts: list[str] = []
+
+        async def read() -> None:
+            async with aclosing(client.stream(running.stub.Generate, asked, timeout=10)) as events:
+                async for event in events:
+                    texts.extend(event.delta.texts)
+
+        with pytest.raises(Unavailable):
+            await read()
+        assert "".join(texts) == "It is 5 [ref:1]"

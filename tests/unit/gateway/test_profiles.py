@@ -13,8 +13,15 @@ from citewire.retriever.v1 import retriever_pb2
 import citewire_gateway
 from citewire_gateway.api.schemas.tenants import ProfileInfo
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
-from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist
-from citewire_kit.errors import NotFound
+from citewire_gateway.profiles.model import (
+    EmptySelection,
+    EventType,
+    History,
+    Persist,
+    ProfileOptions,
+    apply_changes,
+)
+from citewire_kit.errors import InvalidArgument, NotFound
 
 
 def test_documents_is_system_a() -> None:
@@ -145,3 +152,21 @@ def test_no_other_code_knows_a_systems_name() -> None:
     assert found == []
     assert branch.search('if profile.name == "simple":')
     assert branch.search('case "documents":')
+
+
+def test_a_profile_has_its_own_not_found_sentence_and_may_remove_invalid_markers() -> None:
+    changes = ProfileOptions(not_found_sentence="Dazu steht hier nichts.", remove_invalid_markers=True)
+    changed = apply_changes(PROFILES["grounded"], changes, "changes")
+    assert changed.answer.not_found_sentence == "Dazu steht hier nichts."
+    assert changed.answer.remove_invalid_markers
+    assert not PROFILES["grounded"].answer.remove_invalid_markers
+    assert ProfileInfo.of(changed).remove_invalid_markers
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"), [("grounded", "two\nlines"), ("grounded", "  "), ("simple", "Nichts."), ("self-rag", "No.")]
+)
+def test_a_not_found_sentence_is_one_line_of_a_strict_profile(name: str, sentence: str) -> None:
+    with pytest.raises(InvalidArgument) as raised:
+        apply_changes(PROFILES[name], ProfileOptions(not_found_sentence=sentence), "changes")
+    assert [violation.field for violation in raised.value.violations] == ["changes.not_found_sentence"]

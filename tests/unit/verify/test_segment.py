@@ -82,7 +82,7 @@ def test_markers_belong_to_the_sentence_before_them(answer: str, expected: list[
 )
 def test_of_an_answer_that_broke_off_only_what_is_surely_complete_is_read(answer: str, complete: list[str]) -> None:
     markers, reader = MarkerFilter(MarkerStyle.REF, 9), Segmenter()
-    sent = markers.feed(answer)
+    sent = markers.feed(answer) + markers.abort()
     result = reader.feed(sent, markers.take_markers()) + reader.finish(broken=True)
     assert [sent[entry.start : entry.end] for entry in result] == complete
 

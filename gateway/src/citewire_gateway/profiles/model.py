@@ -184,7 +184,7 @@ DEFAULT_RERANK = Rerank(candidates=40, keep=10)
 
 _IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
 _IN_SEARCH = ("max_per_document",)
-_IN_ANSWER = ("answer_language", "ask_back", "instructions")
+_IN_ANSWER = ("answer_language", "not_found_sentence", "remove_invalid_markers", "ask_back", "instructions")
 
 
 class ProfileOptions(BaseModel):
@@ -209,7 +209,14 @@ class ProfileOptions(BaseModel):
     assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
     speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
     answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
+    not_found_sentence: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = Field(
+        default=None,
+        description="What an answer is where the passages don't answer: exactly this line, in strict profiles.",
+    )
     marker_style: Literal["none", "remove", "ref", "source"] | None = None
+    remove_invalid_markers: StrictBool | None = Field(
+        default=None, description="Removes markers whose number isn't a source's; otherwise they stay as written."
+    )
     ask_back: StrictBool | None = None
     instructions: Annotated[StrictStr, Field(max_length=16_000)] | None = None
     max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
@@ -246,6 +253,18 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
         changes.condense is not True or profile.history is not None,
         f"{at}.condense",
         f"has no meaning: profile {profile.name} gives the model no history",
+    )
+    sentence = changes.not_found_sentence
+    violations.require(
+        sentence is None or (bool(sentence.strip()) and sentence.isprintable()),
+        f"{at}.not_found_sentence",
+        "must be one line with more than white space",
+    )
+    strict = profile.answer.grounding == generator_pb2.GROUNDING_STRICT
+    violations.require(
+        sentence is None or strict,
+        f"{at}.not_found_sentence",
+        f"has no meaning: profile {profile.name} lets the model say in its own words that nothing was found",
     )
     violations.require(
         changes.speculate is not True or profile.decide or changes.decide is True,

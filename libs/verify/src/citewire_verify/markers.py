@@ -1,31 +1,34 @@
-"""Citation markers on the stream: held back while incomplete, then checked, or removed.
+"""Citation markers on the stream: held back while incomplete, then checked and spelled one way, or removed.
 
-What counts as a marker depends on the style that was asked for:
+What counts as a marker depends on the style that was asked for, and on how the passages are labelled:
 
-- `REF`, `SOURCE`: `[ref:N]` and `[SOURCE N]` in any case, with a list or range of numbers (`[ref:1, 2]`,
-  `[SOURCE 1-3]`), in square or other brackets and full-width letters (`【ref：１】`). Numbers that are in the context
-  are citations; others are counted as invalid. A marker that is nothing but citations is spelled as the style has it,
-  number by number (`[ref:1][ref:2]`), so that clients need to know one form only. One with a number that isn't in the
-  context, or with other text, stays as the model wrote it. In code (fences, inline) nothing is a marker.
-- `NUMBER`: those, and bare numbers, as `REMOVE` reads them.
-- `REMOVE`: those, `[Source: anything]`, and bare numbers `[1]`, `[1, 2]`, `[^1]`, `【1†source】`, up to three digits so
-  that a year in brackets stays. They are taken out together with the white space before them, the commas between them
-  and a link target after them. In code a bare number may be an index, so it stays; the forms with a word go there too.
+- `REF`, `SOURCE`: `[ref:N]`, `[SOURCE N]` and other words that name a source (`marker_forms`), in any case and many
+  languages, with a list or range of numbers, in square or other brackets; where passages are labelled `[N]` also bare
+  numbers: `[1]`, `[1, 2]`, `[1-3]`, `[^1]`, `【1†source】`. Numbers that are in the context are citations; others are
+  counted as invalid. A marker that is nothing but citations is spelled as the style has it, number by number
+  (`[ref:1][ref:2]`), so that clients need to know one form only. One with a number that isn't in the context, or with
+  other text, stays as the model wrote it, unless invalid ones are to be removed.
+- `NUMBER`: the same, bare numbers also right after a word, with the target of a link after them.
+- `REMOVE`: all of those, names of sources (`[Source: a.pdf]`, `(Quelle: a.pdf)`) and markers in parentheses
+  (`(see [1])`). They are taken out together with emphasis around them, the white space before them, and what joins
+  them.
 - `NONE`: nothing is looked for.
 
-Text that can't be the beginning of a marker is passed on at once, delta by delta as it came. Only after a first marker
-was removed does `REMOVE` keep white space at the end of a delta until the next one, so that it can go with a marker;
-before that, the first marker of an answer may leave the space before it. Work is linear in the text: a candidate is
-bounded in length.
+Code, links, formulas and indexing hold no markers (`text.markdown`; `items[1]`, `[1](url)`, `[text][1]`, `[1]: url`).
+
+What can't be decided yet is held back; every decision looks at most a fixed number of characters ahead and behind, so
+that the result doesn't depend on how the text was cut, and work is linear in it.
 """
 
 import re
-import unicodedata
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Final
 
-from citewire_verify.text.code_tracker import CodeTracker
+from citewire_verify.marker_reader import OPENERS, PARENTHESES, Form, MarkerReader
+from citewire_verify.text.line_tracker import LineTracker
+from citewire_verify.text.markdown import MORE, NO, code_end, formula_end, target_end
 
 
 class MarkerStyle(StrEnum):
@@ -42,84 +45,27 @@ class MarkerStyle(StrEnum):
     """`[N]`, as other systems write them."""
 
 
-OPENERS = "[【［〔"
-CLOSERS = "]】］〕"
-_OPENER = re.compile(f"[{re.escape(OPENERS)}]")
-MAX_CITING = 96
-"""Longest marker that is recognised where markers stay: a list of numbers and a little text after it."""
-MAX_REMOVED = 512
-"""Longest marker that is removed: `[Source: …]` with a long title."""
-MAX_RANGE = 50
-"""Widest range of numbers that is read as one; a wider one counts its ends."""
-
-_CITING_WORDS = frozenset({"ref", "refs", "source", "sources"})
-_REMOVED_WORDS = _CITING_WORDS | {
-    "reference", "references", "citation", "citations", "cite", "src", "doc", "docs", "document", "documents",
-    "passage", "passages", "chunk", "chunks", "excerpt", "excerpts", "context",
-}  # fmt: skip
-_BARE_WORDS = frozenset({"ref", "refs", "source", "sources"})
-"""Words that are a marker even alone in brackets; `[document]` is more likely the text's own."""
-# Each of these is anchored and has one way to match, so that reading a candidate is linear.
-_WORD = r"(?:(?:ref|source)s?[ \t]{0,3}[:#=.]?[ \t]{0,3})"
-_FIRST = re.compile(rf"[ \t^]{{0,3}}(?P<word>{_WORD})?(?P<number>\d+)", re.IGNORECASE)
-_NEXT = re.compile(rf"[ \t]{{0,3}}[,;&/、]?[ \t]{{0,3}}(?:\band\b)?[ \t^]{{0,3}}{_WORD}?(?P<number>\d+)", re.IGNORECASE)
-_RANGE = re.compile(rf"[ \t]{{0,3}}[–-][ \t]{{0,3}}{_WORD}?(?P<number>\d+)", re.IGNORECASE)
-_LOOKS_LIKE_A_SOURCE = re.compile(r"\d|\.\w{2,5}\b")
-_LINK_TARGET = re.compile(r"\((?:https?:|mailto:|[#/.]|www\.|[^\s()]+\.\w)[^\s()]*\)")
-_CLOSING_PUNCTUATION = frozenset(".!?:)]}»”’…。！？：、，")
-
-
-def _prefixes(words: frozenset[str]) -> frozenset[str]:
-    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
-
-
-_FORMS = {MarkerStyle.REF: "[ref:{}]", MarkerStyle.SOURCE: "[SOURCE {}]"}
+_FORMS: Final = {MarkerStyle.REF: "[ref:{}]", MarkerStyle.SOURCE: "[SOURCE {}]"}
 """How a citation is spelled."""
-
-
-def read_numbers(inner: str, *, worded: bool) -> tuple[list[int], str]:
-    """Reads the numbers that a marker refers to, and what follows them; no numbers if it isn't a marker with some.
-
-    Args:
-        inner: What stands between the brackets: `ref:1, 2`, `SOURCE 1-3`, `1; 2`, `1†source`.
-        worded: Whether it starts with a word. Then a little text may follow the numbers (`SOURCE 1, p. 4`); a bare
-            list is nothing but numbers of up to three digits.
-    """
-    inner = _narrow(inner)
-    match = _FIRST.match(inner)
-    if match is None or bool(match.group("word")) is not worded:
-        return [], ""
-    numbers: list[int] = []
-    end = 0
-    while match is not None:
-        first, end = match.group("number"), match.end()
-        to = _RANGE.match(inner, end)
-        last, end = (to.group("number"), to.end()) if to else (first, end)
-        if not worded and max(len(first), len(last)) > 3:
-            return [], ""
-        numbers += _spread(int(first[:9]), int(last[:9]))
-        match = _NEXT.match(inner, end)
-    rest = inner[end:].lstrip()
-    read = not rest or rest[0] == "†" or (worded and rest[0] in ",:;§|(–-")
-    return (numbers, rest) if read else ([], "")
-
-
-def _narrow(text: str) -> str:
-    """Full-width forms as plain ones."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
-
-
-def _narrow_char(char: str) -> str:
-    """The plain form of a full-width character."""
-    if "\uff01" <= char <= "\uff5e":
-        return chr(ord(char) - 0xFEE0)
-    return " " if char == "\u3000" else char
-
-
-def _spread(first: int, last: int) -> list[int]:
-    if last < first or last - first > MAX_RANGE:
-        return [first, last]
-    return list(range(first, last + 1))
+_CONTEXT: Final = 400
+"""Code points before the current one that stay within reach."""
+_DROPPED: Final = 4096
+"""Code points that have been read, from which all but these are let go."""
+_MAX_SPACE: Final = 64
+"""Longest run of white space, or of commas and white space, that goes with a marker."""
+_SPECIAL = re.compile(rf"[\n`~$\\{re.escape(OPENERS)}]|(?<=\])\(")
+_SPECIAL_REMOVING = re.compile(
+    rf"[\n`~$\\{re.escape(OPENERS + PARENTHESES)}]"
+    rf"|(?<![ \t])[ \t]+(?=[{re.escape(OPENERS + PARENTHESES)}*_]|\Z)"
+    rf"|(?<![*_])(?:\*{{1,3}}|_{{1,3}})(?=[{re.escape(OPENERS + PARENTHESES)}]|\Z)"
+)
+_RUN = re.compile(r"`++|~++")
+_SPACES = re.compile(r"[ \t]++")
+_MAX_OPENED = 8
+_OPENED = re.compile(r"(?:(?:^|[\s(\[{“„«])[*_]{1,3}|[(\[{“‘„«「『（])$")
+_EMPHASIS = re.compile(r"\*{1,3}|_{1,3}")
+_SEPARATOR = re.compile(r"[ \t,;，；、]*+")
+_CLOSING_PUNCTUATION = frozenset(".!?:)]}»”’…。！？：、，,;）」』】؟،؛।")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +83,45 @@ class MarkerFilter:
     Args:
         style: What to look for.
         count: How many passages there are; they are numbered from 1.
+        bare: Whether passages are labelled `[N]`, so that a bare `[N]` refers to one; REMOVE and NUMBER read it anyway.
+        remove_invalid: Whether markers without a number of the context are taken out.
         verbatim: Whether the text stays as it is: markers are read, and neither spelled anew nor removed.
     """
 
-    def __init__(self, style: MarkerStyle, count: int, *, verbatim: bool = False) -> None:
-        self._remove = style is MarkerStyle.REMOVE
-        self._bare = style in {MarkerStyle.REMOVE, MarkerStyle.NUMBER}
-        self._cut = self._remove and not verbatim
+    def __init__(
+        self,
+        style: MarkerStyle,
+        count: int,
+        *,
+        bare: bool = False,
+        remove_invalid: bool = False,
+        verbatim: bool = False,
+    ) -> None:
         self._off = style is MarkerStyle.NONE
+        self._remove = style is MarkerStyle.REMOVE
+        self._verbatim = verbatim
+        self._remove_invalid = remove_invalid
+        self._cuts = (self._remove or remove_invalid) and not verbatim
         self._form = "" if verbatim else _FORMS.get(style, "")
-        self._words = _REMOVED_WORDS if self._remove else _CITING_WORDS
-        self._word_prefixes = _prefixes(self._words)
-        self._limit = MAX_REMOVED if self._remove else MAX_CITING
+        number = style is MarkerStyle.NUMBER
+        self._reader = MarkerReader(count, bare or number or self._remove, self._remove, attached=number)
+        self._special = _SPECIAL_REMOVING if self._cuts else _SPECIAL
         self._passages = count
-        self._cited: dict[int, None] = {}
-        self._code = CodeTracker()
+        self._text = ""
+        self._base = 0
+        """Offset of the text within reach in the answer as the model wrote it."""
+        self._at = 0
+        """What has been read of the text."""
+        self._last_end = -1
+        """Where the last marker ended, as an offset in the answer as the model wrote it."""
+        self._lines = LineTracker()
+        self._gap: str | None = None
+        """White space before a marker that was removed, until it is known what follows it."""
         self._out: list[str] = []
-        self._candidate = ""
-        self._viable: Callable[[str], bool] = self._opening
-        self._word = ""
-        self._depth = 0
-        # REMOVE only: white space before a marker, what stands between removed ones, a link target after one.
-        self._gap = ""
-        self._separator = ""
-        self._link = ""
-        self._after_removed = False
-        self._after_space = False
         self._sent = 0
+        self._opened = False
+        """Whether the marker that was removed followed an opening bracket, quotation mark or emphasis."""
+        self._cited: dict[int, None] = {}
         self._markers: list[Marker] = []
         self.invalid = 0
         """Numbers in markers that aren't in the context."""
@@ -184,210 +142,235 @@ class MarkerFilter:
         """Takes the next piece of the answer and returns what may be shown now."""
         if self._off:
             return text
-        if self._plain(text):
-            self._code.push(text)
-            self._sent += len(text)
-            self._after_space = text[-1:] in {" ", "\t"} if text else self._after_space
-            return text
-        for char in text:
-            self._step(char)
-        if self._gap and not self._candidate and not self.removed:
-            gap, self._gap = self._gap, ""
-            self._emit(gap)
-        return self._take()
+        self._text += text
+        return self._read(final=False)
 
     def finish(self) -> str:
         """Returns what is still pending: it was no complete marker, so it is text."""
-        if self._candidate:
-            candidate, self._candidate = self._candidate, ""
-            self._pass(candidate)
-        if self._link:
-            self._drop_link()
-        if self._after_removed:
-            self._out.append(self._separator.rstrip() if self._separator.strip() and not self._code.line_blank else "")
-        else:
-            self._out.append(self._gap)
-        self._gap = self._separator = ""
-        return self._take()
+        return self._read(final=True)
 
-    def _plain(self, text: str) -> bool:
-        """Whether text can pass as it is: nothing is pending, and nothing in it is of interest."""
-        if self._candidate or self._gap or self._after_removed or _OPENER.search(text):
-            return False
-        return not (self.removed and text and text[-1] in " \t")
+    def abort(self) -> str:
+        """Returns what is pending up to the end of a complete marker: the answer broke off, so the rest is dropped."""
+        before, known = self._sent, len(self._markers)
+        pending = self._read(final=True)
+        if len(self._markers) == known:
+            return ""
+        return pending[: self._markers[-1].end - before]
 
-    def _take(self) -> str:
-        text = "".join(self._out)
+    def _read(self, *, final: bool) -> str:
+        while self._at < len(self._text) and self._advance(final=final):
+            pass
+        if final and self._gap is not None:
+            self._close_gap(final=True)
+        if self._at > _DROPPED:
+            cut = self._at - _CONTEXT
+            self._text, self._base, self._at = self._text[cut:], self._base + cut, _CONTEXT
+        shown = "".join(self._out)
         self._out.clear()
-        return text
+        return shown
 
-    def _step(self, char: str) -> None:
-        if self._candidate:
-            self._grow(char)
-        elif self._link:
-            self._grow_link(char)
-        elif char in OPENERS and self._may_open():
-            self._open(char)
+    def _advance(self, *, final: bool) -> bool:
+        """Reads on, up to what is decided next; False if that needs more text."""
+        text, at = self._text, self._at
+        if self._gap is not None:
+            return self._after_removed(final=final)
+        if self._lines.code:
+            # Nothing is read there but where it ends.
+            line = text.find("\n", at)
+            return self._pass(line + 1 if line >= 0 else len(text))
+        if text[at] in " \t" and self._lines.blank:
+            return self._pass(_end_of_spaces(text, at))
+        match = self._special.search(text, at)
+        if match is None:
+            return self._pass(len(text))
+        if match.start() > at:
+            return self._pass(match.start())
+        return self._read_special(match, final=final)
+
+    def _read_special(self, match: re.Match[str], *, final: bool) -> bool:
+        text, at, char = self._text, self._at, match.group()[0]
+        if char == "\n":
+            return self._pass(at + 1)
+        if char in "`~":
+            return self._read_run(final=final)
+        if char in "\\$":
+            return self._read_formula(char, final=final)
+        if char == "(" and text[at - 1 : at] == "]" and at:
+            end = target_end(text, at, final=final)
+            return end != MORE and self._pass(max(end, at + 1))
+        if self._cuts:
+            return self._read_removed(match, final=final)
+        form = self._bracket(at, final=final)
+        if form == MORE:
+            return False
+        return self._pass(at + 1) if not isinstance(form, Form) else self._show(form)
+
+    def _read_run(self, *, final: bool) -> bool:
+        """A run of backticks or tildes: a fence at a line's beginning, else inline code."""
+        text, at = self._text, self._at
+        run = _RUN.match(text, at)
+        end = run.end() if run else at + 1
+        if end == len(text) and not final:
+            return False
+        if end - at >= 3 and self._lines.begins:
+            opens = self._lines.opens_fence(text, at, end, final=final)
+            if opens is None:
+                return False
+            if opens:
+                return self._pass(end)
+        if text[at] == "~":
+            return self._pass(end)
+        close = code_end(text, at, final=final)
+        return close != MORE and self._pass(max(close, end))
+
+    def _read_formula(self, char: str, *, final: bool) -> bool:
+        text, at = self._text, self._at
+        if char == "\\" and text[at + 1 : at + 2] not in ("", "(", "["):
+            # An escape: what follows is itself. A line's end is read as such.
+            return self._pass(at + (1 if text[at + 1] == "\n" else 2))
+        end = formula_end(text, at, begins=self._lines.begins, final=final)
+        if end == MORE:
+            return False
+        escape = 2 if char == "\\" or text.startswith("$$", at) else 1
+        return self._pass(end if end != NO else min(at + escape, len(text)))
+
+    def _read_removed(self, match: re.Match[str], *, final: bool) -> bool:
+        """A place where something that is taken out may begin, after white space."""
+        text, at = self._text, self._at
+        start = match.end() if match.group()[0] in " \t" else at
+        if start == len(text):
+            return (final or start - at > _MAX_SPACE) and self._pass(start)
+        form = self._unit(start, final=final) if start - at <= _MAX_SPACE else NO
+        if form == MORE:
+            return False
+        if not isinstance(form, Form):
+            return self._pass(start if start > at else match.end())
+        if not self._is_removed(form):
+            self._pass(start)
+            return self._show(form)
+        self._opened = _OPENED.search(text, max(start - _MAX_OPENED, 0), start) is not None
+        self._gap = text[at:start]
+        return self._take_out(form)
+
+    def _unit(self, at: int, *, final: bool) -> Form | int:
+        """A marker, or what can only be taken out as a whole: emphasis or parentheses around some."""
+        text = self._text
+        if text[at] in "*_":
+            run = _EMPHASIS.match(text, at)
+            end = run.end() if run else at
+            if end == len(text):
+                return NO if final else MORE
+            form = self._reader.emphasis(text, at, text[at:end], final=final)
+        elif text[at] in PARENTHESES:
+            form = self._reader.parenthesis(text, at, final=final)
+        elif self._remove and text.startswith("[[", at):
+            form = self._bracket(at + 1, final=final)
+            if isinstance(form, Form):
+                if form.end == len(text) and not final:
+                    return MORE
+                form = replace(form, end=form.end + 1) if text[form.end : form.end + 1] == "]" else NO
         else:
-            self._pass(char)
+            return self._bracket(at, final=final)
+        return form if not isinstance(form, Form) or self._is_removed(form) else NO
 
-    def _may_open(self) -> bool:
-        self._code.settle()
-        return self._remove or not self._code.inside
+    def _bracket(self, at: int, *, final: bool) -> Form | int:
+        follows = self._base + at == self._last_end
+        return self._reader.bracket(self._text, at, begins=self._lines.begins, follows=follows, final=final)
 
-    def _open(self, char: str) -> None:
-        self._candidate, self._viable, self._word, self._depth = char, self._opening, "", 1
+    def _is_removed(self, form: Form) -> bool:
+        if self._remove:
+            return True
+        return bool(form.numbers) and not any(1 <= number <= self._passages for number in form.numbers)
 
-    def _grow(self, char: str) -> None:
-        """Adds a character to the candidate, and decides if that completes or disproves it."""
-        self._candidate += char
-        if char in CLOSERS:
-            self._depth -= 1
-            if self._depth == 0:
-                self._complete()
-                return
-        if char == "\n" or len(self._candidate) >= self._limit or not self._viable(_narrow_char(char)):
-            self._reject()
+    def _take_out(self, form: Form) -> bool:
+        self.removed += 1
+        self._count(form.numbers, cite=False)
+        self._at = form.end
+        self._last_end = self._base + form.end
+        return True
 
-    def _reject(self) -> None:
-        """The candidate's first character is text; the rest may hold another candidate."""
-        candidate, self._candidate = self._candidate, ""
-        self._pass(candidate[0])
-        for char in candidate[1:]:
-            self._step(char)
-
-    # The states of a candidate: each says whether it can still become a marker with this character.
-
-    def _opening(self, char: str) -> bool:
-        if char.isdecimal():
-            self._viable = self._in_numbers
-            return self._bare and not self._code.inside
-        if char.isascii() and char.isalpha():
-            self._viable = self._in_word
-            return self._in_word(char)
-        return char in " ^" and len(self._candidate) <= 4
-
-    def _in_word(self, char: str) -> bool:
-        if char.isascii() and char.isalpha():
-            self._word += char.lower()
-            return self._word in self._word_prefixes
-        if self._word not in self._words:
+    def _after_removed(self, *, final: bool) -> bool:
+        """Takes out what joins one marker to another one, and then that one; else decides which white space stays."""
+        text = self._text
+        at = self._reader.join(text, self._at, final=final)
+        if at == MORE:
             return False
-        self._viable = self._in_payload if self._remove else self._before_number
-        return self._viable(char)
+        if at < len(text) and text[at] in OPENERS + PARENTHESES + "*_":
+            form = self._unit(at, final=final)
+            if form == MORE:
+                return False
+            if isinstance(form, Form) and self._is_removed(form):
+                return self._take_out(form)
+        return self._close_gap(final=final)
 
-    def _before_number(self, char: str) -> bool:
-        if char.isdecimal():
-            self._viable = self._in_payload
-            return True
-        return char in " :#=.\u00a0"
+    def _close_gap(self, *, final: bool) -> bool:
+        """Decides which white space stays where markers were, once the next character is known."""
+        text, at = self._text, self._at
+        match = _SEPARATOR.match(text, at, at + _MAX_SPACE)
+        end = match.end() if match else at
+        if end == len(text) and end - at < _MAX_SPACE and not final:
+            return False
+        gap, self._gap = self._gap or "", None
+        space = self._space(gap, text[at:end], text[end : end + 1])
+        self._emit(space)
+        self._lines.push(space)
+        self._at = end
+        return True
 
-    def _in_payload(self, char: str) -> bool:
-        if char in OPENERS:
-            self._depth += 1
-        return self._depth <= 3
+    def _space(self, gap: str, separator: str, following: str) -> str:
+        """What stays of the white space before markers that were removed, and of what separates them from the rest."""
+        if self._lines.blank:
+            return ""
+        if following in {"", "\n"}:
+            return separator.rstrip()
+        if separator.strip():
+            return separator
+        closes = following in _CLOSING_PUNCTUATION or (not separator and following in "*_~")
+        return "" if closes or (self._opened and not gap) else separator or gap
 
-    def _in_numbers(self, char: str) -> bool:
-        if char == "†":
-            self._viable = self._in_payload
-            return True
-        return char.isdecimal() or char in " ,;&/、–-^and"
-
-    def _complete(self) -> None:
-        candidate = self._candidate
-        numbers, rest = read_numbers(candidate[1:-1], worded=bool(self._word))
-        if not numbers and not (self._remove and self._is_worded(candidate[1:-1])):
-            self._reject()
-            return
-        self._candidate = ""
-        known = self._count(numbers, cite=not self._remove)
-        if self._cut:
-            self.removed += 1
-            self._after_removed, self._separator = True, ""
-            return
-        pure = bool(self._form) and known and (not rest or rest[0] == "†")
-        shown = "".join(map(self._form.format, dict.fromkeys(numbers))) if pure else candidate
-        cited = () if self._remove else tuple(n for n in dict.fromkeys(numbers) if 1 <= n <= self._passages)
-        self._markers.append(Marker(self._sent, self._sent + len(shown), cited))
+    def _show(self, form: Form) -> bool:
+        """Shows a marker: a citation as its style has it, another one as it is."""
+        numbers = tuple(dict.fromkeys(form.numbers))
+        valid = tuple(number for number in numbers if 1 <= number <= self._passages)
+        self._count(form.numbers, cite=not self._remove)
+        citing = valid if self._remove_invalid and not self._verbatim else numbers
+        pure = bool(self._form and valid) and citing == valid and (not form.rest or form.rest[0] == "†")
+        shown = "".join(map(self._form.format, valid)) if pure else self._text[self._at : form.end]
+        self._markers.append(Marker(self._sent, self._sent + len(shown), () if self._remove else valid))
         self._emit(shown)
+        self._lines.push(shown)
+        self._at = form.end
+        self._last_end = self._base + form.end
+        return True
 
-    def _is_worded(self, inner: str) -> bool:
-        """`[Source: x]`, `[Source]`, `[Source report.pdf]`; but not `[source code]`."""
-        if self._word not in self._words:
-            return False
-        rest = _narrow(inner).lstrip(" ^")[len(self._word) :].strip()
-        if not rest:
-            return self._word in _BARE_WORDS
-        return rest[0] in ":=#" or _LOOKS_LIKE_A_SOURCE.search(rest) is not None
-
-    def _count(self, numbers: list[int], *, cite: bool) -> bool:
-        """Counts a marker's numbers, and says whether all are in the context."""
-        before = self.invalid
+    def _count(self, numbers: Sequence[int], *, cite: bool) -> None:
         for number in numbers:
             if not 1 <= number <= self._passages:
                 self.invalid += 1
             elif cite:
                 self._cited[number] = None
-        return self.invalid == before
 
-    # Text that passes, and the white space around what was removed.
-
-    def _pass(self, text: str) -> None:
-        """Lets text through. It is one character, or the candidate that was pending at the end."""
-        if not self._cut:
-            self._emit(text)
-            return
-        char = text[0]
-        if self._after_removed:
-            if char in " \t,;":
-                self._separator += text
-                return
-            if char == "(" and not self._separator:
-                self._link = text
-                return
-            self._close_gap(char)
-        elif text in {" ", "\t"}:
-            self._gap += text
-            return
-        gap, self._gap = self._gap, ""
-        self._emit(gap + text)
+    def _pass(self, end: int) -> bool:
+        """Lets text through up to `end`."""
+        text = self._text[self._at : end]
+        self._at = end
+        self._emit(text)
+        start = 0
+        while (line := text.find("\n", start)) >= 0:
+            self._lines.push(text[start:line])
+            self._lines.push("\n")
+            start = line + 1
+        self._lines.push(text[start:])
+        return True
 
     def _emit(self, text: str) -> None:
-        self._code.push(text)
         self._out.append(text)
         self._sent += len(text)
-        self._after_space = text[-1] in " \t"
 
-    def _close_gap(self, char: str) -> None:
-        """Decides which white space stays where markers were, now that the next character is known."""
-        gap, separator = self._gap, self._separator
-        self._gap = self._separator = ""
-        self._after_removed = False
-        if self._code.line_blank or char == "\n":
-            return
-        if separator.strip():
-            self._gap = separator
-        elif char not in _CLOSING_PUNCTUATION and not (self._after_space and not gap):
-            self._gap = separator or gap
 
-    def _grow_link(self, char: str) -> None:
-        self._link += char
-        if char == ")":
-            self._drop_link()
-        elif char.isspace() or len(self._link) >= MAX_REMOVED:
-            link, self._link = self._link, ""
-            self._close_gap(link[0])
-            for follower in link:
-                self._step(follower)
-
-    def _drop_link(self) -> None:
-        """A target of a link, whose text was the marker, goes with it; other text in parentheses stays."""
-        link, self._link = self._link, ""
-        if _LINK_TARGET.fullmatch(link):
-            return
-        self._close_gap(link[0])
-        gap, self._gap = self._gap, ""
-        self._emit(gap + link)
+def _end_of_spaces(text: str, at: int) -> int:
+    match = _SPACES.match(text, at)
+    return match.end() if match else at
 
 
 def find_markers(text: str, style: MarkerStyle, count: int) -> tuple[list[Marker], int]:
@@ -402,6 +385,6 @@ def find_markers(text: str, style: MarkerStyle, count: int) -> tuple[list[Marker
     reader.finish()
     markers: list[Marker] = []
     for marker in reader.take_markers():
-        link = _LINK_TARGET.match(text, marker.end)
-        markers.append(Marker(marker.start, link.end(), marker.numbers) if link else marker)
+        link = target_end(text, marker.end, final=True) if text.startswith("(", marker.end) else NO
+        markers.append(Marker(marker.start, link, marker.numbers) if link != NO else marker)
     return markers, reader.invalid

@@ -131,7 +131,7 @@ class Passage(_message.Message):
     def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., text: _Optional[str] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., section: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., place_label: _Optional[str] = ..., similarity: _Optional[float] = ..., token_count: _Optional[int] = ..., saved_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AnswerPolicy(_message.Message):
-    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold")
+    __slots__ = ("context_format", "marker_style", "grounding", "answer_language", "not_found_sentence", "suggest_on_not_found", "ask_back", "max_context_tokens", "max_context_chars", "instructions", "max_history_tokens", "verify_citations", "flag_uncited", "answerable_threshold", "remove_invalid_markers")
     CONTEXT_FORMAT_FIELD_NUMBER: _ClassVar[int]
     MARKER_STYLE_FIELD_NUMBER: _ClassVar[int]
     GROUNDING_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,7 @@ class AnswerPolicy(_message.Message):
     VERIFY_CITATIONS_FIELD_NUMBER: _ClassVar[int]
     FLAG_UNCITED_FIELD_NUMBER: _ClassVar[int]
     ANSWERABLE_THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_INVALID_MARKERS_FIELD_NUMBER: _ClassVar[int]
     context_format: ContextFormat
     marker_style: MarkerStyle
     grounding: Grounding
@@ -160,7 +161,8 @@ class AnswerPolicy(_message.Message):
     verify_citations: bool
     flag_uncited: bool
     answerable_threshold: float
-    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ..., verify_citations: _Optional[bool] = ..., flag_uncited: _Optional[bool] = ..., answerable_threshold: _Optional[float] = ...) -> None: ...
+    remove_invalid_markers: bool
+    def __init__(self, context_format: _Optional[_Union[ContextFormat, str]] = ..., marker_style: _Optional[_Union[MarkerStyle, str]] = ..., grounding: _Optional[_Union[Grounding, str]] = ..., answer_language: _Optional[str] = ..., not_found_sentence: _Optional[str] = ..., suggest_on_not_found: _Optional[bool] = ..., ask_back: _Optional[bool] = ..., max_context_tokens: _Optional[int] = ..., max_context_chars: _Optional[int] = ..., instructions: _Optional[str] = ..., max_history_tokens: _Optional[int] = ..., verify_citations: _Optional[bool] = ..., flag_uncited: _Optional[bool] = ..., answerable_threshold: _Optional[float] = ..., remove_invalid_markers: _Optional[bool] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
     __slots__ = ("question", "passages", "history", "policy", "model", "max_completion_tokens", "temperature", "provider", "fallbacks")

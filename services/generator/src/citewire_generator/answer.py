@@ -11,6 +11,9 @@ from citewire_generator.providers.extractive import NO_GENERAL_KNOWLEDGE
 from citewire_generator.verification import MARKER_STYLES, AnswerVerifier
 from citewire_verify import MarkerFilter, MarkerStyle, Sentence
 
+_NUMBERED = frozenset({pb.CONTEXT_FORMAT_UNSPECIFIED, pb.CONTEXT_FORMAT_NUMBERED, pb.CONTEXT_FORMAT_TYPED})
+"""Formats that label passages `[N]`."""
+
 
 class TextFilter(Protocol):
     """What is done to the text of one answer."""
@@ -38,7 +41,12 @@ class AnswerText:
         if quoted or policy.grounding == pb.GROUNDING_STRICT:
             # Quotations of documents aren't read for paraphrases: a document may say that something can't be found.
             self._gate = NotFoundGate(policy.not_found_sentence, paraphrases=not quoted)
-        self.markers = MarkerFilter(MARKER_STYLES.from_proto(policy.marker_style) or MarkerStyle.NONE, len(citations))
+        self.markers = MarkerFilter(
+            MARKER_STYLES.from_proto(policy.marker_style) or MarkerStyle.NONE,
+            len(citations),
+            bare=policy.context_format in _NUMBERED,
+            remove_invalid=policy.remove_invalid_markers,
+        )
         self._filters: tuple[TextFilter, ...] = (self._gate, self.markers) if self._gate else (self.markers,)
         self._verifier: AnswerVerifier | None = None
         if policy.verify_citations or policy.flag_uncited:
@@ -79,9 +87,13 @@ class AnswerText:
             self.sentences = [*complete, *self._verifier.finish()]
         return rest
 
-    def abort(self) -> None:
-        """The answer broke off: what was sent is kept, so its complete sentences are to be verified."""
-        self.sentences = [*self.sentences, *self._verifier.finish(broken=True)] if self._verifier else []
+    def abort(self) -> str:
+        """The answer broke off: returns complete markers that were pending; complete sentences are to be verified."""
+        rest = self.markers.abort()
+        if self._verifier is not None:
+            complete = self._verifier.feed(rest, self.markers.take_markers()) if rest else []
+            self.sentences = [*self.sentences, *complete, *self._verifier.finish(broken=True)]
+        return rest
 
     async def verify(self) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
         """Verifies the complete sentences."""

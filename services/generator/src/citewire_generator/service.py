@@ -84,7 +84,8 @@ class Generator:
                 if not isinstance(ended, Ended):
                     raise _no_end()
             except CitewireError:
-                text.abort()
+                if rest := text.abort():
+                    yield pb.TextDelta(texts=[rest])
                 for message in await text.verify():
                     yield message
                 raise

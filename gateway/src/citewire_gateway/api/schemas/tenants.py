@@ -70,6 +70,9 @@ class ProfileInfo(ResponseModel):
     )
     context_format: str = Field(examples=["numbered"])
     marker_style: str = Field(examples=["ref"])
+    remove_invalid_markers: bool = Field(
+        description="Whether markers whose number isn't a source's are removed.", examples=[False]
+    )
     grounding: str = Field(examples=["strict"])
     answer_language: str | None = Field(description="null is the question's.", examples=[None])
     not_found_sentence: str | None = Field(examples=["I could not find this in the documents."])
@@ -110,6 +113,7 @@ class ProfileInfo(ResponseModel):
             on_empty="model" if profile.no_match is None else "sentence",
             context_format=enum_text(generator_pb2.ContextFormat, answer.context_format),
             marker_style=enum_text(generator_pb2.MarkerStyle, answer.marker_style),
+            remove_invalid_markers=answer.remove_invalid_markers,
             grounding=enum_text(generator_pb2.Grounding, answer.grounding),
             answer_language=answer.answer_language or None,
             not_found_sentence=answer.not_found_sentence or None,
