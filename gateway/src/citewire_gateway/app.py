@@ -34,12 +34,10 @@ from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
-from citewire_gateway.clients.corpus import CorpusClient
-from citewire_gateway.clients.embedder import GrpcEmbedder
-from citewire_gateway.clients.generator import GrpcGenerator
+from citewire_gateway.clients.embedder import Embedder, ProviderSealer
+from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health, ServiceHealth
-from citewire_gateway.clients.retriever import GrpcRetriever
-from citewire_gateway.clients.sealer import ProviderSealer
+from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http import middleware
 from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.middleware import body_limit, time_budget
@@ -111,19 +109,19 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
     for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
-    embedder = GrpcEmbedder(
+    embedder = Embedder(
         embedder_channel,
         embed_seconds=settings.embed_seconds,
         rerank_seconds=settings.rerank_seconds,
         request_seconds=settings.request_seconds,
     )
-    retriever = GrpcRetriever(
+    retriever = Retriever(
         retriever_channel,
         plan_seconds=settings.plan_seconds,
         search_seconds=settings.search_seconds,
         request_seconds=settings.request_seconds,
     )
-    generator = GrpcGenerator(
+    generator = Generator(
         generator_channel,
         stream_channel,
         chat_seconds=settings.chat_seconds,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from citewire_gateway.app import build_app, build_services
-from citewire_gateway.clients.sealer import ProviderSealer
+from citewire_gateway.clients.embedder import ProviderSealer
 from citewire_gateway.http.server import Drain, GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.identity import IdentityStore, KeyInfo, make_key

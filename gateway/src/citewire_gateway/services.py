@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
-from citewire_gateway.clients.corpus import CorpusClient
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health
-from citewire_gateway.clients.retriever import Retriever
+from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules

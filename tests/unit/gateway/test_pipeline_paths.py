@@ -22,7 +22,7 @@ from citewire_gateway.chat.events import (
     Usage,
 )
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.clients.json_values import value_from_json
+from citewire_gateway.clients.retriever import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes
 from citewire_kit.errors import NotFound, Unavailable

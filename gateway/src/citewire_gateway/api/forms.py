@@ -8,7 +8,7 @@ from citewire.retriever.v1 import corpus_pb2
 
 from citewire_gateway.api.schemas.base import DocumentType
 from citewire_gateway.api.schemas.library import MAX_TAG, MAX_TAGS
-from citewire_gateway.clients.json_values import struct_from_json
+from citewire_gateway.clients.retriever import struct_from_json
 from citewire_gateway.http.bodies import parse_json
 from citewire_gateway.http.multipart import Form
 from citewire_kit.errors import CitewireError, Violations

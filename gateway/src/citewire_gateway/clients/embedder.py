@@ -1,32 +1,18 @@
-"""The embedder: what the gateway asks of it, and its client."""
-
-from abc import ABC, abstractmethod
+"""The embedder, as the gateway calls it, and the sealing of tenants' providers."""
 
 import grpc
+from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
+from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 
 from citewire_kit import client
 
 
-class Embedder(ABC):
+class Embedder:
     """Embeds and reranks. All methods raise `CitewireError`.
 
     A call that is `patient` may take as long as its request; any other gets what a chat grants it.
     """
-
-    @abstractmethod
-    async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
-        """Embeds texts."""
-
-    @abstractmethod
-    async def rerank(
-        self, request: embedder_pb2.RerankRequest, *, patient: bool = False
-    ) -> embedder_pb2.RerankResponse:
-        """Scores texts by their relevance to a question, best first."""
-
-
-class GrpcEmbedder(Embedder):
-    """The embedder service."""
 
     def __init__(
         self, channel: grpc.aio.Channel, *, embed_seconds: float, rerank_seconds: float, request_seconds: float
@@ -38,13 +24,49 @@ class GrpcEmbedder(Embedder):
         self._request_seconds = request_seconds
 
     async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
-        """See `Embedder.embed`."""
+        """Embeds texts."""
         timeout = self._request_seconds if patient else self._embed_seconds
         return await client.unary(self._stub.Embed, request, timeout=timeout)
 
     async def rerank(
         self, request: embedder_pb2.RerankRequest, *, patient: bool = False
     ) -> embedder_pb2.RerankResponse:
-        """See `Embedder.rerank`."""
+        """Scores texts by their relevance to a question, best first."""
         timeout = self._request_seconds if patient else self._rerank_seconds
         return await client.unary(self._stub.Rerank, request, timeout=timeout)
+
+
+class ProviderSealer:
+    """Lets the service that calls a provider seal it: the generator for chats, the embedder for the others.
+
+    All methods raise `CitewireError`.
+    """
+
+    def __init__(self, embedder: grpc.aio.Channel, generator: grpc.aio.Channel, *, seconds: float) -> None:
+        """`seconds`: longest call, the test call to the provider included."""
+        self._embedder = embedder_pb2_grpc.EmbedderServiceStub(embedder)
+        self._generator = generator_pb2_grpc.GeneratorServiceStub(generator)
+        self._seconds = seconds
+
+    async def seal(self, spec: common_pb2.ProviderSpec) -> embedder_pb2.SealProviderResponse:
+        """Tries a provider out, unless told not to, and seals its key and address.
+
+        Raises:
+            InvalidArgument: A field is wrong, or the address may not be connected to (`PROVIDER_ADDRESS`).
+        """
+        if spec.type != common_pb2.PROVIDER_TYPE_CHAT:
+            request = embedder_pb2.SealProviderRequest(spec=spec)
+            return await client.unary(self._embedder.SealProvider, request, timeout=self._seconds)
+        chat_request = generator_pb2.SealProviderRequest(spec=spec)
+        response = await client.unary(self._generator.SealProvider, chat_request, timeout=self._seconds)
+        return embedder_pb2.SealProviderResponse(ref=response.ref, test=response.test)
+
+    async def rewrap(self, ref: common_pb2.ProviderRef) -> common_pb2.ProviderRef | None:
+        """Seals the same under the newest master key; None if it already was."""
+        if ref.type == common_pb2.PROVIDER_TYPE_CHAT:
+            chat_request = generator_pb2.RewrapProviderRequest(ref=ref)
+            chat_response = await client.unary(self._generator.RewrapProvider, chat_request, timeout=self._seconds)
+            return chat_response.ref if chat_response.changed else None
+        request = embedder_pb2.RewrapProviderRequest(ref=ref)
+        response = await client.unary(self._embedder.RewrapProvider, request, timeout=self._seconds)
+        return response.ref if response.changed else None

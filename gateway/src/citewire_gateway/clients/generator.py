@@ -1,6 +1,5 @@
-"""The generator: what the gateway asks of it, and its client."""
+"""The generator, as the gateway calls it."""
 
-from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
@@ -11,38 +10,8 @@ from citewire_kit import client
 from citewire_kit.errors import Unavailable
 
 
-class Generator(ABC):
+class Generator:
     """Writes answers. All methods raise `CitewireError`."""
-
-    @abstractmethod
-    def generate(self, request: generator_pb2.GenerateRequest) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-        """Streams an answer: `started` first, `completed` last, or it raises. Closing it stops the model."""
-
-    @abstractmethod
-    async def suggest_questions(
-        self, request: generator_pb2.SuggestQuestionsRequest
-    ) -> generator_pb2.SuggestQuestionsResponse:
-        """Suggests questions that the passages answer."""
-
-    @abstractmethod
-    async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
-        """Decides whether a question needs retrieval."""
-
-    @abstractmethod
-    async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
-        """Assesses an answer against the passages that it was written from."""
-
-    @abstractmethod
-    async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
-        """Rewrites a question."""
-
-    @abstractmethod
-    async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
-        """Verifies an answer that any system wrote against the passages that it cites."""
-
-
-class GrpcGenerator(Generator):
-    """The generator service. Streams have a channel of their own: see `open_channel`."""
 
     def __init__(
         self,
@@ -53,7 +22,10 @@ class GrpcGenerator(Generator):
         suggest_seconds: float,
         judge_seconds: float,
     ) -> None:
-        """Takes the longest calls; a call never gets more than its request has left."""
+        """Takes the longest calls; a call never gets more than its request has left.
+
+        Streams have a channel of their own: see `open_channel`.
+        """
         self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
         self._streams = generator_pb2_grpc.GeneratorServiceStub(streams)
         self._chat_seconds = chat_seconds
@@ -63,7 +35,7 @@ class GrpcGenerator(Generator):
     async def generate(
         self, request: generator_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
-        """See `Generator.generate`."""
+        """Streams an answer: `started` first, `completed` last, or it raises. Closing it stops the model."""
         complete = False
         stream = client.stream(self._streams.Generate, request, timeout=self._chat_seconds)
         async with aclosing(stream) as messages:
@@ -76,21 +48,21 @@ class GrpcGenerator(Generator):
     async def suggest_questions(
         self, request: generator_pb2.SuggestQuestionsRequest
     ) -> generator_pb2.SuggestQuestionsResponse:
-        """See `Generator.suggest_questions`."""
+        """Suggests questions that the passages answer."""
         return await client.unary(self._stub.SuggestQuestions, request, timeout=self._suggest_seconds)
 
     async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
-        """See `Generator.decide`."""
+        """Decides whether a question needs retrieval."""
         return await client.unary(self._stub.Decide, request, timeout=self._judge_seconds)
 
     async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
-        """See `Generator.assess`."""
+        """Assesses an answer against the passages that it was written from."""
         return await client.unary(self._stub.Assess, request, timeout=self._judge_seconds)
 
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
-        """See `Generator.rewrite`."""
+        """Rewrites a question."""
         return await client.unary(self._stub.Rewrite, request, timeout=self._judge_seconds)
 
     async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
-        """See `Generator.verify`."""
+        """Verifies an answer that any system wrote against the passages that it cites."""
         return await client.unary(self._stub.Verify, request, timeout=self._chat_seconds)

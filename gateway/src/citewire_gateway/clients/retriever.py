@@ -1,45 +1,23 @@
-"""The retriever's reading side: what the gateway asks of it, and its client."""
+"""The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
+from typing import Any
 
 import grpc
-from citewire.retriever.v1 import retriever_pb2, retriever_pb2_grpc
+from citewire.common.v1 import common_pb2
+from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
+from google.protobuf import json_format, struct_pb2
 
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
 
+_MAX_EXACT = 2**53
 
-class Retriever(ABC):
+
+class Retriever:
     """Finds chunks. All methods raise `CitewireError`."""
-
-    @abstractmethod
-    async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
-        """Decides which context path a question takes."""
-
-    @abstractmethod
-    async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
-        """Searches, best first.
-
-        Raises:
-            FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
-            NotFound: The selection holds ids outside the caller's scope; they are named.
-        """
-
-    @abstractmethod
-    def get_context(
-        self, request: retriever_pb2.GetContextRequest
-    ) -> AsyncGenerator[retriever_pb2.GetContextResponse, None]:
-        """Streams whole items, latest first, as many as fit; the last message has the counts, or it raises."""
-
-    @abstractmethod
-    async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
-        """Gets chunks by id, in the order asked."""
-
-
-class GrpcRetriever(Retriever):
-    """The retriever service."""
 
     def __init__(
         self, channel: grpc.aio.Channel, *, plan_seconds: float, search_seconds: float, request_seconds: float
@@ -51,17 +29,22 @@ class GrpcRetriever(Retriever):
         self._request_seconds = request_seconds
 
     async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
-        """See `Retriever.plan`."""
+        """Decides which context path a question takes."""
         return await client.unary(self._stub.Plan, request, timeout=self._plan_seconds)
 
     async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
-        """See `Retriever.search`."""
+        """Searches, best first.
+
+        Raises:
+            FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
+            NotFound: The selection holds ids outside the caller's scope; they are named.
+        """
         return await client.unary(self._stub.Search, request, timeout=self._search_seconds)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest
     ) -> AsyncGenerator[retriever_pb2.GetContextResponse, None]:
-        """See `Retriever.get_context`."""
+        """Streams whole items, latest first, as many as fit; the last message has the counts, or it raises."""
         complete = False
         stream = client.stream(self._stub.GetContext, request, timeout=self._request_seconds)
         async with aclosing(stream) as messages:
@@ -74,5 +57,137 @@ class GrpcRetriever(Retriever):
             )
 
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
-        """See `Retriever.get_chunks`."""
+        """Gets chunks by id, in the order asked."""
         return await client.unary(self._stub.GetChunks, request, timeout=self._request_seconds)
+
+
+class CorpusClient:
+    """Keeps documents, collections and embedding spaces. All methods raise `CitewireError`."""
+
+    def __init__(self, channel: grpc.aio.Channel, *, seconds: float, transfer_seconds: float) -> None:
+        """`seconds` bounds a unary call, `transfer_seconds` an upload, a download or a watch."""
+        self._stub = corpus_pb2_grpc.CorpusServiceStub(channel)
+        self._seconds = seconds
+        self._transfer_seconds = transfer_seconds
+
+    async def upload(self, header: corpus_pb2.UploadHeader, data: AsyncIterator[bytes]) -> corpus_pb2.Document:
+        """Stores a file as a new document, or as a new version of one. Returned means durable.
+
+        The same `request_id` again makes nothing, and returns the document.
+        """
+
+        async def requests() -> AsyncGenerator[corpus_pb2.UploadDocumentRequest, None]:
+            yield corpus_pb2.UploadDocumentRequest(header=header)
+            async for part in data:
+                yield corpus_pb2.UploadDocumentRequest(data=part)
+
+        response = await client.client_stream(self._stub.UploadDocument, requests(), timeout=self._transfer_seconds)
+        return response.document
+
+    async def put(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.Document:
+        """Stores text as a new document, or as a new version of one; as `upload`."""
+        return (await client.unary(self._stub.PutDocument, request, timeout=self._seconds)).document
+
+    async def get(self, document_id: int) -> corpus_pb2.Document:
+        """Gets a document."""
+        request = corpus_pb2.GetDocumentRequest(document_id=document_id)
+        return (await client.unary(self._stub.GetDocument, request, timeout=self._seconds)).document
+
+    async def list(self, request: corpus_pb2.ListDocumentsRequest) -> corpus_pb2.ListDocumentsResponse:
+        """Lists documents, newest first."""
+        return await client.unary(self._stub.ListDocuments, request, timeout=self._seconds)
+
+    async def update(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.Document:
+        """Changes a document's description."""
+        return (await client.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
+
+    async def delete(self, document_id: int) -> None:
+        """Deletes a document with all its versions."""
+        request = corpus_pb2.DeleteDocumentRequest(document_id=document_id)
+        await client.unary(self._stub.DeleteDocument, request, timeout=self._seconds)
+
+    async def retry(self, document_id: int) -> corpus_pb2.Document:
+        """Ingests a failed version again."""
+        request = corpus_pb2.RetryDocumentRequest(document_id=document_id)
+        return (await client.unary(self._stub.RetryDocument, request, timeout=self._seconds)).document
+
+    def watch(self, document_id: int) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse, None]:
+        """Streams a document's progress until it is ready, failed or deleted."""
+        request = corpus_pb2.WatchDocumentRequest(document_id=document_id)
+        return client.stream(self._stub.WatchDocument, request, timeout=self._transfer_seconds)
+
+    async def download(
+        self, document_id: int, version: int | None, *, text: bool = False
+    ) -> tuple[corpus_pb2.DownloadHeader, AsyncGenerator[bytes, None]]:
+        """Opens a version's original, or the text that was found in it; the live one's if none is named.
+
+        Returns what it is, and its bytes: close them unless they were read to their end.
+        """
+        request = corpus_pb2.DownloadDocumentRequest(document_id=document_id, version=version, text=text)
+        stream = client.stream(self._stub.DownloadDocument, request, timeout=self._transfer_seconds)
+        first = await anext(stream, None)  # if it raises, the stream has closed itself
+        if first is None or first.WhichOneof("part") != "header":
+            await stream.aclose()
+            raise Unavailable("the document's bytes could not be read", reason="SERVICE_UNAVAILABLE")
+        return first.header, _bytes_of(stream)
+
+    async def list_spaces(self) -> Sequence[corpus_pb2.SpaceInfo]:
+        """Lists the organisation's embedding spaces, the live one first."""
+        response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
+        return response.spaces
+
+    async def set_calibration(
+        self, space: common_pb2.EmbeddingSpace, calibration: calibration_pb2.Calibration | None
+    ) -> corpus_pb2.SpaceInfo:
+        """Stores what a space's scores mean, in place of what is stored; None removes it. Returns the space."""
+        request = corpus_pb2.SetCalibrationRequest(space=space, calibration=calibration)
+        return (await client.unary(self._stub.SetCalibration, request, timeout=self._seconds)).space
+
+    async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
+        """Lists collections by name."""
+        return await client.unary(self._stub.ListCollections, request, timeout=self._seconds)
+
+    async def create_collection(self, name: str) -> corpus_pb2.Collection:
+        """Creates a collection."""
+        request = corpus_pb2.CreateCollectionRequest(name=name)
+        return (await client.unary(self._stub.CreateCollection, request, timeout=self._seconds)).collection
+
+    async def rename_collection(self, name: str, new_name: str) -> corpus_pb2.Collection:
+        """Renames a collection."""
+        request = corpus_pb2.UpdateCollectionRequest(name=name, new_name=new_name)
+        return (await client.unary(self._stub.UpdateCollection, request, timeout=self._seconds)).collection
+
+    async def delete_collection(self, name: str, *, force: bool) -> int:
+        """Deletes a collection; returns how many documents went with it."""
+        request = corpus_pb2.DeleteCollectionRequest(name=name, force=force)
+        return (await client.unary(self._stub.DeleteCollection, request, timeout=self._seconds)).documents_deleted
+
+
+async def _bytes_of(
+    stream: AsyncGenerator[corpus_pb2.DownloadDocumentResponse, None],
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(stream) as messages:
+        async for message in messages:
+            yield message.data
+
+
+def struct_from_json(value: Mapping[str, Any]) -> struct_pb2.Struct:
+    """Returns a JSON object as a message."""
+    message = struct_pb2.Struct()
+    message.update(value)  # pyright: ignore[reportUnknownMemberType, reportArgumentType] - its stub knows only `dict`
+    return message
+
+
+def value_from_json(value: object) -> struct_pb2.Value:
+    """Returns a JSON value as a message."""
+    return struct_from_json({"": value}).fields[""]
+
+
+def struct_to_json(message: struct_pb2.Struct) -> dict[str, Any]:
+    """Returns a message as a JSON object. A struct holds doubles only; whole numbers come back as they were sent."""
+    return json.loads(json_format.MessageToJson(message, indent=None), parse_float=_number)
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number

@@ -8,8 +8,8 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import retriever_pb2
 
+from citewire_gateway.clients.embedder import ProviderSealer
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.clients.sealer import ProviderSealer
 from citewire_gateway.tenants.providers import (
     PROVIDER_TYPES,
     ModelRoute,

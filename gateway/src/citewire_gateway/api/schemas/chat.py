@@ -38,7 +38,7 @@ from citewire_gateway.api.schemas.base import (
     rounded,
 )
 from citewire_gateway.chat import events, run
-from citewire_gateway.clients.json_values import struct_to_json
+from citewire_gateway.clients.retriever import struct_to_json
 from citewire_gateway.profiles.model import ProfileOptions
 from citewire_kit.enums import EnumMap
 

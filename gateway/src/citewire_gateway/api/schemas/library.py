@@ -22,7 +22,7 @@ from citewire_gateway.api.schemas.base import (
     StreamError,
     Time,
 )
-from citewire_gateway.clients.json_values import struct_from_json, struct_to_json
+from citewire_gateway.clients.retriever import struct_from_json, struct_to_json
 from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50
