@@ -17,7 +17,7 @@ from citewire_gateway.http.multipart import receive_form
 from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable
 
 TYPE = "multipart/form-data; boundary=XX"
-CONTENT = bytes(range(256)) * 20 + b"\r\n--X\r\n--XX-not\r\n--" + bytes(range(256))
+CONTENT = bytes(range(256)) * 20 + b"\r\n--X\r\n--X-not\r\n--" + bytes(range(256))
 
 
 def body_of(boundary: bytes, tags: bytes = b"2025, final") -> bytes:

@@ -11,11 +11,11 @@ import tempfile
 from collections.abc import AsyncGenerator, AsyncIterable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import IO
 
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import MultipartParser, parse_options_header
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from starlette.requests import ClientDisconnect
 
 from citewire_gateway.http.bodies import too_large, unstorable
@@ -28,6 +28,7 @@ FILE = "file"
 _MAX_FIELD_BYTES = 256 * 1024
 _MAX_FIELDS_BYTES = 1024 * 1024
 _MAX_PARTS = 200
+_MAX_BOUNDARY = 70  # by RFC 2046
 _MAX_FILE_NAME = 255
 _FLUSH_BYTES = 1024 * 1024
 _READ_BYTES = 1024 * 1024
@@ -93,19 +94,23 @@ async def receive_form(
         ResourceExhausted: The file is too large (`TOO_LARGE`); what was received is gone.
         Aborted: The client left in the middle.
     """
-    _, options = parse_options_header(content_type)
-    boundary = options.get(b"boundary")
-    if not boundary:
-        raise _malformed("Content-Type names no boundary")
+    header = Message()
+    header["Content-Type"] = content_type
+    boundary = header.get_boundary("")
+    if not 0 < len(boundary) <= _MAX_BOUNDARY:
+        raise _malformed("Content-Type names no usable boundary")
     # SIM115: closed below; the file has no name, so that even a killed process leaves nothing behind.
     spool: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, dir=folder)
     try:
+        reader = _Reader(Form(spool), max_file_bytes)
         try:
-            reader = _Reader(boundary, spool, max_file_bytes)
-            async for piece in stream:
-                await reader.feed(piece)
-        except FormParserError as exc:
-            raise _malformed("it can't be parsed") from exc
+            with PushMultipartParser(boundary, max_segment_count=_MAX_PARTS) as parser:
+                async for piece in stream:
+                    for event in parser.parse(piece) if piece else ():
+                        reader.take(event)
+                    await reader.flush(_FLUSH_BYTES)
+        except MultipartError as exc:
+            raise _malformed(str(exc)) from exc
         except ClientDisconnect as exc:
             raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
         yield await reader.finish()
@@ -114,57 +119,56 @@ async def receive_form(
 
 
 class _Reader:
-    """Takes the parser's callbacks."""
+    """Takes the parser's events: the start of a part, pieces of its content, None at its end."""
 
-    def __init__(self, boundary: bytes, spool: IO[bytes], max_file_bytes: int) -> None:
-        self._form = Form(spool)
+    def __init__(self, form: Form, max_file_bytes: int) -> None:
+        self._form = form
         self._max = max_file_bytes
-        self._parser = MultipartParser(
-            boundary,
-            {
-                "on_part_begin": self._part_begin,
-                "on_header_field": self._header_field,
-                "on_header_value": self._header_value,
-                "on_header_end": self._header_end,
-                "on_headers_finished": self._headers_finished,
-                "on_part_data": self._part_data,
-                "on_part_end": self._part_end,
-                "on_end": self._end,
-            },
-        )
-        self._parts = 0
-        self._header: tuple[bytearray, bytearray] = (bytearray(), bytearray())
-        self._headers: dict[str, bytes] = {}
         self._name = ""
-        self._is_file = False
         self._value = bytearray()
         self._field_bytes = 0
         self._pending: list[bytes] = []
         self._pending_bytes = 0
         self._file_hash = hashlib.sha256()
         self._file_seen = False
-        self._ended = False
 
-    async def feed(self, piece: bytes) -> None:
-        """Parses a piece of the body, and writes what of the file has gathered."""
-        self._parser.write(piece)
-        if self._pending_bytes >= _FLUSH_BYTES:
-            await self._flush()
+    def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+        """Takes an event."""
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event is None:
+            if self._name != FILE:
+                self._form.fields.setdefault(self._name, []).append(_text(bytes(self._value), self._name[:64]))
+        elif self._name == FILE:
+            self._form.size += len(event)
+            if self._form.size > self._max:
+                raise too_large(self._max, "the file")
+            self._pending.append(bytes(event))
+            self._pending_bytes += len(event)
+        else:
+            self._field_bytes += len(event)
+            self._value += event
+            if len(self._value) > _MAX_FIELD_BYTES or self._field_bytes > _MAX_FIELDS_BYTES:
+                raise too_large(_MAX_FIELD_BYTES, f"the field {self._name[:64]!r}")
 
-    async def finish(self) -> Form:
-        """Returns the form, after the body's end."""
-        if not self._ended:
-            raise _malformed("it ends before its closing boundary")
-        if not self._file_seen:
-            raise invalid_field(FILE, "is required: send the document as the part 'file'")
-        if self._form.size == 0:
-            raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
-        await self._flush()
-        self._form.digest = self._digest()
-        return self._form
+    def _begin(self, part: MultipartSegment) -> None:
+        if not part.name:
+            raise _malformed("a part has no Content-Disposition with a name")
+        self._name, self._value = _storable(part.name, "body"), bytearray()
+        if part.name != FILE:
+            return
+        if self._file_seen:
+            raise invalid_field(FILE, "is there twice: one document a request")
+        self._file_seen = True
+        self._form.file_name = _file_name(part.filename)
+        media_type = next((value for name, value in part.headerlist if name == "Content-Type"), "")
+        self._form.media_type = _storable(media_type, FILE).partition(";")[0].strip()[:200]
 
-    async def _flush(self) -> None:
-        pending, self._pending, self._pending_bytes = self._pending, [], 0
+    async def flush(self, least: int = 1) -> None:
+        """Writes what of the file has gathered, if it is as much as that."""
+        if self._pending_bytes < least:
+            return
+        pending, self._pending, self._pending_bytes = b"".join(self._pending), [], 0
         try:
             await asyncio.to_thread(self._write, pending)
         except OSError as exc:  # no room left
@@ -173,79 +177,35 @@ class _Reader:
                 "the server has no room for uploads now", reason="SERVICE_UNAVAILABLE", retry_after=30.0
             ) from exc
 
-    def _write(self, pending: list[bytes]) -> None:
-        for piece in pending:
-            self._file_hash.update(piece)
-            self._form.spool.write(piece)
+    async def finish(self) -> Form:
+        """Returns the form, after the body's end."""
+        if not self._file_seen:
+            raise invalid_field(FILE, "is required: send the document as the part 'file'")
+        if self._form.size == 0:
+            raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
+        await self.flush()
+        self._form.digest = self._digest()
+        return self._form
+
+    def _write(self, pending: bytes) -> None:
+        self._file_hash.update(pending)
+        self._form.spool.write(pending)
 
     def _digest(self) -> bytes:
         digest = hashlib.sha256(self._file_hash.digest())
-        for text in (self._form.file_name, self._form.media_type):
-            digest.update(text.encode() + b"\0")
+        texts = [self._form.file_name, self._form.media_type]
         for name, values in sorted(self._form.fields.items()):
-            for value in values:
-                digest.update(name.encode() + b"\0" + value.encode() + b"\0")
+            texts += [text for value in values for text in (name, value)]
+        for text in texts:
+            digest.update(text.encode() + b"\0")
         return digest.digest()
 
-    def _part_begin(self) -> None:
-        self._parts += 1
-        if self._parts > _MAX_PARTS:
-            raise _malformed(f"it has more than {_MAX_PARTS} parts")
-        self._headers = {}
-        self._value = bytearray()
 
-    def _header_field(self, data: bytes, start: int, end: int) -> None:
-        self._header[0].extend(data[start:end])
-
-    def _header_value(self, data: bytes, start: int, end: int) -> None:
-        self._header[1].extend(data[start:end])
-
-    def _header_end(self) -> None:
-        name, value = self._header
-        self._headers[name.decode("latin-1").lower()] = bytes(value)
-        self._header = (bytearray(), bytearray())
-
-    def _headers_finished(self) -> None:
-        disposition, options = parse_options_header(self._headers.get("content-disposition", b""))
-        if disposition != b"form-data" or b"name" not in options:
-            raise _malformed("a part has no Content-Disposition with a name")
-        self._name = _text(options[b"name"], "body")
-        self._is_file = self._name == FILE
-        if not self._is_file:
-            return
-        if self._file_seen:
-            raise invalid_field(FILE, "is there twice: one document a request")
-        self._file_seen = True
-        self._form.file_name = _file_name(options.get(b"filename"))
-        self._form.media_type = _text(self._headers.get("content-type", b""), FILE).partition(";")[0].strip()[:200]
-
-    def _part_data(self, data: bytes, start: int, end: int) -> None:
-        if self._is_file:
-            self._form.size += end - start
-            if self._form.size > self._max:
-                raise too_large(self._max, "the file")
-            self._pending.append(data[start:end])
-            self._pending_bytes += end - start
-            return
-        self._field_bytes += end - start
-        self._value.extend(data[start:end])
-        if len(self._value) > _MAX_FIELD_BYTES or self._field_bytes > _MAX_FIELDS_BYTES:
-            raise too_large(_MAX_FIELD_BYTES, f"the field {self._name[:64]!r}")
-
-    def _part_end(self) -> None:
-        if not self._is_file:
-            self._form.fields.setdefault(self._name, []).append(_text(bytes(self._value), self._name[:64]))
-
-    def _end(self) -> None:
-        self._ended = True
-
-
-def _file_name(raw: bytes | None) -> str:
+def _file_name(name: str | None) -> str:
     """The file's name without the folders that some clients send along."""
-    if raw is None:
+    if name is None:
         raise invalid_field(FILE, "must be sent as a file, with a file name")
-    name = _text(raw, FILE)
-    name = PureWindowsPath(PurePosixPath(name).name).name.strip()
+    name = PureWindowsPath(PurePosixPath(_storable(name, FILE)).name).name.strip()
     if not name or len(name) > _MAX_FILE_NAME or not name.isprintable():
         raise invalid_field(FILE, f"must have a file name of 1-{_MAX_FILE_NAME} printable characters")
     return name
@@ -253,9 +213,12 @@ def _file_name(raw: bytes | None) -> str:
 
 def _text(raw: bytes, name: str) -> str:
     try:
-        text = raw.decode()
+        return _storable(raw.decode(), name)
     except UnicodeDecodeError as exc:
         raise invalid_field(name, "must be UTF-8") from exc
+
+
+def _storable(text: str, name: str) -> str:
     wrong = unstorable(text)
     if wrong is not None:
         raise invalid_field(name, wrong)
