@@ -1,4 +1,4 @@
-"""The order of the middleware, and what each layer must see of the others."""
+"""What each part of the middleware must see of the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
 from citewire_gateway.api.problems import problem_response
-from citewire_gateway.http.middleware import MIDDLEWARE_ORDER, Limit, wrap
+from citewire_gateway.http.middleware import Limit, wrap
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Unauthenticated
 from citewire_kit.tenant import current_request_id
@@ -61,18 +61,6 @@ async def call(inner: Inner, *bodies: bytes, headers: list[tuple[bytes, bytes]] 
 def count(status: str) -> float:
     labels = {"method": "POST", "route": "unmatched", "status": status}
     return REGISTRY.get_sample_value("citewire_http_requests_total", labels) or 0.0
-
-
-def test_the_order_is_the_documented_one() -> None:
-    assert MIDDLEWARE_ORDER == (
-        "request_id",
-        "security_headers",
-        "tracing",
-        "access",
-        "errors",
-        "deadline",
-        "body_limit",
-    )
 
 
 async def test_an_answer_carries_ids_and_headers_and_keeps_its_own() -> None:
