@@ -3,12 +3,13 @@
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 import psycopg
+from psycopg.rows import dict_row
 
 from citewire_kit.errors import FailedPrecondition, NotFound, invalid_field
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
@@ -60,19 +61,13 @@ class UsageQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageRow:
-    """One group and its figures, each under its name."""
-
-    group: Mapping[str, str | date | None]
-    figures: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
-    """Rows in the order of their groups, and the sum of all."""
+    """What was spent, in the order of the groups; amounts of money end in `_nano`."""
 
-    rows: tuple[UsageRow, ...]
+    rows: Sequence[Mapping[str, Any]]
+    """One for each group: the group's names, then its figures."""
     total: Mapping[str, int]
+    """The sums of all figures."""
 
 
 class Period(StrEnum):
@@ -112,52 +107,14 @@ class Cost:
     """Nano-USD, by the catalogue; None if a call's price isn't known."""
 
 
-_COLUMNS: tuple[tuple[Group, str], ...] = (
-    (Group.ORG, "org"),
-    (Group.USER, "user"),
-    (Group.DAY, "day"),
-    (Group.MODEL, "provider"),
-    (Group.MODEL, "model"),
-    (Group.PROFILE, "profile"),
-    (Group.PURPOSE, "purpose"),
-)
-"""Of every usage query, in its order."""
-
-FIGURES: Mapping[UsageSource, tuple[str, ...]] = {
-    UsageSource.CALLS: (
-        "calls",
-        "open_calls",
-        "estimated_calls",
-        "unpriced_calls",
-        "input_tokens",
-        "cached_input_tokens",
-        "output_tokens",
-        "embedding_tokens",
-        "prompt_tokens",
-        "completion_tokens",
-        "cost_nano",
-        "own_cost_nano",
-    ),
-    UsageSource.EXCHANGES: (
-        "exchanges",
-        "running_exchanges",
-        "unfinished_exchanges",
-        "estimated_exchanges",
-        "embedding_tokens",
-        "prompt_tokens",
-        "completion_tokens",
-        "cost_nano",
-        "own_cost_nano",
-    ),
-}
-"""Names of what is counted, in the order of the queries' columns."""
-
-_QUERIES: Mapping[UsageSource, str] = {UsageSource.CALLS: "usage_of_calls", UsageSource.EXCHANGES: "usage_of_exchanges"}
+_GROUP_COLUMNS = frozenset({"org", "user", "day", "provider", "model", "profile", "purpose"})
 
 
 def group_columns(group_by: Sequence[Group]) -> tuple[str, ...]:
     """Returns the names of the columns that a row's group has, in the order that was asked for."""
-    return tuple(column for asked in group_by for group, column in _COLUMNS if group is asked)
+    return tuple(
+        name for group in group_by for name in (("provider", "model") if group is Group.MODEL else (group.value,))
+    )
 
 
 class AccountStore:
@@ -184,13 +141,14 @@ class AccountStore:
             "most": MAX_ROWS + 1,
         }
         async with self._ledger(tenant) as connection:
-            records = await (await connection.execute(_SQL[_QUERIES[query.source]], values)).fetchall()
-        if len(records) > MAX_ROWS:
+            cursor = connection.cursor(row_factory=dict_row)
+            rows = await (await cursor.execute(_SQL[f"usage_of_{query.source.value}"], values)).fetchall()
+        if len(rows) > MAX_ROWS:
             raise invalid_field("group_by", f"gives more than {MAX_ROWS} rows: ask for a shorter time or fewer groups")
-        names, columns = FIGURES[query.source], group_columns(query.group_by)
-        rows = [_usage_row(row, columns, names) for row in records]
-        total = {name: sum(row.figures[name] for row in rows) for name in names}
-        return Usage(tuple(rows), total)
+        figures = [column.name for column in cursor.description or () if column.name not in _GROUP_COLUMNS]
+        names = (*group_columns(query.group_by), *figures)
+        total = {name: sum(row[name] for row in rows) for name in figures}
+        return Usage([{name: row[name] for name in names} for row in rows], total)
 
     async def cost_of(self, tenant: Tenant, exchange_id: UUID) -> Cost:
         """Returns what a chat has cost so far."""
@@ -244,12 +202,6 @@ class AccountStore:
                 "this server keeps no ledger: its operator has to run `python -m citewire_ledger migrate`",
                 reason="WRONG_STATE",
             ) from exc
-
-
-def _usage_row(row: Sequence[Any], columns: Sequence[str], names: Sequence[str]) -> UsageRow:
-    groups = {column: value for (_, column), value in zip(_COLUMNS, row, strict=False)}
-    figures = [int(value) for value in row[len(_COLUMNS) :]]
-    return UsageRow({column: groups[column] for column in columns}, dict(zip(names, figures, strict=True)))
 
 
 def _budget(row: Sequence[Any]) -> Budget:

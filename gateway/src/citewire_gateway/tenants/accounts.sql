@@ -1,30 +1,31 @@
 -- Usage and budgets, from the schema `ledger` that the services write. Every query runs under its tenant.
 
 -- name: usage_of_calls
--- One row per group; what isn't grouped by is NULL. Tokens and cost of open calls aren't known yet.
+-- One row per group, under the names that answers show; what isn't grouped by is NULL. Tokens and cost of open calls
+-- aren't known yet.
 -- Embedding tokens are those of questions and of ingest; those of reranking are in no column but `input_tokens`.
-SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END,
-       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END,
-       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END,
-       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN provider END,
-       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN model END,
-       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END,
-       CASE WHEN 'purpose' = ANY (%(by)s::text[]) THEN purpose END,
-       count(*),
-       count(*) FILTER (WHERE state = 'open'),
-       count(*) FILTER (WHERE state <> 'open' AND estimated),
-       count(*) FILTER (WHERE input_price IS NULL),
-       coalesce(sum(input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
-       coalesce(sum(cached_input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
-       coalesce(sum(output_tokens) FILTER (WHERE state <> 'open'), 0)::bigint,
+SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
+       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END AS "user",
+       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END AS day,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN provider END AS provider,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN model END AS model,
+       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END AS profile,
+       CASE WHEN 'purpose' = ANY (%(by)s::text[]) THEN purpose END AS purpose,
+       count(*) AS calls,
+       count(*) FILTER (WHERE state = 'open') AS open_calls,
+       count(*) FILTER (WHERE state <> 'open' AND estimated) AS estimated_calls,
+       count(*) FILTER (WHERE input_price IS NULL) AS unpriced_calls,
+       coalesce(sum(input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS input_tokens,
+       coalesce(sum(cached_input_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS cached_input_tokens,
+       coalesce(sum(output_tokens) FILTER (WHERE state <> 'open'), 0)::bigint AS output_tokens,
        coalesce(sum(input_tokens) FILTER (
-           WHERE state <> 'open' AND purpose IN ('question_embedding', 'ingest')), 0)::bigint,
+           WHERE state <> 'open' AND purpose IN ('question_embedding', 'ingest')), 0)::bigint AS embedding_tokens,
        coalesce(sum(input_tokens) FILTER (
-           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint,
+           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint AS prompt_tokens,
        coalesce(sum(output_tokens) FILTER (
-           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint,
-       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open'), 0)::bigint,
-       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open' AND own), 0)::bigint
+           WHERE state <> 'open' AND purpose NOT IN ('question_embedding', 'ingest', 'rerank')), 0)::bigint AS completion_tokens,
+       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open'), 0)::bigint AS cost_nano,
+       coalesce(sum(cost_nano) FILTER (WHERE state <> 'open' AND own), 0)::bigint AS own_cost_nano
 FROM ledger.calls
 WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
@@ -41,22 +42,22 @@ WITH paid AS (
       AND started_at >= %(start)s AND started_at < %(end)s::timestamptz + interval '1 hour'
     GROUP BY exchange_id
 )
-SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END,
-       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END,
-       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END,
-       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(provider, '') END,
-       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(model, '') END,
-       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END,
-       NULL,
-       count(*),
-       count(*) FILTER (WHERE state = 'running'),
-       count(*) FILTER (WHERE state IN ('cancelled', 'failed')),
-       count(*) FILTER (WHERE estimated),
-       coalesce(sum(embedding_tokens), 0)::bigint,
-       coalesce(sum(prompt_tokens), 0)::bigint,
-       coalesce(sum(completion_tokens), 0)::bigint,
-       coalesce(sum(cost_nano), 0)::bigint,
-       coalesce(sum(own_nano), 0)::bigint
+SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
+       CASE WHEN 'user' = ANY (%(by)s::text[]) THEN user_id END AS "user",
+       CASE WHEN 'day' = ANY (%(by)s::text[]) THEN (started_at AT TIME ZONE 'UTC')::date END AS day,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(provider, '') END AS provider,
+       CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(model, '') END AS model,
+       CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END AS profile,
+       NULL AS purpose,
+       count(*) AS exchanges,
+       count(*) FILTER (WHERE state = 'running') AS running_exchanges,
+       count(*) FILTER (WHERE state IN ('cancelled', 'failed')) AS unfinished_exchanges,
+       count(*) FILTER (WHERE estimated) AS estimated_exchanges,
+       coalesce(sum(embedding_tokens), 0)::bigint AS embedding_tokens,
+       coalesce(sum(prompt_tokens), 0)::bigint AS prompt_tokens,
+       coalesce(sum(completion_tokens), 0)::bigint AS completion_tokens,
+       coalesce(sum(cost_nano), 0)::bigint AS cost_nano,
+       coalesce(sum(own_nano), 0)::bigint AS own_cost_nano
 FROM chat.exchanges LEFT JOIN paid USING (exchange_id)
 WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authentica
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.base import time_text
 from citewire_gateway.api.schemas.tenants import UsageReport
-from citewire_gateway.tenants.accounts import FIGURES, Group, Usage, UsageQuery, UsageSource, group_columns, to_usd
+from citewire_gateway.tenants.accounts import Group, Usage, UsageQuery, UsageSource, group_columns, to_usd
 from citewire_kit.errors import Violations, invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
@@ -84,8 +84,8 @@ async def get_usage(
         scope="org" if everyone else "user",
         source=source,
         group_by=list(groups),
-        rows=[_group(row.group) | _figures(row.figures) for row in usage.rows],
-        total=_figures(usage.total),
+        rows=[_shown(row) for row in usage.rows],
+        total=_shown(usage.total),
     )
     return JSONResponse(report.members(), headers={"Vary": "Accept"})
 
@@ -140,33 +140,32 @@ def _preferred(request: Request) -> Literal["json", "csv"]:
     return "json"
 
 
-def _group(group: Mapping[str, object]) -> dict[str, Any]:
-    return {name: value.isoformat() if isinstance(value, date) else value for name, value in group.items()}
+def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Days as text, and amounts in USD."""
+    return {_shown_name(name): _shown_value(name, value) for name, value in row.items()}
 
 
-def _figures(figures: Mapping[str, int]) -> dict[str, int | float]:
-    return {
-        (name.removesuffix("_nano") + "_usd" if name.endswith("_nano") else name): (
-            to_usd(value) if name.endswith("_nano") else value
-        )
-        for name, value in figures.items()
-    }
+def _shown_name(name: str) -> str:
+    return name.removesuffix("_nano") + "_usd" if name.endswith("_nano") else name
+
+
+def _shown_value(name: str, value: Any) -> Any:  # noqa: ANN401 # JSON values are of any kind
+    if name.endswith("_nano"):
+        return to_usd(value)
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def _csv(usage: Usage, query: UsageQuery) -> str:
     """The rows as RFC 4180 has them; amounts without an exponent."""
-    columns, names = group_columns(query.group_by), FIGURES[query.source]
+    columns = group_columns(query.group_by)
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow([*columns, *(name.replace("_nano", "_usd") for name in names)])
+    writer.writerow([_shown_name(name) for name in (*columns, *usage.total)])
     for row in usage.rows:
-        cells = [_cell(row.group[column]) for column in columns]
-        writer.writerow([*cells, *_amounts(row.figures, names)])
+        cells = [_cell(row[column]) for column in columns]
+        amounts = [f"{to_usd(row[name]):.9f}" if name.endswith("_nano") else row[name] for name in usage.total]
+        writer.writerow([*cells, *amounts])
     return out.getvalue()
-
-
-def _amounts(figures: Mapping[str, int], names: Sequence[str]) -> list[str]:
-    return [f"{to_usd(figures[name]):.9f}" if name.endswith("_nano") else str(figures[name]) for name in names]
 
 
 def _cell(value: object) -> str:
