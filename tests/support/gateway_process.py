@@ -13,9 +13,9 @@ import httpx
 import psycopg
 import structlog
 
+from citewire_gateway.api.dependencies import Services
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.http.server import Drain, GatewayServer
-from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from databases import HasDsn
 from gateway_fake_servers import Fakes

@@ -16,7 +16,7 @@ from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.run import ChatInput, RunControl
-from citewire_gateway.chat.store import ChatRecords, Closing, Exchange, chat_message
+from citewire_gateway.chat.store import ChatStore, Closing, Exchange, chat_message
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
 from citewire_kit.tenant import LOCAL_TENANT
@@ -30,7 +30,7 @@ def usage(prompt: int, completion: int, *, estimated: bool = False) -> generator
     return generator_pb2.TokenUsage(prompt_tokens=prompt, completion_tokens=completion, estimated=estimated)
 
 
-class FakeRecords(ChatRecords):
+class FakeRecords(ChatStore):
     """Keeps nothing but how chats were closed."""
 
     def __init__(self, log: CallLog) -> None:
@@ -82,7 +82,7 @@ class PipelineHarness:
             records=self.records,
             background=self.background,
             lease_seconds=330,
-            details_json=lambda details: AnswerDetails.of(details).stored(),
+            details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
         )
 
     @property

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from citewire_gateway.api import openapi, problems
+from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect
@@ -31,7 +32,7 @@ from citewire_gateway.api.routes import (
 )
 from citewire_gateway.api.routes.documents import ProgressFrames
 from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.background import BackgroundTasks
+from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
@@ -44,9 +45,7 @@ from citewire_gateway.http.middleware import body_limit, time_budget
 from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles, ProfileStore
-from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.sweeper import run_sweeper
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.provider_service import TenantProviders
@@ -56,7 +55,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.tasks import end
-from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import LOCAL_TENANT
 
 SERVICES = (
     "citewire.embedder.v1.EmbedderService",
@@ -88,8 +87,6 @@ DIALECTS = (
     ProgressFrames.name,
 )
 _DESCRIPTION = "Cited answers over your own documents."
-
-log = get_logger(__name__)
 
 
 async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain: Drain) -> Services:
@@ -138,14 +135,20 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         records=chats,
         background=background,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
-        details_json=lambda details: AnswerDetails.of(details).stored(),
+        details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
         models=settings.profile_models(),
         cost_of=accounts.cost_of,
     )
     identity, local = IdentityStore(pool), settings.auth == "off"
     authenticator = Authenticator(identity, off=local)
     stack.push_async_callback(authenticator.flush)
-    sweeper = run_sweeper(chats, authenticator, identity, seconds=settings.sweeper_seconds, local=local)
+
+    async def sweep() -> None:
+        await authenticator.flush()
+        await chats.sweep()
+
+    make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
+    sweeper = run_sweeper(sweep, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
     stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
     sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
     return Services(

@@ -1,14 +1,20 @@
-"""Writing that must happen after a request has ended, however it ended."""
+"""Work beside the requests: writing when one has ended, however it ended, and rounds by the clock."""
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+import random
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from citewire_kit.deadline import budget
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import use_request_id
 
 _SECONDS = 10.0
+_RETRY_SECONDS = 1.0
+
+log = get_logger(__name__)
 
 
 class BackgroundTasks:
@@ -36,3 +42,28 @@ class BackgroundTasks:
     async def _run(self, work: Coroutine[Any, Any, None], request_id: str) -> None:
         with use_request_id(request_id), budget(_SECONDS):
             await work
+
+
+async def run_sweeper(
+    sweep: Callable[[], Awaitable[None]], *, seconds: float, prepare: Callable[[], Awaitable[object]] | None = None
+) -> None:
+    """Sweeps until cancelled; a round that fails is made up for by the next one.
+
+    Args:
+        sweep: One round: closes what dead gateways left open, writes when keys were last used.
+        seconds: Pause between two rounds, on average: several gateways shall not all come at the same moment.
+        prepare: What must have succeeded before the first round.
+    """
+    while prepare is not None:
+        try:
+            await prepare()
+            break
+        except CitewireError as exc:
+            log.warning("not_prepared", reason=exc.reason)
+            await asyncio.sleep(_RETRY_SECONDS)
+    while True:
+        try:
+            await sweep()
+        except CitewireError as exc:
+            log.warning("not_swept", reason=exc.reason)
+        await asyncio.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311 - no secret

@@ -30,20 +30,6 @@ for _profile in (*PROFILES, _OWN):
             CITATIONS.labels(enum_text(generator_pb2.Verdict, _verdict), _profile)
 
 
-def count_citation(profile: str, verdict: str) -> None:
-    """Notes a verified citation."""
-    CITATIONS.labels(verdict, _label(profile)).inc()
-
-
-def count_uncited_sentence(profile: str) -> None:
-    """Notes a sentence without a citation."""
-    UNCITED_SENTENCES.labels(_label(profile)).inc()
-
-
-def observe_first_text(profile: str, seconds: float) -> None:
-    """Notes how long a question waited for the first text of its answer."""
-    FIRST_TEXT.labels(_label(profile)).observe(seconds)
-
-
-def _label(profile: str) -> str:
+def profile_label(profile: str) -> str:
+    """Returns the label of a profile."""
     return profile if profile in PROFILES else _OWN

@@ -9,6 +9,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import filter_pb2, retriever_pb2
 from fastapi import Response
 
+from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
 from citewire_gateway.api.replay import kept, replay
 from citewire_gateway.api.streams import EventBody, EventStream
@@ -16,7 +17,6 @@ from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
 from citewire_gateway.profiles.model import EventType, Persist, Profile, changed
-from citewire_gateway.services import Services
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.providers import CHAT_NEEDS
 from citewire_kit.deadline import remaining

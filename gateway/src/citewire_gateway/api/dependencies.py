@@ -4,18 +4,54 @@ All are coroutines, also those that wait for nothing: FastAPI runs plain functio
 """
 
 from collections.abc import AsyncGenerator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request
 from pydantic import AfterValidator
 
 from citewire_gateway.api.schemas.base import MAX_ID
+from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.store import ChatStore
+from citewire_gateway.clients.embedder import Embedder
+from citewire_gateway.clients.generator import Generator
+from citewire_gateway.clients.health import Health
+from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http.bodies import unstorable
-from citewire_gateway.services import Services
+from citewire_gateway.http.idempotency import IdempotencyStore
+from citewire_gateway.http.multipart import UploadSlots
+from citewire_gateway.http.server import Drain, StreamRules
+from citewire_gateway.profiles.store import Profiles
+from citewire_gateway.settings import GatewaySettings
+from citewire_gateway.tenants.accounts import AccountStore
+from citewire_gateway.tenants.identity import Authenticator
+from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.errors import PermissionDenied, invalid_field
 from citewire_kit.tenant import Tenant, use_tenant
 
 _MAX_KEY = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Everything a request may need; built once by `app`."""
+
+    settings: GatewaySettings
+    authenticator: Authenticator
+    chats: ChatStore
+    accounts: AccountStore
+    idempotency: IdempotencyStore
+    providers: TenantProviders
+    profiles: Profiles
+    pipeline: ChatPipeline
+    embedder: Embedder
+    retriever: Retriever
+    generator: Generator
+    corpus: CorpusClient
+    health: Health
+    drain: Drain
+    stream_rules: StreamRules
+    uploads: UploadSlots
 
 
 async def get_services(request: Request) -> Services:

@@ -1,8 +1,9 @@
-"""The generator's answer as events, and questions to ask instead where it found none."""
+"""What the pipeline has the generator do: write the answer, as events, and judge or rewrite around it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
@@ -16,7 +17,7 @@ from citewire_gateway.chat.events import (
     UncitedSentence,
     VerifiedCitation,
 )
-from citewire_gateway.chat.run import ChatRun
+from citewire_gateway.chat.run import ChatInput, ChatRun
 from citewire_gateway.chat.steps import finish_step, suggestions_failed_step, suggestions_text
 from citewire_gateway.clients.generator import Generator
 from citewire_kit.enums import enum_text
@@ -24,6 +25,9 @@ from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
+
+FALLBACK_UTILITY = 0.7
+"""Utility of an answer that could not be assessed."""
 
 Results = tuple[retriever_pb2.SearchResult, ...]
 
@@ -104,6 +108,61 @@ class AnswerWriter:
         return [*events, Tokens((text,))] if text else events
 
 
+class Reflection:
+    """Decides, assesses and rewrites with the generator.
+
+    None of these may cost an answer: where a call fails, the documented default stands in and says so.
+    """
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+
+    async def decide(self, chat: ChatInput) -> generator_pb2.DecideResponse:
+        """Returns whether the question needs retrieval; it does where that can't be found out."""
+        try:
+            return await self._generator.decide(
+                generator_pb2.DecideRequest(question=chat.question, **_model_fields(chat))
+            )
+        except CitewireError as exc:
+            log.warning("decision_failed", reason=exc.reason, error=exc.message)
+            reason = "No decision could be had, so the documents are searched."
+            return generator_pb2.DecideResponse(needs_retrieval=True, reason=reason, fallback=True)
+
+    async def assess(
+        self, chat: ChatInput, answer: str, passages: Sequence[generator_pb2.Passage]
+    ) -> generator_pb2.AssessResponse:
+        """Returns whether the passages support the answer, and how useful it is."""
+        request = generator_pb2.AssessRequest(
+            question=chat.question, answer=answer, passages=passages, **_model_fields(chat)
+        )
+        try:
+            return await self._generator.assess(request)
+        except CitewireError as exc:
+            log.warning("assessment_failed", reason=exc.reason, error=exc.message)
+            return generator_pb2.AssessResponse(supported=True, utility=FALLBACK_UTILITY, fallback=True)
+
+    async def rewrite(
+        self,
+        kind: generator_pb2.RewriteKind,
+        chat: ChatInput,
+        question: str,
+        history: Sequence[generator_pb2.Message] = (),
+    ) -> generator_pb2.RewriteResponse | None:
+        """Returns the question in other words; None where they can't be had."""
+        request = generator_pb2.RewriteRequest(kind=kind, question=question, history=history, **_model_fields(chat))
+        try:
+            response = await self._generator.rewrite(request)
+        except CitewireError as exc:
+            kind_text = enum_text(generator_pb2.RewriteKind, kind)
+            log.warning("rewrite_failed", kind=kind_text, reason=exc.reason, error=exc.message)
+            return None
+        return response if response.text.strip() else None
+
+
+def _model_fields(chat: ChatInput) -> dict[str, Any]:
+    return {"model": chat.model, "provider": chat.route.chat, "fallbacks": chat.route.fallbacks}
+
+
 async def _start(stream: AsyncGenerator[generator_pb2.GenerateResponse, None]) -> generator_pb2.Started:
     first = await anext(stream, None)
     if first is None or not first.HasField("started"):
@@ -151,10 +210,8 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
         passages=passage_messages(results),
         history=run.history,
         policy=profile.answer,
-        model=chat.model,
         max_completion_tokens=profile.max_completion_tokens,
-        provider=chat.route.chat,
-        fallbacks=chat.route.fallbacks,
+        **_model_fields(chat),
     )
     if chat.route.chat is not None and chat.model:
         request.provider.model = chat.model  # one of the provider's models, whatever the operator offers by that name

@@ -6,7 +6,7 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.reflection import Reflection
+from citewire_gateway.chat.answer import Reflection
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
 from citewire_gateway.chat.steps import (
@@ -16,7 +16,7 @@ from citewire_gateway.chat.steps import (
     rerank_failed_step,
     truncated_step,
 )
-from citewire_gateway.chat.store import ChatRecords
+from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EmptySelection
@@ -32,7 +32,7 @@ MOST_MESSAGES = 200
 class ContextFinder:
     """Finds passages, and notes in the chat run how."""
 
-    def __init__(self, embedder: Embedder, retriever: Retriever, records: ChatRecords, reflection: Reflection) -> None:
+    def __init__(self, embedder: Embedder, retriever: Retriever, records: ChatStore, reflection: Reflection) -> None:
         self._embedder = embedder
         self._retriever = retriever
         self._records = records

@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
+from citewire.generator.v1 import generator_pb2
+
 from citewire_gateway.background import BackgroundTasks
-from citewire_gateway.chat.answer import AnswerWriter, passage_messages
+from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
 from citewire_gateway.chat.context import ContextFinder
 from citewire_gateway.chat.events import (
     Assessment,
@@ -25,11 +26,10 @@ from citewire_gateway.chat.events import (
     Tokens,
     Usage,
 )
-from citewire_gateway.chat.reflection import Reflection
 from citewire_gateway.chat.retrieval import Retrieval, both
-from citewire_gateway.chat.run import AnswerDetails, ChatInput, ChatRun, RunControl
+from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl
 from citewire_gateway.chat.steps import no_match_answer
-from citewire_gateway.chat.store import ChatRecords, Closing, State
+from citewire_gateway.chat.store import ChatStore, Closing, State
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
@@ -43,9 +43,7 @@ log = get_logger(__name__)
 
 _COST_SECONDS = 0.5
 
-_NO_MODELS: Final[Mapping[str, ProfileModels]] = MappingProxyType({})
-
-DetailsJson = Callable[[AnswerDetails], Mapping[str, Any]]
+DetailsJson = Callable[[ChatRun, generator_pb2.TokenUsage, bool], Mapping[str, Any]]
 CostOf = Callable[[Tenant, UUID], Coroutine[Any, Any, Cost]]
 
 
@@ -58,12 +56,12 @@ class ChatPipeline:
         embedder: Embedder,
         retriever: Retriever,
         generator: Generator,
-        records: ChatRecords,
+        records: ChatStore,
         background: BackgroundTasks,
         lease_seconds: float,
         details_json: DetailsJson,
         cost_of: CostOf | None = None,
-        models: Mapping[str, ProfileModels] = _NO_MODELS,
+        models: Mapping[str, ProfileModels] | None = None,
     ) -> None:
         """Takes what it works with.
 
@@ -74,11 +72,11 @@ class ChatPipeline:
             records: Where chats are kept.
             background: Runs what must be written after a chat was cancelled.
             lease_seconds: After which a chat that nobody closed counts as lost.
-            details_json: How an answer's details are kept.
+            details_json: What is kept with an answer, from its run, what it spent, and whether it is done.
             cost_of: What an exchange has cost so far; None: costs aren't shown.
             models: Of profiles that have their own, by the profile's name.
         """
-        self._models = models
+        self._models = models or {}
         self._cost_of = cost_of
         self._records = records
         self._background = background
@@ -123,7 +121,11 @@ class ChatPipeline:
             raise Internal("the exchange was not opened", reason="INTERNAL")
         opened = asyncio.shield(run.opening)
         profile = run.chat.profile
-        answer = self._decide_and_answer(run, opened) if profile.decide else self._retrieve_and_answer(run, opened)
+        if profile.decide:
+            answer = self._decide_and_answer(run, opened)
+        else:
+            run.decided.set()
+            answer = self._answer_from(run, self._open_and_retrieve(run, opened))
         async with aclosing(answer) as events:
             async for event in events:
                 yield event
@@ -154,16 +156,6 @@ class ChatPipeline:
                     yield event
         finally:
             await _stop(retrieving, prefetch)
-
-    async def _retrieve_and_answer(self, run: ChatRun, opened: Awaitable[None]) -> AsyncGenerator[Event, None]:
-        run.decided.set()
-        retrieving = asyncio.ensure_future(self._open_and_retrieve(run, opened))
-        try:
-            async with aclosing(self._answer_from(run, retrieving)) as events:
-                async for event in events:
-                    yield event
-        finally:
-            await _stop(retrieving, None)
 
     async def _open_and_retrieve(self, run: ChatRun, opened: Awaitable[None]) -> Retrieval:
         return (await both(opened, self._contexts.find(run)))[1]
@@ -260,7 +252,7 @@ class ChatPipeline:
             ordinal=run.ordinal,
             discard=not done and not run.control.committed,
             answer=run.answer.replace("\x00", "\ufffd"),  # Postgres keeps every character but NUL
-            details=self._details_json(run.details(usage, done=done)),
+            details=self._details_json(run, usage, done),
             provider=run.provider,
             model=run.model,
             embedding_model=run.embedding_model,

@@ -19,12 +19,11 @@ from citewire_gateway.chat.events import (
     Step,
     Tokens,
     UncitedSentence,
-    Usage,
     VerifiedCitation,
 )
 from citewire_gateway.chat.steps import path_step
 from citewire_gateway.chat.store import Exchange
-from citewire_gateway.metrics import count_citation, count_uncited_sentence, observe_first_text
+from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
 from citewire_gateway.profiles.model import Persist, Profile
 from citewire_gateway.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_kit.enums import enum_text
@@ -83,30 +82,6 @@ class RunControl:
     """Whether the caller has been shown anything. Until then a failure leaves no question behind."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerDetails:
-    """What is kept with an answer, beside its text."""
-
-    outcome: Outcome
-    """How the chat ended."""
-    usage: Usage
-    """What it spent."""
-    estimated: bool
-    """Whether a part of the usage is an estimate."""
-    ended: bool
-    """Whether the answer came to its own end; one that was cut off has no finish reason."""
-    citations: tuple[Citation, ...]
-    """What was placed in the prompt."""
-    verified: tuple[VerifiedCitation, ...] | None
-    """Its verified citations; None where the profile asks for none."""
-    uncited: tuple[UncitedSentence, ...] | None
-    """Its sentences without a citation; None where the profile asks for none."""
-    decision: Decision | None
-    """The decision before it, if there was one."""
-    assessment: Assessment | None
-    """The assessment after it, if there was one."""
-
-
 class ChatRun:
     """One pass of the pipeline; gathers meanwhile what is to be kept of it."""
 
@@ -149,12 +124,13 @@ class ChatRun:
         self.completed: generator_pb2.Completed | None = None
         self.first_token_ms: int | None = None
         """Milliseconds from the request to the first token; None if there was none."""
+        self.verified: list[VerifiedCitation] = []
+        self.uncited: list[UncitedSentence] = []
+        self.decision: Decision | None = None
+        self.assessment: Assessment | None = None
+        self._metrics_profile = profile_label(self.exchange.profile)
         self._started = time.monotonic()
         self._texts: list[str] = []
-        self._verified: list[VerifiedCitation] = []
-        self._uncited: list[UncitedSentence] = []
-        self._decision: Decision | None = None
-        self._assessment: Assessment | None = None
         self._steps_shown = 0
 
     @property
@@ -179,7 +155,7 @@ class ChatRun:
             self.steps.append(path_step(self.plan, counts or self.plan.counts, given))
 
     def add_usage(self, usage: generator_pb2.TokenUsage) -> None:
-        """Adds what a call spent; the sum is an estimate if a part is."""
+        """Adds what a call spent."""
         add_usage(self.usage, usage)
 
     def note(self, event: Event) -> None:
@@ -188,20 +164,20 @@ class ChatRun:
             if self.first_token_ms is None:
                 seconds = time.monotonic() - self._started
                 self.first_token_ms = round(seconds * 1000)
-                observe_first_text(self.exchange.profile, seconds)
+                FIRST_TEXT.labels(self._metrics_profile).observe(seconds)
             self._texts.extend(event.texts)
         elif type(event) is Citations:
             self.citations = event.citations
         elif type(event) is VerifiedCitation:
-            self._verified.append(event)
-            count_citation(self.exchange.profile, event.verdict)
+            self.verified.append(event)
+            CITATIONS.labels(event.verdict, self._metrics_profile).inc()
         elif type(event) is UncitedSentence:
-            self._uncited.append(event)
-            count_uncited_sentence(self.exchange.profile)
+            self.uncited.append(event)
+            UNCITED_SENTENCES.labels(self._metrics_profile).inc()
         elif type(event) is Decision:
-            self._decision = event
+            self.decision = event
         elif type(event) is Assessment:
-            self._assessment = event
+            self.assessment = event
 
     def complete(self, completed: generator_pb2.Completed) -> None:
         """Takes note of the generator's end."""
@@ -244,21 +220,6 @@ class ChatRun:
             finish_reason=enum_text(generator_pb2.FinishReason, completed.finish_reason),
             cited=tuple(completed.cited_numbers),
             answerable_score=completed.answerable_score if completed.HasField("answerable_score") else None,
-        )
-
-    def details(self, usage: generator_pb2.TokenUsage, *, done: bool) -> AnswerDetails:
-        """Returns what is to be kept with the answer."""
-        policy = self.chat.profile.answer
-        return AnswerDetails(
-            outcome=self.outcome(),
-            usage=Usage(self.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=self.cost_usd),
-            estimated=usage.estimated,
-            ended=done or self.completed is not None,
-            citations=self.citations,
-            verified=tuple(self._verified) if policy.verify_citations else None,
-            uncited=tuple(self._uncited) if policy.flag_uncited else None,
-            decision=self._decision,
-            assessment=self._assessment,
         )
 
 

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,11 +13,18 @@ from psycopg.types.json import Jsonb
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
 SQL = load_queries("citewire_gateway.chat", "chats.sql")
+log = get_logger(__name__)
+
 State = Literal["done", "cancelled", "failed"]
 _TITLE_CHARS = 80
+_ENDS: Mapping[str, str] = {
+    "cancelled": "_This answer was broken off by who asked._",
+    "failed": "_This answer broke off._",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,30 +69,6 @@ class Closing:
     """Milliseconds from the request to the first token; None if there was none."""
 
 
-class ChatRecords(ABC):
-    """Keeps chat runs. All methods raise `CitewireError`."""
-
-    @abstractmethod
-    async def open(self, exchange: Exchange) -> None:
-        """Opens the exchange.
-
-        Raises:
-            NotFound: It continues a conversation that the user doesn't have (`CONVERSATION_NOT_FOUND`).
-        """
-
-    @abstractmethod
-    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
-        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
-
-    @abstractmethod
-    async def begin(self, exchange: Exchange) -> int:
-        """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
-
-    @abstractmethod
-    async def close(self, exchange: Exchange, closing: Closing) -> None:
-        """Closes the exchange and writes the answer, in one transaction."""
-
-
 @dataclass(frozen=True, slots=True)
 class Conversation:
     """A conversation without its messages."""
@@ -110,14 +92,18 @@ class StoredMessage:
     created_at: datetime
 
 
-class ChatStore(ChatRecords):
-    """Keeps chats, and reads them back."""
+class ChatStore:
+    """Keeps chats, and reads them back. All methods raise `Unavailable` if the database can't be reached."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def open(self, exchange: Exchange) -> None:
-        """See `ChatRecords.open`."""
+        """Opens the exchange.
+
+        Raises:
+            NotFound: It continues a conversation that the user doesn't have (`CONVERSATION_NOT_FOUND`).
+        """
         values = _names(exchange.tenant) | {
             "exchange": exchange.exchange_id,
             "conversation": exchange.conversation_id,
@@ -134,14 +120,14 @@ class ChatStore(ChatRecords):
             await connection.execute(SQL["open_exchange"], values)
 
     async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
-        """See `ChatRecords.history`."""
+        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
         values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             rows = await (await connection.execute(SQL["history"], values)).fetchall()
         return [chat_message(role, content) for role, content in reversed(rows)]
 
     async def begin(self, exchange: Exchange) -> int:
-        """See `ChatRecords.begin`."""
+        """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
         if exchange.conversation_id is None:
             raise ValueError("the exchange has no conversation")
         values = _names(exchange.tenant) | {
@@ -159,7 +145,7 @@ class ChatStore(ChatRecords):
         return int(row[0])
 
     async def close(self, exchange: Exchange, closing: Closing) -> None:
-        """See `ChatRecords.close`."""
+        """Closes the exchange and writes the answer, in one transaction."""
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             await connection.execute(
                 SQL["close_exchange"],
@@ -220,11 +206,12 @@ class ChatStore(ChatRecords):
             if await (await connection.execute(SQL["delete_conversation"], values)).fetchone() is None:
                 raise _not_found(conversation_id)
 
-    async def sweep(self, most: int = 1000) -> tuple[int, int]:
-        """Closes exchanges that lost their gateway and forgets old answers; returns how many of each."""
+    async def sweep(self, most: int = 1000) -> None:
+        """Closes exchanges that lost their gateway, and forgets old answers."""
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(SQL["sweep"], {"most": most})).fetchone()
-        return (int(row[0]), int(row[1])) if row else (0, 0)
+        if row is not None and any(row):
+            log.info("swept", exchanges=row[0], idempotency_keys=row[1])
 
 
 async def _write_answer(connection: Connection, exchange: Exchange, closing: Closing) -> None:
@@ -288,3 +275,37 @@ def chat_message(role: str, content: str) -> generator_pb2.Message:
     """Returns a message of a conversation; `role` is `user` or `assistant`."""
     proto_role = generator_pb2.ROLE_USER if role == "user" else generator_pb2.ROLE_ASSISTANT
     return generator_pb2.Message(role=proto_role, content=content)
+
+
+def markdown(conversation: Conversation, messages: Sequence[StoredMessage]) -> str:
+    """Writes a conversation as Markdown: questions, answers, and under each answer its sources."""
+    head = f"# {conversation.title}\n\nProfile {conversation.profile}, {conversation.created_at:%Y-%m-%d %H:%M} UTC"
+    return "\n\n".join([head, *(_markdown_message(message) for message in messages)]) + "\n"
+
+
+def _markdown_message(message: StoredMessage) -> str:
+    if message.role == "user":
+        return f"## {_quoted(message.content)}"
+    parts = [message.content]
+    if message.state in _ENDS:
+        parts.append(_ENDS[message.state])
+    citations: Sequence[Mapping[str, Any]] = message.details.get("citations", ())
+    cited = set(message.details.get("cited", ()))
+    shown = [citation for citation in citations if citation["index"] in cited] or list(citations)
+    if shown:
+        parts.append("Sources:\n\n" + "\n".join(_source(citation) for citation in shown))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _quoted(question: str) -> str:
+    """The question's first line as a heading, the others below it."""
+    first, _, rest = question.strip().partition("\n")
+    return f"{first}\n\n{rest.strip()}" if rest.strip() else first
+
+
+def _source(citation: Mapping[str, Any]) -> str:
+    place = citation.get("page_number")
+    at = f", p. {place}" if place else ""
+    name = str(citation.get("ref") or citation.get("title"))
+    url = citation.get("url")
+    return f"{citation['index']}. [{name}]({url}){at}" if url else f"{citation['index']}. {name}{at}"

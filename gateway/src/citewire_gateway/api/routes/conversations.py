@@ -18,7 +18,7 @@ from citewire_gateway.api.schemas.chat import (
     ConversationPatch,
 )
 from citewire_gateway.chat import store
-from citewire_gateway.chat.transcript import markdown
+from citewire_gateway.chat.store import markdown
 from citewire_gateway.http.bodies import JsonBody
 from citewire_kit.errors import NotFound, invalid_field
 

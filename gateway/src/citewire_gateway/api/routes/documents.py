@@ -16,6 +16,7 @@ from citewire_gateway.api.dependencies import (
     IdempotencyDep,
     PageSize,
     PageToken,
+    Services,
     ServicesDep,
     TenantDep,
     authenticate,
@@ -39,7 +40,6 @@ from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
-from citewire_gateway.services import Services
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 

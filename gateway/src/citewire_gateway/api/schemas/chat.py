@@ -655,25 +655,26 @@ class AnswerDetails(ResponseModel):
     not_found: bool = Field(examples=[False])
 
     @classmethod
-    def of(cls, details: run.AnswerDetails) -> Self:
-        """What is known of a chat when it ends."""
-        outcome = details.outcome
+    def of(cls, ended: run.ChatRun, usage: generator_pb2.TokenUsage, *, done: bool) -> Self:
+        """What is known of a chat when it ends, and what it spent."""
+        outcome, policy = ended.outcome(), ended.chat.profile.answer
+        tokens = events.Usage(
+            ended.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=ended.cost_usd
+        )
         return cls(
-            decision=MISSING if details.decision is None else Decision.of(details.decision),
-            assessment=MISSING if details.assessment is None else Assessment.of(details.assessment),
-            verified=MISSING
-            if details.verified is None
-            else [VerifiedCitation.of(verified) for verified in details.verified],
-            uncited=MISSING
-            if details.uncited is None
-            else [UncitedSentence.of(uncited) for uncited in details.uncited],
-            citations=[Citation.of(citation) for citation in details.citations],
+            decision=MISSING if ended.decision is None else Decision.of(ended.decision),
+            assessment=MISSING if ended.assessment is None else Assessment.of(ended.assessment),
+            verified=[VerifiedCitation.of(verified) for verified in ended.verified]
+            if policy.verify_citations
+            else MISSING,
+            uncited=[UncitedSentence.of(uncited) for uncited in ended.uncited] if policy.flag_uncited else MISSING,
+            citations=[Citation.of(citation) for citation in ended.citations],
             cited=list(outcome.cited),
-            usage=StoredUsage.of(details.usage, estimated=True if details.estimated else MISSING),
+            usage=StoredUsage.of(tokens, estimated=True if usage.estimated else MISSING),
             steps=[Step.of(step) for step in outcome.steps],
             provider=outcome.provider,
             model=outcome.model,
-            finish_reason=outcome.finish_reason if details.ended else MISSING,
+            finish_reason=outcome.finish_reason if done or ended.completed is not None else MISSING,
             not_found=outcome.not_found,
         )
 
