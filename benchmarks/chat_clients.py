@@ -115,8 +115,8 @@ async def measure(rounds: int, streams: int, rate: float) -> None:
         for _ in range(rounds):
             for name, client in ways.items():
                 results.setdefault(name, []).append(await cost(client, streams))
-    floor = statistics.median(results[_AIOHTTP])
-    rows = [[name, statistics.median(costs), statistics.median(costs) / floor] for name, costs in results.items()]
+    fastest = statistics.median(results[_AIOHTTP])
+    rows = [[name, statistics.median(costs), statistics.median(costs) / fastest] for name, costs in results.items()]
     print(f"{describe_machine()}\n{streams} streams of {rate:g} tokens a second, {rounds} rounds\n")
     print(format_table(["way", "CPU µs per token", "× aiohttp"], rows))
 

@@ -36,7 +36,7 @@ class Collection:
 
 
 @dataclass(slots=True)
-class Found:
+class Answers:
     """What one precision has computed so far."""
 
     vectors: list[NDArray[np.float32]]
@@ -56,7 +56,7 @@ def measure_quality(precisions: Sequence[str]) -> int:
         systems: dict[str, System] = {
             name: stack.enter_context(worker(name, model, HOME / "unused", way)) for name in precisions
         }
-        results = {name: Found([], []) for name in systems}
+        results = {name: Answers([], []) for name in systems}
         for at in range(0, len(texts), SLICE):  # slice by slice in turns: their ratio survives a noisy machine
             for name, system in systems.items():
                 start = time.perf_counter()

@@ -128,10 +128,10 @@ async def test_a_client_that_leaves_takes_its_queued_work_along() -> None:
     model = FakeModel()
     async with running_embedder_server(model, batch_texts=1) as running:
         model.gate.clear()
-        leaving = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(2), words(3), words(4)])))
+        abandoned = asyncio.create_task(running.embed(pb.EmbedRequest(inputs=[words(2), words(3), words(4)])))
         await model.computing.wait()
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+        abandoned.cancel()
+        await asyncio.gather(abandoned, return_exceptions=True)
         await wait_until(lambda: running.server.in_flight == 0)
         model.gate.set()
         await running.embed(pb.EmbedRequest(inputs=["after"]))

@@ -108,9 +108,9 @@ async def test_a_client_that_leaves_before_the_first_token_leaves_no_question_be
         yield started()
 
     gateway.fakes.generator.script = silent
-    asking = asyncio.create_task(gateway.http.post("/v1/chat", json=QUESTION))
+    question_task = asyncio.create_task(gateway.http.post("/v1/chat", json=QUESTION))
     await wait_until(lambda: bool(gateway.fakes.generator.requests))
-    asking.cancel()
+    question_task.cancel()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])
     await wait_until(lambda: gateway.fakes.generator.ended == ["cancelled"])
     assert rows(database, "SELECT count(*) FROM chat.conversations") == [(0,)]
@@ -118,9 +118,9 @@ async def test_a_client_that_leaves_before_the_first_token_leaves_no_question_be
 
 async def test_a_client_that_leaves_without_a_stream_stops_everything_too(gateway: Gateway, database: Database) -> None:
     gateway.fakes.generator.script = Paced()
-    asking = asyncio.create_task(gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}))
+    question_task = asyncio.create_task(gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}))
     await wait_until(lambda: bool(gateway.fakes.generator.requests))
-    asking.cancel()
+    question_task.cancel()
     async with asyncio.timeout(1):
         await gateway.fakes.generator.ended_event.wait()
     await until_rows(database, "SELECT state FROM chat.exchanges", [("cancelled",)])

@@ -28,7 +28,7 @@ from citewire_kit.errors import (
     Unimplemented,
 )
 from citewire_kit.interceptor_stages import Load, build_stages
-from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StagesInterceptor
+from citewire_kit.interceptors import INTERCEPTOR_ORDER, Call, Stage, StageInterceptor
 from citewire_kit.tenant import (
     LOCAL_TENANT,
     CallContext,
@@ -152,7 +152,7 @@ async def test_stages_run_in_order_around_the_handler_of_each_shape(method: str)
 
         return stage
 
-    server = grpc.aio.server(interceptors=[StagesInterceptor([(name, noting(name)) for name in INTERCEPTOR_ORDER])])
+    server = grpc.aio.server(interceptors=[StageInterceptor([(name, noting(name)) for name in INTERCEPTOR_ORDER])])
     register(EchoServicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

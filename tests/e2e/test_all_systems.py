@@ -23,7 +23,7 @@ ARTICLES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Reply:
     """What a stream said: its events in order, and its text."""
 
     events: list[str]
@@ -40,12 +40,12 @@ class System:
     name: str
     path: str
     body: Callable[[str], dict[str, Any]]
-    read: Callable[[str], Said]
+    read: Callable[[str], Reply]
     markers: str
     """What of a marker its text may hold."""
 
 
-def native(text: str) -> Said:
+def native(text: str) -> Reply:
     events: list[str] = []
     words: list[str] = []
     sources = verified = 0
@@ -61,17 +61,17 @@ def native(text: str) -> Said:
             words.append(data["text"])
         elif event == "citations":
             sources = len(data["citations"])
-    return Said(events, "".join(words), sources, verified)
+    return Reply(events, "".join(words), sources, verified)
 
 
-def simple(text: str) -> Said:
+def simple(text: str) -> Reply:
     frames = [json.loads(raw.removeprefix("data: ")) for raw in text.strip().split("\n\n")]
     assert all(list(frame) == ["token"] for frame in frames[:-1])
     assert list(frames[-1]) == ["done", "sources"]
-    return Said(["token", "done"], "".join(frame["token"] for frame in frames[:-1]), len(frames[-1]["sources"]))
+    return Reply(["token", "done"], "".join(frame["token"] for frame in frames[:-1]), len(frames[-1]["sources"]))
 
 
-def self_rag(text: str) -> Said:
+def self_rag(text: str) -> Reply:
     events: list[str] = []
     words: list[str] = []
     sources = 0
@@ -85,7 +85,7 @@ def self_rag(text: str) -> Said:
         elif event == "retrieval":
             sources = data["total"]
             assert sources == len(data["sources"])
-    return Said(events, "".join(words), sources)
+    return Reply(events, "".join(words), sources)
 
 
 def profile(name: str) -> Callable[[str], dict[str, Any]]:

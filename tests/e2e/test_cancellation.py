@@ -65,8 +65,8 @@ async def test_who_leaves_takes_nobody_along(paced: PacedModelStack) -> None:
     load = Load(lambda: paced.stack.base_url, f"bystander-{time.monotonic_ns()}")
     async with load.running({"native": 3, "simple": 3}), AsyncExitStack() as stack:
         await load.until(lambda: len(load.streaming(2)) == 6, "nobody streams")
-        asking = [running_curl(f"{paced.stack.base_url}{path}", {"question": QUESTION}) for path in (*TOKEN, *TOKEN)]
-        curls = [await stack.enter_async_context(each) for each in asking]
+        starting = [running_curl(f"{paced.stack.base_url}{path}", {"question": QUESTION}) for path in (*TOKEN, *TOKEN)]
+        curls = [await stack.enter_async_context(each) for each in starting]
         await asyncio.gather(
             *(curl.read_until(sign, 2) for curl, sign in zip(curls, (*TOKEN.values(), *TOKEN.values()), strict=True))
         )

@@ -106,8 +106,8 @@ async def test_no_vector_is_lost_or_doubled(database: "Database", proof: ProofSc
                     worker.kill()
                     await worker.wait()
         assert interrupted, "no kill met a document in work: the proof proves nothing"
-        lacking = await harness.rows(
+        missing = await harness.rows(
             f"SELECT 1 FROM corpus.chunks c LEFT JOIN {table} v USING (org_id, chunk_id) WHERE v.chunk_id IS NULL"  # noqa: S608 # our own name
         )
-        assert lacking == []
+        assert missing == []
         assert "given_up" not in log.read_text()

@@ -103,11 +103,11 @@ async def ask_until_killed(
         await asyncio.sleep(moment)
         return await ask(stub, number)
 
-    asking = [asyncio.create_task(ask_at(*pair)) for pair in zip(numbers, moments, strict=True)]
+    askers = [asyncio.create_task(ask_at(*pair)) for pair in zip(numbers, moments, strict=True)]
     await asyncio.sleep(kill_at)
     running.process.kill()
     await running.process.wait()
-    return dict(zip(numbers, await asyncio.gather(*asking), strict=True))
+    return dict(zip(numbers, await asyncio.gather(*askers), strict=True))
 
 
 @pytest.mark.timeout(600)

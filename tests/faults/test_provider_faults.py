@@ -197,12 +197,12 @@ async def serving(*behaviours: Behaviour | None, dialect: str = DIALECTS[0]) -> 
 @by_dialect
 @by_name
 async def test_alone(fault: Fault, dialect: str) -> None:
-    async with serving(fault.behave, dialect=dialect) as asking:
-        seen = await asking.ask()
+    async with serving(fault.behave, dialect=dialect) as faulty:
+        seen = await faulty.ask()
         again = None
         if fault.behave is not None:
-            asking.upstreams[0].behave = answer(GOOD)
-            again = await asking.ask()
+            faulty.upstreams[0].behave = answer(GOOD)
+            again = await faulty.ask()
     assert seen.error is not None
     assert (seen.error.code, seen.error.reason) == (fault.code, fault.reason)
     assert seen.text == fault.text
@@ -214,8 +214,8 @@ async def test_alone(fault: Fault, dialect: str) -> None:
     assert seen.seconds < FIRST_TOKEN_SECONDS + 1
     # It goes on serving, and a fault is nobody else's.
     assert again is None or again.text.strip() == GOOD
-    assert len(asking.upstreams[0].requests) == (fault.calls + 1 if fault.behave else 0)
-    rows = asking.ledger.rows[: -1 if fault.behave else None]
+    assert len(faulty.upstreams[0].requests) == (fault.calls + 1 if fault.behave else 0)
+    rows = faulty.ledger.rows[: -1 if fault.behave else None]
     # Whether or not a connection was had: each attempt has its row.
     assert [row.outcome for row in rows] == [Outcome.FAILED] * (fault.calls if fault.behave else ATTEMPTS)
     assert {row.reason for row in rows} == {fault.reason}
@@ -224,9 +224,9 @@ async def test_alone(fault: Fault, dialect: str) -> None:
 @by_dialect
 @by_name
 async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
-    async with serving(fault.behave, answer(OTHER), dialect=dialect) as asking:
-        seen = await asking.ask()
-    first, second = (len(upstream.requests) for upstream in asking.upstreams)
+    async with serving(fault.behave, answer(OTHER), dialect=dialect) as faulty:
+        seen = await faulty.ask()
+    first, second = (len(upstream.requests) for upstream in faulty.upstreams)
     assert first == fault.calls
     if fault.text:
         assert seen.error is not None
@@ -240,7 +240,7 @@ async def test_with_another_that_takes_over(fault: Fault, dialect: str) -> None:
     assert (seen.completed.provider, seen.completed.model) == ("ollama", "second")
     assert seen.completed.attempts == max(fault.calls, 0 if fault.behave else ATTEMPTS) + 1
     assert seen.seconds <= FIRST_TOKEN_SECONDS + 1
-    *failed, last = asking.ledger.rows
+    *failed, last = faulty.ledger.rows
     assert {row.outcome for row in failed} == {Outcome.FAILED}
     assert (last.outcome, last.new.provider) == (Outcome.DONE, "ollama")
     assert last.usage is not None
@@ -255,8 +255,8 @@ async def test_the_table(
     rows: list[list[object]] = []
     chosen = proof.random().sample(FAULTS, proof.pick(scaled_down=3, full=len(FAULTS)))
     for fault, dialect in itertools.product(sorted(chosen, key=FAULTS.index), DIALECTS):
-        async with serving(fault.behave, answer(OTHER), dialect=dialect) as asking:
-            seen = await asking.ask()
+        async with serving(fault.behave, answer(OTHER), dialect=dialect) as faulty:
+            seen = await faulty.ask()
         taken = f"{seen.seconds * 1000:.0f} ms" if seen.error is None else "no: text was shown"
         rows.append([fault.name, dialect, f"{fault.code.value} {fault.reason}", fault.calls, repr(fault.text), taken])
         assert seen.text.count(BEGUN) + seen.text.count(OTHER) == 1

@@ -174,8 +174,8 @@ def test_split_at_any_byte_the_text_is_the_same(shared_data: Path, proof: ProofS
         if transcript.fails:
             continue
         raw, said = transcript.raw, transcript.said()
-        offsets = range(1, len(raw))
-        for offset in chance.sample(offsets, min(len(offsets), proof.pick(scaled_down=20, full=500))):
+        cuts = range(1, len(raw))
+        for offset in chance.sample(cuts, min(len(cuts), proof.pick(scaled_down=20, full=500))):
             reader = READERS[transcript.kind]("test")
             texts = [*reader.feed(raw[:offset]), *reader.feed(raw[offset:]), *reader.finish()]
             assert "".join(texts) == said.text, (transcript.name, offset)

@@ -260,7 +260,7 @@ async def test_a_title_that_was_given_stays(harness: IngestHarness, database: Ha
 
 async def test_progress_is_told_to_watchers(harness: IngestHarness, database: HasDsn, embedder: str) -> None:
     document_id = await harness.upload("about.md", article(8))
-    stages: list[tuple[str, int, int]] = []
+    progress: list[tuple[str, int, int]] = []
     async with IngestHarness.open(database) as watcher:
         await watcher.owner.execute("LISTEN citewire_corpus_progress")
         async with running_worker(worker_settings(database, embedder)), asyncio.timeout(20):
@@ -268,15 +268,15 @@ async def test_progress_is_told_to_watchers(harness: IngestHarness, database: Ha
                 async for notification in notifications:
                     assert notification.payload == f"acme {document_id}"
                     row = await harness.version(document_id)
-                    stages.append((row["stage"], row["done"], row["total"]))
+                    progress.append((row["stage"], row["done"], row["total"]))
                     if row["status"] == "ready":
                         break
     total = len(await harness.chunks(document_id))
-    embedding = [(done, of) for stage, done, of in stages if stage == "embed"]
+    embedding = [(done, of) for stage, done, of in progress if stage == "embed"]
     assert embedding
     assert all(of == total for _, of in embedding)
     assert sorted(embedding) == embedding
-    assert stages[-1] == (None, total, total)
+    assert progress[-1] == (None, total, total)
 
 
 async def test_superseded_versions_are_swept_after_their_time(

@@ -78,7 +78,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiteLlmProxy]:
 
 
 @dataclass(frozen=True)
-class Asking:
+class Caller:
     """A generator whose provider is the proxy, behind a recording proxy."""
 
     stub: GeneratorServiceStub
@@ -102,7 +102,7 @@ class Asking:
 
 
 @asynccontextmanager
-async def asking(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -> AsyncGenerator[Asking]:
+async def calling(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -> AsyncGenerator[Caller]:
     """Runs a generator with the models that are asked for."""
     values: dict[str, object] = {"port": 0, "metrics_port": 0, "auth": "off", "leave_seconds": 0, "attempts": 1}
     prefix = "" if kind == "openai-compatible" else f"{kind}_"
@@ -114,7 +114,7 @@ async def asking(proxy: LiteLlmProxy, kind: str, *models: str, key: str = KEY) -
         stack.push_async_callback(server.drain_and_stop)
         channel = open_channel(f"127.0.0.1:{server.port}", streams=True)
         stack.push_async_callback(channel.close)
-        yield Asking(GeneratorServiceStub(channel), recorder, ledger, kind)
+        yield Caller(GeneratorServiceStub(channel), recorder, ledger, kind)
 
 
 async def by_sdk(proxy: LiteLlmProxy, kind: str, asked: RecordedRequest) -> Answered:
@@ -151,7 +151,7 @@ async def _by_anthropic(proxy: LiteLlmProxy, body: Mapping[str, Any]) -> Answere
 @pytest.mark.parametrize("name", TEXTS)
 async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name: str) -> None:
     model = f"{RELAYED}{name}" if kind == "anthropic" else name
-    async with asking(proxy, kind, model) as ours:
+    async with calling(proxy, kind, model) as ours:
         answered, texts = await ours.answer(model)
         [asked] = ours.recorder.requests
         assert (asked.path, asked.body["stream"]) == (PATHS[kind], True)
@@ -167,7 +167,7 @@ async def test_an_answer_is_the_proxys_own(proxy: LiteLlmProxy, kind: str, name:
 
 async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> None:
     """Its Messages API answers so where a model is a mock, although a stream was asked for."""
-    async with asking(proxy, "anthropic", "plain") as ours:
+    async with calling(proxy, "anthropic", "plain") as ours:
         answered, _ = await ours.answer("plain")
         [asked] = ours.recorder.requests
         async with anthropic.AsyncAnthropic(api_key=KEY, base_url=proxy.root, max_retries=0) as sdk:
@@ -188,7 +188,7 @@ async def test_a_message_in_one_piece_is_the_proxys_own(proxy: LiteLlmProxy) -> 
     ],
 )
 async def test_the_proxys_errors_are_known(proxy: LiteLlmProxy, kind: str, name: str, code: Code, reason: str) -> None:
-    async with asking(proxy, kind, name) as ours:
+    async with calling(proxy, kind, name) as ours:
         with pytest.raises(CitewireError) as raised:
             await ours.answer(name)
         assert (raised.value.code, raised.value.reason) == (code, reason)

@@ -165,10 +165,10 @@ async def test_a_caller_who_leaves_takes_the_queued_work_along_and_its_spent_tok
     limits = make_limits(batch=BatchLimits(tokens=12, texts=1))
     async with running_embedder(model, limits) as embedder:
         count, total = tokens_recorded()
-        leaving = asyncio.create_task(embedder.embed(batch(words(10), words(9), words(8))))
+        abandoned = asyncio.create_task(embedder.embed(batch(words(10), words(9), words(8))))
         await model.computing.wait()
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
+        abandoned.cancel()
+        await asyncio.gather(abandoned, return_exceptions=True)
         model.gate.set()
         await embedder.embed(batch("after"))
         assert model.texts_computed == 2

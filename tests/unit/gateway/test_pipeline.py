@@ -131,11 +131,11 @@ async def test_writing_goes_on_when_its_waiter_is_cancelled_again(harness: Pipel
                 if isinstance(event, Tokens):
                     break
 
-    leaving = asyncio.create_task(leave())
+    abandoned = asyncio.create_task(leave())
     await wait_until(lambda: "generator closed" in harness.calls)
-    leaving.cancel()
+    abandoned.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await leaving
+        await abandoned
     assert harness.records.closings == []
     closed.set()
     await harness.background.settled()

@@ -208,11 +208,11 @@ async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: 
     go = asyncio.Event()
     one = ScriptedTurns("one", [go, *answer("one")], window=window)
     harness = EngineHarness(one, limits=CallLimits(first_token_seconds=10))
-    asking = asyncio.create_task(harness.ask(passages=PASSAGES))
+    question_task = asyncio.create_task(harness.ask(passages=PASSAGES))
     await one.waiting.wait()
     assert bool(harness.events) is at_once
     go.set()
-    await asking
+    await question_task
     assert isinstance(harness.events[0], pb.Started)
 
 

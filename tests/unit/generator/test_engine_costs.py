@@ -35,11 +35,11 @@ async def test_a_spent_budget_is_the_end() -> None:
 async def test_leaving_settles_what_was_received() -> None:
     one = ScriptedTurns("one", ["one two three four ", asyncio.Event()])
     harness = EngineHarness(one)
-    asking = asyncio.create_task(harness.ask())
+    question_task = asyncio.create_task(harness.ask())
     await one.waiting.wait()
-    asking.cancel()
+    question_task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await question_task
     (call,) = harness.ledger.rows
     assert (call.outcome, one.open) == ("cancelled", 0)
     assert call.usage is not None

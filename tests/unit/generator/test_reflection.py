@@ -272,11 +272,11 @@ async def test_a_spent_budget_is_no_fallback() -> None:
 
 async def test_leaving_a_decision_leaves_the_model() -> None:
     judge = Judge((asyncio.Event(),))
-    asking = asyncio.create_task(reflector(judge).decide(pb.DecideRequest(question="x")))
+    question_task = asyncio.create_task(reflector(judge).decide(pb.DecideRequest(question="x")))
     await judge.waiting.wait()
-    asking.cancel()
+    question_task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await question_task
     assert judge.open == 0
 
 

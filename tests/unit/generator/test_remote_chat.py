@@ -28,7 +28,7 @@ SCHEMA: dict[str, object] = {"type": "object", "properties": {"yes": {"type": "b
 
 
 @asynccontextmanager
-async def asking(
+async def chat_with(
     kind: str, behave: Callable[[Exchange], Awaitable[None]], key: str = KEY, limits: TimeLimits | None = None
 ) -> AsyncGenerator[tuple[ChatProvider, RawUpstream]]:
     upstream = RawUpstream(behave)
@@ -65,7 +65,7 @@ async def drain(provider: ChatProvider, task: ChatTask = TASK) -> End:
 
 
 async def test_what_anthropic_is_sent() -> None:
-    async with asking("anthropic", answering("anthropic")) as (made, upstream):
+    async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
         await drain(made)
     request = upstream.requests[0]
     assert request.path == "/v1/messages"
@@ -83,7 +83,7 @@ async def test_what_anthropic_is_sent() -> None:
 async def test_anthropics_cache_is_for_what_comes_again() -> None:
     history = (Message(Role.USER, "before"), Message(Role.ASSISTANT, LONG))
     cached = {"cache_control": {"type": "ephemeral"}}
-    async with asking("anthropic", answering("anthropic")) as (made, upstream):
+    async with chat_with("anthropic", answering("anthropic")) as (made, upstream):
         await drain(made, ChatTask("m", (RULES, *history, ASKED)))
         await drain(made, ChatTask("m", (Message(Role.SYSTEM, LONG), ASKED)))
         await drain(made, ChatTask("m", (RULES, Message(Role.USER, LONG))))
@@ -98,14 +98,14 @@ async def test_anthropics_cache_is_for_what_comes_again() -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [("openai", "max_completion_tokens"), ("ollama", "max_tokens")])
 async def test_openais_own_models_want_another_name_for_the_limit(kind: str, name: str) -> None:
-    async with asking(kind, answering(kind)) as (made, upstream):
+    async with chat_with(kind, answering(kind)) as (made, upstream):
         await drain(made)
     assert upstream.requests[0].body[name] == 9
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_answer_in_one_piece_to_a_schema(kind: str) -> None:
-    async with asking(kind, answering(kind, '{"yes": true}')) as (made, upstream):
+    async with chat_with(kind, answering(kind, '{"yes": true}')) as (made, upstream):
         done = await made.complete(TASK, json_schema=SCHEMA)
         await made.complete(TASK)
     assert done == Completion('{"yes": true}', Usage(5, 0, 2), FinishReason.STOP)
@@ -125,7 +125,7 @@ async def test_no_answer_in_time(kind: str) -> None:
         await exchange.gone()
 
     limits = TimeLimits(connect=1, first_token=0.2, between_tokens=0.2, whole=0.3)
-    async with asking(kind, silent, limits=limits) as (made, _):
+    async with chat_with(kind, silent, limits=limits) as (made, _):
         with pytest.raises(CitewireError) as streamed:
             await drain(made)
         with pytest.raises(CitewireError) as completed:
@@ -144,7 +144,7 @@ async def test_nothing_of_the_environment_leaves(kind: str, monkeypatch: pytest.
     for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "HTTP_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for key in (KEY, ""):
-        async with asking(kind, answering(kind), key) as (made, upstream):
+        async with chat_with(kind, answering(kind), key) as (made, upstream):
             await drain(made)
             await made.complete(TASK)
         for request in upstream.requests:
@@ -163,7 +163,7 @@ async def test_a_refusal_is_one_call(kind: str, status: int, caplog: pytest.LogC
         await exchange.head(status, "application/json", Location="http://127.0.0.1:9/", Retry_After="0")
         await exchange.send(json.dumps({"error": {"message": f"no {KEY}"}}).encode())
 
-    async with asking(kind, refuse) as (made, upstream):
+    async with chat_with(kind, refuse) as (made, upstream):
         with pytest.raises(CitewireError) as streamed:
             await drain(made)
         assert len(upstream.requests) == 1
@@ -186,7 +186,7 @@ async def test_an_errors_body_is_read_so_far_and_no_further(kind: str) -> None:
             await exchange.send(b"x" * 65_536)
             sent += 65_536
 
-    async with asking(kind, endless) as (made, _):
+    async with chat_with(kind, endless) as (made, _):
         with pytest.raises(CitewireError) as caught:
             await drain(made)
     assert caught.value.reason == "PROVIDER_UNAVAILABLE"
@@ -200,5 +200,5 @@ async def test_a_server_of_ollamas_that_answers_in_its_own_format() -> None:
         await exchange.send(b'{"message":{"content":""},"done":true,"done_reason":"length","prompt_eval_count":4,')
         await exchange.send(b'"eval_count":2}\n')
 
-    async with asking("ollama", native, "") as (made, _):
+    async with chat_with("ollama", native, "") as (made, _):
         assert await drain(made) == End(FinishReason.LENGTH, Usage(4, 0, 2))

@@ -31,26 +31,26 @@ class FakeJobs:
 
     def __init__(self, chunks: int) -> None:
         every = [StoredChunk(number, "", "word", 3) for number in range(chunks)]
-        self.lacking = {space.model: list(every) for space in (LIVE, NEXT, FURTHER)}
+        self.missing = {space.model: list(every) for space in (LIVE, NEXT, FURTHER)}
         self.retried: list[tuple[float, bool]] = []
 
     async def ensure_space(self, space: Space) -> VectorTable:
         return VectorTable(1 + [LIVE, NEXT, FURTHER].index(space), space.model)
 
     async def unembedded(self, job: Job, table: VectorTable, most: int) -> list[StoredChunk]:
-        return self.lacking[table.name][:most]
+        return self.missing[table.name][:most]
 
     async def add_vectors(self, job: Job, table: VectorTable, chunk_ids: Sequence[int], vectors: Vectors) -> None:
         assert len(chunk_ids) == len(vectors)
-        left = self.lacking[table.name]
-        self.lacking[table.name] = [chunk for chunk in left if chunk.chunk_id not in set(chunk_ids)]
+        left = self.missing[table.name]
+        self.missing[table.name] = [chunk for chunk in left if chunk.chunk_id not in set(chunk_ids)]
 
     async def retry(self, job: Job, *, delay_seconds: float, uncount: bool = False) -> None:
         self.retried.append((delay_seconds, uncount))
 
     def left(self) -> list[int]:
         """How many chunks still lack a vector, by space."""
-        return [len(self.lacking[space.model]) for space in (LIVE, NEXT, FURTHER)]
+        return [len(self.missing[space.model]) for space in (LIVE, NEXT, FURTHER)]
 
 
 class FakeStore:

@@ -76,11 +76,11 @@ class ClientGone(asyncio.CancelledError):
     """A message can't be sent because the call is over; its cancellation hasn't arrived yet."""
 
 
-class StagesInterceptor(grpc.aio.ServerInterceptor):
+class StageInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every handler in the stages, once."""
 
-    def __init__(self, stages: Sequence[tuple[str, Stage]]) -> None:
-        self._stages = tuple(stage for _, stage in stages)
+    def __init__(self, interceptor_stages: Sequence[tuple[str, Stage]]) -> None:
+        self._interceptor_stages = tuple(stage for _, stage in interceptor_stages)
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(  # noqa: D102 # grpc's interface
@@ -96,12 +96,12 @@ class StagesInterceptor(grpc.aio.ServerInterceptor):
         if handler is None or path.startswith(tuple(f"/{name}" for name in SKIPPED)):
             # None is an unknown method, which grpc answers. It isn't cached, as a client could fill the memory.
             return cast("Handler", handler)
-        wrapped = _wrap(path, handler, self._stages)
+        wrapped = _wrap(path, handler, self._interceptor_stages)
         self._wrapped[path] = wrapped
         return wrapped
 
 
-def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
+def _wrap(path: str, handler: Handler, interceptor_stages: Sequence[Stage]) -> Handler:
     streams_in, streams_out = bool(handler.request_streaming), bool(handler.response_streaming)
     kind = shape(client_streams=streams_in, server_streams=streams_out)
     attribute = {
@@ -134,7 +134,7 @@ def _wrap(path: str, handler: Handler, stages: Sequence[Stage]) -> Handler:
         )
         try:
             async with AsyncExitStack() as stack:
-                for stage in stages:
+                for stage in interceptor_stages:
                     await stack.enter_async_context(stage(call))
                 return await behave(request if parse is None else _parse(parse, request), context)
         except RpcFailure as failure:

@@ -16,7 +16,7 @@ from citewire_kit import health, metrics
 from citewire_kit.channel import MAX_MESSAGE_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
-from citewire_kit.interceptors import StagesInterceptor
+from citewire_kit.interceptors import StageInterceptor
 from citewire_kit.methods import methods_of
 from citewire_kit.probes import ProbeServer
 from citewire_kit.settings import ProcessSettings
@@ -67,9 +67,9 @@ class GrpcServer:
         self._decided = False
         self._health = health.HealthServicer()
         self._probes = ProbeServer(settings, service=service, servicer=self._health)
-        stages = build_stages(auth=settings.auth, load=self._load)
+        interceptor_stages = build_stages(auth=settings.auth, load=self._load)
         self._server = grpc.aio.server(
-            interceptors=[StagesInterceptor(stages)],
+            interceptors=[StageInterceptor(interceptor_stages)],
             options=_options(settings.connection_seconds, stream_window=stream_window),
         )
 

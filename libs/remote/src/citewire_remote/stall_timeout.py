@@ -21,7 +21,7 @@ class TimeLimits:
     whole: float = 300.0
 
 
-class StallTimer:
+class StallWatch:
     """Ends a wait for the provider that takes too long.
 
     Only time spent waiting counts, until useful data arrives: a comment isn't useful. There is one timer per stream,

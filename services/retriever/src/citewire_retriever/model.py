@@ -244,7 +244,7 @@ ContextPath = Literal["focused", "long_context", "long_context_trim", "long_cont
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ItemVersion:
     """A document's live version, as it was when the scope was counted."""
 
     document_id: int

@@ -60,7 +60,7 @@ class SpaceRole(StrEnum):
 
 
 STATUSES = EnumMap(DocumentStatus, corpus_pb2.DocumentStatus)
-_STAGES = EnumMap(Stage, corpus_pb2.IngestStage)
+_INGEST_STAGES = EnumMap(Stage, corpus_pb2.IngestStage)
 _ROLES = EnumMap(SpaceRole, corpus_pb2.SpaceRole)
 
 
@@ -210,7 +210,7 @@ class DocumentProgress(ResponseModel):
         """As the retriever describes it."""
         return cls(
             document=Document.from_proto(message.document),
-            stage=_STAGES.from_proto(message.stage),
+            stage=_INGEST_STAGES.from_proto(message.stage),
             done=message.done,
             total=message.total or None,
             attempt=message.attempt,

@@ -31,7 +31,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_remote.egress import refusal_in
 from citewire_remote.failures import from_status, read_error, stream_broken, timed_out, unreachable
 from citewire_remote.redaction import Redaction
-from citewire_remote.stall_timeout import StallTimer, TimeLimits
+from citewire_remote.stall_timeout import StallWatch, TimeLimits
 from citewire_remote.transport import AiohttpTransport, raw_body
 
 log = get_logger(__name__)
@@ -95,7 +95,7 @@ class RemoteChat(ChatProvider):
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
-        watch = StallTimer(self._limits, self._name)
+        watch = StallWatch(self._limits, self._name)
         response = await self._open(self.send(task, stream=True), watch)
         if isinstance(response, End):
             yield response
@@ -132,7 +132,7 @@ class RemoteChat(ChatProvider):
         scope = asyncio.timeout(self._limits.whole)
         try:
             async with scope:
-                watch = StallTimer(self._limits, self._name)
+                watch = StallWatch(self._limits, self._name)
                 sending = self.send(task, stream=False, json_schema=json_schema)
                 response = await self._open(sending, watch, seconds=self._limits.whole)
                 if isinstance(response, End):
@@ -169,7 +169,7 @@ class RemoteChat(ChatProvider):
     async def _open(
         self,
         sending: Awaitable[httpx2.Response],
-        watch: StallTimer,
+        watch: StallWatch,
         *,
         seconds: float | None = None,
     ) -> aiohttp.ClientResponse | End:
@@ -198,7 +198,7 @@ class RemoteChat(ChatProvider):
         log.warning("provider_unreachable", provider=self._name, error=type(cause or exc).__name__)
         return unreachable(self._name)
 
-    async def _read(self, response: aiohttp.ClientResponse, watch: StallTimer, *, ended: bool) -> bytes | None:
+    async def _read(self, response: aiohttp.ClientResponse, watch: StallWatch, *, ended: bool) -> bytes | None:
         """Reads what has arrived; b"" at the body's end; None if the answer had ended and nothing more came."""
         watch.waiting()
         try:
@@ -215,7 +215,7 @@ class RemoteChat(ChatProvider):
             watch.got()
         return chunk
 
-    async def _read_whole(self, response: aiohttp.ClientResponse, watch: StallTimer) -> bytes:
+    async def _read_whole(self, response: aiohttp.ClientResponse, watch: StallWatch) -> bytes:
         body = bytearray()
         while chunk := await self._read(response, watch, ended=False):
             body += chunk

@@ -21,7 +21,7 @@ BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents
 BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors of chunks that were made.")
 
 OUTCOMES: Final = ("done", "failed", "retried", "released", "lost")
-STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
+INGEST_STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 
 def init(codes: tuple[str, ...]) -> None:
@@ -32,5 +32,5 @@ def init(codes: tuple[str, ...]) -> None:
             JOBS.labels(kind, outcome)
     for code in codes:
         FAILURES.labels(code)
-    for stage in STAGES:
+    for stage in INGEST_STAGES:
         STAGE_SECONDS.labels(stage)

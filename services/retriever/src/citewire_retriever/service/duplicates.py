@@ -96,13 +96,13 @@ class _Text:
         With all of this text's runs shared and m others besides, the share is runs / (runs + m).
         """
         most = len(self.runs) * (1 / _ALIKE - 1) + 1  # one more than exactly, for the rounding
-        lacking: set[str] = set()
+        missing: set[str] = set()
         text = other._folded
         for start in range(len(text) - _RUN + 1):
             run = text[start : start + _RUN]
             if run not in self.runs:
-                lacking.add(run)
-                if len(lacking) > most:
+                missing.add(run)
+                if len(missing) > most:
                     return True
         return False
 

@@ -164,10 +164,10 @@ def trust(legs: Legs) -> float:
     of the question's words, so that the words have something to say; else the words. A few results show little: then
     trust is given.
     """
-    silence = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
+    given_trust = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
     seen = max(sum(legs.in_dense), sum(legs.in_words))
     agreeing = min(1.0, agreement(legs) / _FULL_AGREEMENT)
-    return max(silence, (_GIVEN + seen * agreeing) / (_GIVEN + seen))
+    return max(given_trust, (_GIVEN + seen * agreeing) / (_GIVEN + seen))
 
 
 def agreement(legs: Legs) -> float:

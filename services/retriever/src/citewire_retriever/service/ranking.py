@@ -93,9 +93,9 @@ def wanted(query: SearchQuery) -> int:
     return max(_DIVERSE_FROM, _DIVERSE_SHARE * query.top_k) if query.diversity else query.top_k
 
 
-def to_read(lacking: int) -> int:
-    """Returns how many chunks are read whole where so many results are lacking."""
-    return lacking + _SPARE
+def to_read(missing: int) -> int:
+    """Returns how many chunks are read whole where so many results are missing."""
+    return missing + _SPARE
 
 
 def _weight(query: SearchQuery, calibration: Calibration | None) -> float | None:

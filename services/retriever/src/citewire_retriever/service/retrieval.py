@@ -175,10 +175,10 @@ class RetrievalService:
                 elif candidate.chunk_id in chunks:
                     read.append(candidate._replace(chunk=chunks[candidate.chunk_id]))
             results = choose(read, rest, query)
-            lacking = wanted(query) - len(results)
-            if lacking <= 0 or not rest:
+            missing = wanted(query) - len(results)
+            if missing <= 0 or not rest:
                 return results
-            take = to_read(lacking)
+            take = to_read(missing)
 
     async def ping(self) -> None:
         """Raises a `CitewireError` if nothing can be served."""

@@ -16,7 +16,7 @@ from citewire_kit.postgres import Batch, Connection, Pool, tenant_batch, tenant_
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.metrics import count_search
-from citewire_retriever.model import Candidate, Item, Scope, SearchQuery, Space
+from citewire_retriever.model import Candidate, ItemVersion, Scope, SearchQuery, Space
 from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
@@ -177,11 +177,11 @@ class PostgresSearch:
                     chunks=int(row[4]),
                 ),
                 cut=cut,
-                items=tuple(map(Item, row[6] or (), row[7] or ())) if list_items else (),
+                items=tuple(map(ItemVersion, row[6] or (), row[7] or ())) if list_items else (),
                 calibration=calibrations[served[0]] if served else None,
             )
 
-    async def read_items(self, tenant: Tenant, items: Sequence[Item]) -> dict[int, list[Chunk]]:
+    async def read_items(self, tenant: Tenant, items: Sequence[ItemVersion]) -> dict[int, list[Chunk]]:
         """Returns the items' chunks in order, by document; a document that was deleted meanwhile has none."""
         statement = sql.SQL(_SQL["item_chunks"]).format(chunk_columns=_CHUNK_COLUMNS)
         values = {

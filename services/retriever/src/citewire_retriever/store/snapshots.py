@@ -7,7 +7,7 @@ from typing import TypeAlias
 from citewire.retriever.v1.calibration_pb2 import Calibration
 from citewire.retriever.v1.retriever_pb2 import Chunk, ScopeCounts
 
-from citewire_retriever.model import Candidate, Item, Space
+from citewire_retriever.model import Candidate, ItemVersion, Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class ScopeSnapshot:
     counts: ScopeCounts
     cut: bool = False
     """Whether the most recent item alone is over the budget: only its beginning is kept."""
-    items: tuple[Item, ...] = ()
+    items: tuple[ItemVersion, ...] = ()
     """If asked for: those that fit the budget, most recent first; the very first also if it doesn't."""
     calibration: Calibration | None = None
     """What the organisation stored for the live space, without the report."""
