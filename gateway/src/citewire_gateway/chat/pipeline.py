@@ -279,21 +279,18 @@ class Prefetch:
 
     async def close(self) -> None:
         """Stops the work, wherever it is."""
-        self._first.cancel()
-        await asyncio.wait((self._first,))
-        if not self._first.cancelled():
-            self._first.exception()  # retrieved, so that nobody complains that it wasn't
+        await _stop(self._first, None)
         await self._events.aclose()
 
 
-async def _stop(retrieving: asyncio.Future[Retrieval], prefetch: Prefetch | None) -> None:
+async def _stop(work: asyncio.Future[Any], prefetch: Prefetch | None) -> None:
     """Stops what is still running; a failure of what nobody needs any more is none."""
     if prefetch is not None:
         await prefetch.close()
-    retrieving.cancel()
-    await asyncio.wait((retrieving,))
-    if not retrieving.cancelled():
-        retrieving.exception()  # retrieved, so that nobody complains that it wasn't
+    work.cancel()
+    await asyncio.wait((work,))
+    if not work.cancelled():
+        work.exception()  # retrieved, so that nobody complains that it wasn't
 
 
 def with_models(chat: ChatInput, models: ProfileModels | None) -> ChatInput:

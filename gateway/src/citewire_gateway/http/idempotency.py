@@ -2,9 +2,9 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
@@ -32,18 +32,33 @@ class StoredAnswer:
 class Claim:
     """A key that this request holds until it is answered or released."""
 
-    store: "IdempotencyStore"
+    pool: Pool
+    background: BackgroundTasks
     tenant: Tenant
-    key: str
-    owner: UUID
+    values: Mapping[str, Any]
+    """Its columns, and how long an answer is kept."""
 
     async def answer(self, response: dict[str, Any]) -> None:
         """Keeps the answer: from now on it is given to every request with this key."""
-        await self.store.answer(self, response)
+        await self._write("answer_key", response=Jsonb(response))
 
     async def release(self) -> None:
-        """Gives the key back, because nothing was done: the request may be sent again."""
-        await self.store.release(self)
+        """Gives the key back, because nothing was done: the request may be sent again.
+
+        It is written even if who waits for it is cancelled.
+        """
+        await self.background.finish(self._release(), request_id=current_request_id())
+
+    async def _release(self) -> None:
+        try:
+            await self._write("release_key")
+        except CitewireError as exc:
+            # Its lease will pass; until then a repetition hears that the request is still running.
+            log.warning("idempotency_key_not_released", reason=exc.reason)
+
+    async def _write(self, query: str, **values: object) -> None:
+        async with tenant_transaction(self.pool, self.tenant) as connection:
+            await connection.execute(_SQL[query], {**self.values, **values})
 
 
 class IdempotencyStore:
@@ -70,12 +85,12 @@ class IdempotencyStore:
             AlreadyExists: The key was used for another request (`IDEMPOTENCY_CONFLICT`).
             Aborted: The first request is still running (`IDEMPOTENCY_IN_PROGRESS`).
         """
-        claim = Claim(self, tenant, key, uuid7())
-        values = self._values(claim) | {"operation": operation, "hash": request_hash, "lease": lease_seconds}
+        names = {"org": tenant.org_id, "user": tenant.user_id, "key": key, "owner": uuid7()}
+        values = names | {"operation": operation, "hash": request_hash, "lease": lease_seconds}
         for _ in range(_RACES):
             async with tenant_transaction(self._pool, tenant) as connection:
                 if await (await connection.execute(_SQL["claim_key"], values)).fetchone() is not None:
-                    return claim
+                    return Claim(self._pool, self._background, tenant, names | {"lease": self._keep_seconds})
                 row = await (await connection.execute(_SQL["read_key"], values)).fetchone()
             if row is None:
                 continue  # released between the two queries
@@ -89,28 +104,6 @@ class IdempotencyStore:
         raise Aborted(
             "a request with this Idempotency-Key is still running", reason="IDEMPOTENCY_IN_PROGRESS", retry_after=1.0
         )
-
-    async def answer(self, claim: Claim, response: dict[str, Any]) -> None:
-        """See `Claim.answer`."""
-        values = self._values(claim) | {"response": Jsonb(response), "lease": self._keep_seconds}
-        async with tenant_transaction(self._pool, claim.tenant) as connection:
-            await connection.execute(_SQL["answer_key"], values)
-
-    async def release(self, claim: Claim) -> None:
-        """See `Claim.release`. It is written even if who waits for it is cancelled."""
-        await self._background.finish(self._release(claim), request_id=current_request_id())
-
-    async def _release(self, claim: Claim) -> None:
-        try:
-            async with tenant_transaction(self._pool, claim.tenant) as connection:
-                await connection.execute(_SQL["release_key"], self._values(claim))
-        except CitewireError as exc:
-            # Its lease will pass; until then a repetition hears that the request is still running.
-            log.warning("idempotency_key_not_released", reason=exc.reason)
-
-    def _values(self, claim: Claim) -> dict[str, Any]:
-        tenant = claim.tenant
-        return {"org": tenant.org_id, "user": tenant.user_id, "key": claim.key, "owner": claim.owner}
 
 
 def hash_json(value: object) -> bytes:

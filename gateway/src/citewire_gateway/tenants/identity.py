@@ -62,14 +62,6 @@ def hash_key(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyOwner:
-    """Whom a key belongs to."""
-
-    tenant: Tenant
-    revoked: bool
-
-
-@dataclass(frozen=True, slots=True)
 class KeyInfo:
     """A key as its owner may see it."""
 
@@ -89,14 +81,14 @@ class IdentityStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def find(self, key_hash: bytes) -> KeyOwner | None:
-        """Returns whom a key belongs to, or None."""
+    async def find(self, key_hash: bytes) -> tuple[Tenant, bool] | None:
+        """Returns whom a key belongs to, and whether it was revoked; None if there is no such key."""
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(_SQL["authenticate"], {"hash": key_hash})).fetchone()
         if row is None:
             return None
         org, user, plan, roles, revoked, key_id = row
-        return KeyOwner(Tenant(str(org), str(user), _plan(plan), tuple(roles), str(key_id)), bool(revoked))
+        return Tenant(org, user, plan or "free", tuple(roles), key_id), revoked
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
         """Notes when keys, by hash, were last used."""
@@ -119,7 +111,7 @@ class IdentityStore:
             # The second of two that make the same organisation waits here for the first one's end.
             await connection.execute(_SQL["add_org"], names)
             row = await (await connection.execute(_SQL["current_plan"], names)).fetchone()
-            new_plan: Plan = plan or (_plan(row[0]) if row else "pro")
+            new_plan: Plan = plan or (row[0] if row else "pro")
             if row is None or row[0] != new_plan:
                 await connection.execute(_SQL["add_plan"], {**names, "plan": new_plan})
             await connection.execute(_SQL["add_user"], names)
@@ -192,11 +184,12 @@ class Authenticator:
         owner = await self._store.find(hashed)
         if owner is None:
             raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-        if owner.revoked:
+        tenant, revoked = owner
+        if revoked:
             raise Unauthenticated("the API key was revoked", reason="API_KEY_REVOKED")
         if len(self._used) < _MAX_NOTED or hashed in self._used:
             self._used[hashed] = datetime.now(UTC)
-        return owner.tenant
+        return tenant
 
     async def flush(self) -> None:
         """Writes when keys were last used. What can't be written now is kept for the next time."""
@@ -225,9 +218,3 @@ def _key_in(authorization: str | None) -> str:
 
 def _inside(org_id: str, user_id: str) -> Tenant:
     return Tenant(org_id, user_id, "free")
-
-
-def _plan(value: object) -> Plan:
-    if value == "basic":
-        return "basic"
-    return "pro" if value == "pro" else "free"
