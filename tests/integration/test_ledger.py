@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import REGISTRY
 from psycopg.rows import dict_row
 
-from citewire_kit.errors import CitewireError, ResourceExhausted, Unavailable
+from citewire_kit.errors import CitewireError, ResourceExhausted, StartupError, Unavailable
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import CallContext, Tenant, use_call_context, use_request_id, use_tenant
 from citewire_ledger import CallUsage, NewCall, PostgresLedger, Price, Purpose, open_ledger
@@ -279,9 +279,26 @@ async def test_without_its_database_no_call_is_made(tmp_path: object) -> None:
     assert caught.value.reason == "DATABASE_UNAVAILABLE"
 
 
-async def test_a_database_without_the_schema_is_one_that_is_not_there(empty_database: Database) -> None:
+async def test_a_database_without_the_schema_is_an_error_at_the_start(empty_database: Database) -> None:
+    with pytest.raises(StartupError, match=r'schema "ledger" does not exist: run `python -m citewire_ledger migrate`'):
+        async with open_ledger(empty_database.owner_dsn, process="generator"):
+            pytest.fail("it was opened")
+
+
+@pytest.mark.parametrize("missing", ["role", "database"])
+async def test_what_is_missing_is_an_error_and_not_a_retry(database: Database, missing: str) -> None:
+    name = f"no_such_{missing}"
+    dsn = database.dsn(name) if missing == "role" else database.server.dsn("citewire_ledger", name)
+    with pytest.raises(StartupError, match=rf'{missing} "{name}" does not exist: run `python -m citewire_ledger'):
+        async with open_ledger(dsn, process="generator"):
+            pytest.fail("it was opened")
+
+
+async def test_a_schema_that_goes_later_makes_calls_wait(database: Database) -> None:
     with use_tenant(ACME):
-        async with open_ledger(empty_database.owner_dsn, process="generator") as ledger:
+        async with ledger_of(database) as ledger:
+            with psycopg.connect(database.owner_dsn) as connection:
+                connection.execute("DROP SCHEMA ledger CASCADE")
             with pytest.raises(CitewireError) as caught:
                 async with ledger.call(NEW):
                     pytest.fail("the call was made")

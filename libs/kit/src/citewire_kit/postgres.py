@@ -38,6 +38,9 @@ ANSWER_SECONDS: Final = 0.3
 
 RETRY_SECONDS: Final = 1.0
 
+_MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
+_CHECK_SECONDS: Final = 2
+
 
 async def open_pool(
     dsn: str, *, min_size: int = 1, max_size: int = 8, name: str, checkout_seconds: float = CHECKOUT_SECONDS
@@ -57,10 +60,7 @@ async def open_pool(
     Raises:
         StartupError: The connection string is malformed.
     """
-    try:
-        conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        raise StartupError(f"the connection string of {name} isn't one that libpq understands") from None
+    check_dsn(dsn, name)
     pool: Pool = AsyncConnectionPool(
         dsn,
         connection_class=AsyncConnection,
@@ -83,6 +83,40 @@ async def open_pool(
     await pool.open()
     pool_metrics.watch(pool)
     return pool
+
+
+def check_dsn(dsn: str, name: str) -> None:
+    """Raises StartupError, with `name` and without what may be a password, if libpq doesn't understand the string."""
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise StartupError(f"the connection string of {name} isn't one that libpq understands") from None
+
+
+async def require_schema(dsn: str, schema: str, *, advice: str) -> None:
+    """Tells a database that was never set up from one that is away: retrying helps only against the latter.
+
+    A server that can't be reached within two seconds, or is starting, passes: the pool finds it later.
+
+    Args:
+        dsn: As for `open_pool`, checked.
+        schema: What the migrations make.
+        advice: What to run, for the error.
+
+    Raises:
+        StartupError: The server answers, and has no such role, database or schema.
+    """
+    try:
+        connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=_CHECK_SECONDS)
+    except psycopg.OperationalError as exc:
+        if missing := _MISSING.search(str(exc)):
+            raise StartupError(f"{missing[0].removeprefix('FATAL:').strip()}: {advice}") from None
+        return
+    async with connection:
+        cursor = await connection.execute("SELECT to_regnamespace(%s) IS NULL", (schema,))
+        row = await cursor.fetchone()
+    if row is not None and row[0]:
+        raise StartupError(f'schema "{schema}" does not exist: {advice}')
 
 
 @asynccontextmanager

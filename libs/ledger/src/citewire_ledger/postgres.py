@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.ids import uuid7
-from citewire_kit.postgres import open_pool
+from citewire_kit.postgres import check_dsn, open_pool, require_schema
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import current_call_context, current_request_id, current_tenant, use_request_id
@@ -33,6 +33,7 @@ SETTLE_WAIT_SECONDS: Final = 0.5
 CLOSE_SECONDS: Final = 5.0
 """How long the end of the process waits for settlements; another process's sweeper settles the rest."""
 
+_ADVICE: Final = "run `python -m citewire_ledger migrate` on the database of CITEWIRE_LEDGER_DSN first"
 _RETRY_SECONDS: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
 _POOL: Final = 8
 
@@ -43,7 +44,7 @@ async def open_ledger(
 ) -> AsyncGenerator["PostgresLedger"]:
     """Opens the ledger of a process, with its heartbeats and its sweeper. Closing waits for settlements.
 
-    Calls are refused until the database can be reached.
+    Calls are refused until the database can be reached. One that can be reached must have been migrated.
 
     Args:
         dsn: Connection string of the role `citewire_ledger`.
@@ -52,9 +53,12 @@ async def open_ledger(
         max_connections: Most connections.
 
     Raises:
-        StartupError: The connection string is malformed.
+        StartupError: The connection string is malformed, or the database has no such role or no schema `ledger`.
     """
-    pool = await open_pool(dsn, max_size=max_connections, name=f"citewire-ledger-{process}")
+    name = f"citewire-ledger-{process}"
+    check_dsn(dsn, name)
+    await require_schema(dsn, "ledger", advice=_ADVICE)
+    pool = await open_pool(dsn, max_size=max_connections, name=name)
     ledger = PostgresLedger(LedgerStore(pool, process=process, lease_seconds=lease_seconds))
     maintenance = asyncio.create_task(ledger.maintain(lease_seconds / 3), name="ledger-maintenance")
     try:
