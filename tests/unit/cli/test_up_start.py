@@ -151,7 +151,7 @@ def test_start_and_end_in_order(stand_ins: StandIns) -> None:
         stack.wait(lambda: stack.events("welcome") or None, "no welcome")
         assert stack.base_url.startswith("http://127.0.0.1:")
         assert (stack.logs / "retriever.log").read_text() == "retriever says hello\n"
-        migrated = "".join(f"migrate_{name} says hello\n" for name in ("retriever", "gateway", "ledger"))
+        migrated = "".join(f"migrate_{name} says hello\n" for name in ("ledger", "retriever", "gateway"))
         assert (stack.logs / "migrate.log").read_text() == migrated
         postgres = psutil.Process(stack.pid("postgres"))
         assert stack.stop(signal.SIGINT) == 0

@@ -23,6 +23,7 @@ COLOURS = {
 }
 NAME_WIDTH = 9
 _TALKATIVE = frozenset({"postgres", "initdb", "database"})
+DEBUG = 10
 WARNING = 30
 ERROR = 40
 
@@ -35,11 +36,17 @@ class Reporter:
 
         Args:
             as_json: JSON lines instead of text.
-            least_level: children's lines below this level (as in `logging`) go to the log files only.
+            least_level: children's lines below this level (as in `logging`) go to the log files only. While the stack
+                starts, people see only those from WARNING on, unless they asked for DEBUG.
         """
         self.as_json = as_json
         self._least_level = least_level
+        self._starting = True
         self.console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def show_all(self) -> None:
+        """The stack is ready: from now on lines are shown from `least_level` on."""
+        self._starting = False
 
     def say(self, text: str, *, event: str = "note", style: str = "", **facts: object) -> None:
         """A line of our own.
@@ -58,7 +65,8 @@ class Reporter:
     def line(self, name: str, raw: bytes) -> None:
         """A child's line."""
         line = read_line(raw)
-        if line.level < (max(self._least_level, WARNING) if name in _TALKATIVE else self._least_level):
+        quiet = self._starting and not self.as_json and self._least_level > DEBUG
+        if line.level < (max(self._least_level, WARNING) if quiet or name in _TALKATIVE else self._least_level):
             return
         if self.as_json:
             self._write_json({"event": "log", "process": name, "line": raw.decode("utf-8", "replace")})

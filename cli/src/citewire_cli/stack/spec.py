@@ -95,6 +95,7 @@ class StackSpec:
         return {
             "CITEWIRE_AUTH": "off",
             "CITEWIRE_LOG_LEVEL": "INFO",
+            "GRPC_VERBOSITY": "ERROR",  # its library's notes about itself aren't for people
             # Nobody balances load here, so leaving takes no longer than our own channels need to notice.
             **{f"CITEWIRE_{name}_LEAVE_SECONDS": "0.3" for name in ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR")},
             **self.environ,

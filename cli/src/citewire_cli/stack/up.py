@@ -25,12 +25,16 @@ from citewire_cli.stack.ports import choose_ports
 from citewire_cli.stack.reporter import Reporter
 from citewire_cli.stack.spec import STOP_ORDER, StackSpec, check_installed
 from citewire_cli.stack.supervisor import StartError, Supervisor
-from citewire_cli.stack.welcome import short_path, welcome
+from citewire_cli.stack.welcome import needs_keys, short_path, welcome
 
 EARLY = ("embedder", "generator")
 LATE = ("retriever", "worker", "gateway")
-OWNERS = ("citewire_retriever", "citewire_gateway", "citewire_ledger")
+FIRST_OWNER = "citewire_ledger"
+"""The embedder and the generator open the ledger as they start."""
+OTHER_OWNERS = ("citewire_retriever", "citewire_gateway")
 READY_SECONDS = 180.0
+SAMPLE_PATIENCE = 90.0
+"""Seconds without progress after which the stack is ready without its sample library."""
 SAME_KEYSTROKE_SECONDS = 0.5
 """Ctrl-C can arrive twice at once, from the terminal and from a parent that passes it on."""
 
@@ -88,7 +92,7 @@ class _Run:
         try:
             await self._until_stopped(self._supervisor.unless_failed(self._bring_up()), patience=10.0)
             if not self._stop.is_set():
-                await self._until_stopped(self._greet(), patience=1.0)
+                await self._until_stopped(self._welcome(), patience=1.0)
             await self._stop.wait()
         finally:
             await self._end()
@@ -119,7 +123,6 @@ class _Run:
         self._reporter.say(f"Starting Citewire; data in {short_path(self._layout.data_dir)}", event="starting")
         if await asyncio.to_thread(postgres.stop_leftover):
             self._reporter.say("Ended a Postgres that an earlier run had left behind.")
-        supervisor.start(*(spec.service(name) for name in EARLY))
         if not postgres.exists():
             await supervisor.run_once(spec.initdb(), what="The database cannot be made")
             postgres.finish_initdb()
@@ -127,22 +130,19 @@ class _Run:
         supervisor.start(spec.postgres_child())
         await supervisor.ready(["postgres"], seconds=READY_SECONDS)
         await supervisor.run_once(spec.setup(), what="The database cannot be set up")
-        for package in OWNERS:
-            await supervisor.run_once(spec.migration(package), what=f"The migrations of {package} failed")
+        await self._migrate(FIRST_OWNER)
+        supervisor.start(*(spec.service(name) for name in EARLY))
+        for package in OTHER_OWNERS:
+            await self._migrate(package)
         supervisor.start(*(spec.service(name) for name in LATE))
         await supervisor.ready((*EARLY, *LATE), seconds=READY_SECONDS)
         await self._all_ready()
         supervisor.settle()
         self._ready = True
         self._write_run()
-        seconds = time.monotonic() - self._began
-        self._reporter.say(
-            f"Citewire is ready at {spec.url} ({seconds:.1f} s)",
-            event="ready",
-            style="bold green",
-            url=spec.url,
-            seconds=round(seconds, 3),
-        )
+
+    async def _migrate(self, package: str) -> None:
+        await self._supervisor.run_once(self._spec.migration(package), what=f"The migrations of {package} failed")
 
     async def _all_ready(self) -> None:
         answer = ""
@@ -156,34 +156,45 @@ class _Run:
         except TimeoutError:
             raise StartError(f"The gateway isn't ready after {READY_SECONDS:g} s", f"/readyz says: {answer}") from None
 
+    async def _welcome(self) -> None:
+        """Says that the stack is ready once the sample library can be asked about, and what to try."""
+        sample_loaded = await self._offer_sample()
+        seconds, url = time.monotonic() - self._began, self._spec.url
+        text = f"Citewire is ready at {url} ({seconds:.1f} s)"
+        self._reporter.say(text, event="ready", style="bold green", url=url, seconds=round(seconds, 3))
+        self._reporter.show_all()
+        environ = self._spec.child_environ()
+        text, facts = welcome(url, environ, self._layout, sample_loaded=sample_loaded, sample=self._options.sample)
+        self._reporter.say(text, event="welcome", **facts)
+
     async def _offer_sample(self) -> bool:
         """Fills an empty library if that is wanted; whether the sample library is there."""
-        client = ClientSettings(self._spec.url, self._options.environ.get("CITEWIRE_API_KEY"), self._layout.data_dir)
-        sources = sample.sample_sources()
+        key = self._options.environ.get("CITEWIRE_API_KEY")
+        if needs_keys(self._spec.child_environ()) and not key:
+            return False  # whose library would it be?
+        client = ClientSettings(self._spec.url, key, self._layout.data_dir)
         try:
             async with Api(client) as api:
                 present = await sample.is_present(api)
                 if present or not self._options.sample or not await sample.is_library_empty(api):
                     return present
-                self._reporter.say(f"Loading the sample library ({len(sources)} documents) …", event="sample_loading")
-                quiet = self._reporter.as_json
-                with IngestProgress(len(sources), wait=True, quiet=quiet, console=self._reporter.console) as progress:
-                    outcomes = await ingest(api, sources, Target(), progress)
+                return await self._load_sample(api)
         except CliError as error:
             self._reporter.say(f"The sample library was not loaded: {error}", event="sample_failed", style="yellow")
             return False
+
+    async def _load_sample(self, api: Api) -> bool:
+        sources, reporter = sample.sample_sources(), self._reporter
+        reporter.say(f"Loading the sample library ({len(sources)} documents) …", event="sample_loading")
+        with IngestProgress(len(sources), wait=True, quiet=reporter.as_json, console=reporter.console) as progress:
+            outcomes = await ingest(api, sources, Target(), progress, patience=SAMPLE_PATIENCE)
         for outcome in outcomes:
             if outcome.status != "ready":
                 text = f"{outcome.source.name} was not loaded: {outcome.error or outcome.status}"
-                self._reporter.say(text, event="sample_failed", style="yellow")
+                reporter.say(text, event="sample_failed", style="yellow")
         ready = sum(outcome.status == "ready" for outcome in outcomes)
-        self._reporter.say(f"The sample library is ready ({ready} documents)", event="sample_ready", documents=ready)
+        reporter.say(f"The sample library can be searched ({ready} documents)", event="sample_ready", documents=ready)
         return ready > 0
-
-    async def _greet(self) -> None:
-        sample_loaded = await self._offer_sample()
-        text, facts = welcome(self._spec.url, self._options.environ, self._layout, sample_loaded=sample_loaded)
-        self._reporter.say(text, event="welcome", **facts)
 
     def _listen(self) -> None:
         loop = asyncio.get_running_loop()

@@ -7,49 +7,67 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from citewire_cli.settings import DEFAULT_URL
-from citewire_cli.stack import sample
+from citewire_cli.settings import DEFAULT_URL, data_dir_from
 from citewire_cli.stack.layout import Layout
 from citewire_cli.stack.provider import describe_provider, describe_simple
+from citewire_cli.stack.sample import FOLDER, QUESTION
 
 ANY_QUESTION = "What are the documents about?"
 
 
-def welcome(url: str, environ: Mapping[str, str], layout: Layout, *, sample_loaded: bool) -> tuple[str, dict[str, str]]:
+def needs_keys(environ: Mapping[str, str]) -> bool:
+    """Whether the processes of this environment refuse a request without an API key."""
+    return environ.get("CITEWIRE_AUTH", "").strip().lower() != "off"
+
+
+def welcome(
+    url: str, environ: Mapping[str, str], layout: Layout, *, sample_loaded: bool, sample: bool = True
+) -> tuple[str, dict[str, str]]:
     """Which provider sees text, and lines that can be pasted into another terminal.
 
     Args:
         url: the gateway's address.
-        environ: the environment that `up` was started with.
+        environ: the environment of the processes.
         layout: the data folder.
         sample_loaded: whether the library holds the sample documents.
+        sample: whether it should.
 
     Returns:
         A text for people, and its facts for `--json`.
     """
-    question = sample.QUESTION if sample_loaded else ANY_QUESTION
+    keys = needs_keys(environ)
+    by_hand = keys and sample and not sample_loaded
+    question = QUESTION if sample_loaded or by_hand else ANY_QUESTION
     provider, simple = describe_provider(environ), describe_simple(environ)
-    command = _command() if url == DEFAULT_URL else f"CITEWIRE_URL={url} {_command()}"
+    here = _command()
+    command = here if url == DEFAULT_URL else f"CITEWIRE_URL={url} {here}"
     body = shlex.quote(json.dumps({"question": question}))
-    curl = f"curl -N {url}/v1/chat -H 'Content-Type: application/json' -d {body}"
-    ask = f'{command} ask "{question}"'
-    lines = [
-        "",
-        f"  Answers   {provider}",
-        *([f"  Simple    {simple}"] if simple else []),
-        f"  API       {url}/docs",
-        f"  Logs      {short_path(layout.logs)}",
-        "",
-        "Try next, in another terminal:",
-        "",
-    ]
-    if not sample_loaded:
-        lines.append(f"  {command} ingest PATH")
-    lines += [f"  {curl}", f"  {ask}"]
-    if sample_loaded:
-        lines.append(f"  {command} ingest PATH    # your own documents")
-    lines += ["", "Ctrl-C stops everything.", ""]
-    facts = {"url": url, "provider": provider, "curl": curl, "ask": ask, **({"simple": simple} if simple else {})}
+    header = ' -H "Authorization: Bearer $CITEWIRE_API_KEY"' if keys else ""
+    facts = {
+        "url": url,
+        "provider": provider,
+        "curl": f"curl -N {url}/v1/chat{header} -H 'Content-Type: application/json' -d {body}",
+        "ask": f'{command} ask "{question}"',
+    }
+    rows = [("Answers", provider)]
+    if simple:
+        facts["simple"] = simple
+        rows.append(("Simple", simple))
+    if keys:
+        folder = (
+            "" if layout.data_dir == data_dir_from({}) else f"CITEWIRE_DATA_DIR={shlex.quote(str(layout.data_dir))} "
+        )
+        facts["key"] = f"export CITEWIRE_API_KEY=$({folder}{here} keys create --org acme --user me)"
+        rows.append(("Keys", "on: every request needs an API key"))
+    rows += [("API", f"{url}/docs"), ("Logs", short_path(layout.logs))]
+    ingest = f"{command} ingest {short_path(FOLDER.resolve()) if by_hand else 'PATH'}"
+    asking = [facts["curl"], facts["ask"]]
+    following = [*asking, f"{ingest}    # your own documents"] if sample_loaded else [ingest, *asking]
+    lines = ["", *(f"  {name:<8}  {text}" for name, text in rows), ""]
+    if keys:
+        lines += ["Make a key, in another terminal; it is shown only then:", "", f"  {facts['key']}", ""]
+    lines += ["Then try there:" if keys else "Try next, in another terminal:"]
+    lines += ["", *(f"  {line}" for line in following), "", "Ctrl-C stops everything.", ""]
     return "\n".join(lines), facts
 
 
