@@ -23,6 +23,8 @@ class Answer:
     citations: list[JsonObject] | None = None
     usage: JsonObject = field(default_factory=dict[str, object])
     steps: list[JsonObject] = field(default_factory=list[JsonObject])
+    verified: list[JsonObject] = field(default_factory=list[JsonObject])
+    uncited: list[JsonObject] = field(default_factory=list[JsonObject])
 
     @property
     def has_answer(self) -> bool:
@@ -36,6 +38,10 @@ class Answer:
             body["conversation_id"] = self.conversation_id
         if self.steps:
             body["steps"] = self.steps
+        if self.verified:
+            body["verified"] = self.verified
+        if self.uncited:
+            body["uncited"] = self.uncited
         return body
 
 
@@ -44,6 +50,7 @@ async def receive(
     *,
     on_token: Callable[[str], None],
     on_step: Callable[[str], None],
+    on_verdict: Callable[[JsonObject], None] = lambda _: None,
 ) -> Answer:
     """Reads an answer to its `done`.
 
@@ -53,6 +60,7 @@ async def receive(
         events: the stream.
         on_token: called with each piece of the answer's text, as it arrives.
         on_step: called with the text of each step.
+        on_verdict: called with each `citation` and `uncited` event: what is said about a sentence.
 
     Raises:
         CliError: the stream sent an `error`, or ended without `done` (a cut answer is never shown as a whole one).
@@ -79,6 +87,12 @@ async def receive(
             case "step":
                 answer.steps.append(data)
                 on_step(get_str(data, "text") or get_str(data, "name"))
+            case "citation":
+                answer.verified.append(data)
+                on_verdict(data)
+            case "uncited":
+                answer.uncited.append(data)
+                on_verdict(data)
             case "usage":
                 answer.usage = data
             case "error":

@@ -27,8 +27,8 @@ def place(source: JsonObject) -> str:
     return ", ".join(parts)
 
 
-def source_lines(number: int, source: JsonObject, text: str) -> list[Text]:
-    """A numbered source: its place on the first line, the start of its text below."""
+def source_lines(number: int, source: JsonObject, text: str, *, limit: int = SNIPPET_CHARACTERS) -> list[Text]:
+    """A numbered source: its place on the first line, below it the quotes from it, or the start of its text."""
     name = get_str(source, "file_name") or get_str(source, "title") or f"document {get_str(source, 'document_id')}"
     head = Text.assemble((f"[{number}] ", "bold cyan"), (clean(name), "bold"))
     if where := place(source):
@@ -38,6 +38,6 @@ def source_lines(number: int, source: JsonObject, text: str) -> list[Text]:
     lines = [head]
     if url := get_str(source, "url"):
         lines.append(Text(f"    {clean(url)}", style="dim"))
-    if snippet := one_line(text, SNIPPET_CHARACTERS):
+    if snippet := one_line(text, limit):
         lines.append(Text(f"    {snippet}", style="dim"))
     return lines

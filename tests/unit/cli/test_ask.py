@@ -37,6 +37,18 @@ ROW = {
 }
 CODE = {"index": 3, "document_id": 5, "file_name": "a.py", "snippet": "def f():", "start_line": 4, "end_line": 9}
 PROSE = {"index": 4, "document_id": 6, "file_name": "b.md", "snippet": "Text.", "section": "One > Two", "start_line": 8}
+
+
+def verified(index: int, start: int, end: int, verdict: str, quote: str = "") -> dict[str, object]:
+    sentence = {"start": start, "end": end}
+    return {"index": index, "sentence": sentence, "verdict": verdict, "sentence_verdict": verdict, "quote": quote}
+
+
+VERIFIED = [
+    verified(1, 0, 24, "partial", "Abroad it is 62 euros."),
+    verified(3, 0, 24, "partial"),
+    verified(4, 0, 24, "partial"),
+]
 USAGE = {"embedding_tokens": 5, "prompt_tokens": 10, "completion_tokens": 4}
 ANSWER = (
     frame("conversation", {"conversation_id": "0197"}),
@@ -45,30 +57,29 @@ ANSWER = (
     frame("token", {"text": "It is "}),
     frame("token", {"text": "62 euros – größer."}),
     frame("brand_new_event", {"anything": 1}),
+    *(frame("citation", verified) for verified in VERIFIED),
     frame("usage", USAGE),
     frame("done", {}),
 )
 
 
-def test_answer_streams_with_numbered_sources(gateway: FakeGateway, run: Run) -> None:
+def test_answer_shows_verdicts_and_only_cited_sources(gateway: FakeGateway, run: Run) -> None:
     gateway.on("POST", "/v1/chat", reply_events(*ANSWER))
     result = run("ask", "How much?")
     assert result.exit_code == 0
     assert result.stdout.splitlines() == [
-        "It is 62 euros – größer.",
+        "It is 62 euros – größer. [1][3][4] (partial)",
         "",
         "Sources",
         "[1] travel.pdf, page 2  0.71",
-        "    Abroad it is 62 euros.",
-        "[2] offices.csv, row 6  0.50",
-        "    office: Ullsand",
+        "    “Abroad it is 62 euros.”",
         "[3] a.py, lines 4–9",
         "    def f():",
         "[4] b.md, § One > Two, line 8",
         "    Text.",
     ]
     (request,) = gateway.requests
-    assert request.json() == {"question": "How much?"}
+    assert request.json() == {"question": "How much?", "include": ["citation"]}
     assert request.headers["accept"] == "text/event-stream"
     assert "authorization" not in request.headers
 
@@ -94,6 +105,7 @@ def test_options_reach_the_gateway(gateway: FakeGateway, run: Run, monkeypatch: 
     (request,) = gateway.requests
     assert request.json() == {
         "question": "From stdin?",
+        "include": ["citation"],
         "profile": "simple",
         "document_ids": [12, 13],
         "collection": "hr",
@@ -101,6 +113,20 @@ def test_options_reach_the_gateway(gateway: FakeGateway, run: Run, monkeypatch: 
         "conversation_id": "c1",
     }
     assert request.headers["authorization"] == "Bearer cw_secret"
+
+
+def test_what_was_read_and_not_cited_is_listed_on_demand(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("POST", "/v1/chat", reply_events(*ANSWER))
+    lines = run("ask", "How much?", "--all-sources").stdout.splitlines()
+    assert lines[-3:] == ["Read, and not cited", "[2] offices.csv, row 6  0.50", "    office: Ullsand"]
+    uncited = (frame("citations", {"citations": [ROW]}), frame("token", {"text": "Perhaps."}), frame("done", {}))
+    gateway.on("POST", "/v1/chat", reply_events(*uncited))
+    result = run("ask", "?")
+    assert result.stdout.splitlines() == [
+        "Perhaps.",
+        "",
+        "1 passage was read, and none is cited; --all-sources lists them.",
+    ]
 
 
 def test_json(gateway: FakeGateway, run: Run) -> None:
@@ -112,6 +138,7 @@ def test_json(gateway: FakeGateway, run: Run) -> None:
         "citations": [CITATION, ROW, CODE, PROSE],
         "usage": USAGE,
         "conversation_id": "0197",
+        "verified": VERIFIED,
     }
 
 
