@@ -46,7 +46,8 @@ async def test_the_text_of_a_version_is_what_spans_count_from(me: Caller, owner:
 
 WRONG_HEADERS: list[tuple[str, pb.UploadHeader]] = [
     ("file_name", pb.UploadHeader()),
-    ("file_name", pb.UploadHeader(file_name="a/b.txt")),
+    *(("file_name", pb.UploadHeader(file_name=name)) for name in ("/a", "a/", "a//b", "../a", "a/./b", "a\\b")),
+    ("file_name", pb.UploadHeader(file_name="f/" * 500 + "f")),
     ("file_name", pb.UploadHeader(file_name="x" * 256)),
     ("title", pb.UploadHeader(file_name="f", title="nul \0")),
     ("title", pb.UploadHeader(file_name="f", title="x" * 501)),

@@ -68,6 +68,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
         Limits(
             upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,
+            max_chars=settings.max_chars,
             spool_dir=settings.spool_dir,
             watch_poll_seconds=settings.watch_poll_seconds,
         ),

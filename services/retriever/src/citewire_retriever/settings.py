@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr
 
 from citewire_kit.settings import ProcessSettings, settings_config
 
@@ -38,6 +38,14 @@ class RetrieverSettings(ProcessSettings):
 
     text_max_bytes: int = Field(default=8 * _MIB, ge=1)
     """Largest typed text (PutDocument), in bytes of UTF-8."""
+
+    max_chars: int = Field(
+        default=32_000_000,
+        ge=1000,
+        validation_alias=AliasChoices("CITEWIRE_RETRIEVER_MAX_CHARS", "CITEWIRE_WORKER_MAX_CHARS"),
+    )
+    """Characters of text that a file may hold, refused at the upload where they can be counted then: the worker's
+    setting, which is read as well if this one isn't set."""
 
     store_seconds: float = Field(default=120.0, gt=0)
     """Longest that storing one spooled upload may take, in seconds; 256 MiB take about 5 on a small machine."""

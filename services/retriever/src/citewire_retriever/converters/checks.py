@@ -13,6 +13,8 @@ from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
 
 MAX_TITLE: Final = 500
 MAX_FILE_NAME: Final = 255
+MAX_FILE_PATH: Final = 1000
+"""A file name with the folders above it."""
 MAX_URL: Final = 2048
 MAX_COLLECTION: Final = 128
 MAX_TAGS: Final = 50
@@ -61,9 +63,12 @@ def check_type(violations: Violations, field: str, kind: str, *, needed: bool = 
 
 
 def check_file_name(violations: Violations, field: str, name: str) -> str:
-    """Checks a file name."""
-    check_text(violations, field, name, longest=MAX_FILE_NAME, needed=True)
-    violations.require("/" not in name and "\\" not in name, field, "must be a name without a path")
+    """Checks a file name, which may be a path: relative, and without a way out of its folder."""
+    check_text(violations, field, name, longest=MAX_FILE_PATH, needed=True)
+    parts = name.split("/")
+    proper = "\\" not in name and not {"", ".", ".."}.intersection(parts)
+    violations.require(not name or proper, field, "must be a name or a relative path: no \\, no empty part, . or ..")
+    violations.require(len(parts[-1]) <= MAX_FILE_NAME, field, f"must be at most {MAX_FILE_NAME} characters long")
     return name
 
 

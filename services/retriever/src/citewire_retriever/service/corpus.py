@@ -20,7 +20,8 @@ from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
 from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
 from citewire_retriever.service.metadata import check_metadata
-from citewire_retriever.service.spool import Memory, Spool, too_large
+from citewire_retriever.service.spool import Memory, Spool, too_large, too_much_text
+from citewire_retriever.service.text_size import holds_more_text
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
@@ -35,6 +36,7 @@ class Limits:
 
     upload_max_bytes: int
     text_max_bytes: int
+    max_chars: int
     spool_dir: Path | None = None
     watch_poll_seconds: float = 2.0
 
@@ -62,7 +64,7 @@ class CorpusService:
 
         Raises:
             InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`).
-            ResourceExhausted: It is larger than the limit (reason `TOO_LARGE`).
+            ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`).
             NotFound: The document that should get a new version doesn't exist.
         """
         document_type = content.type or "file"
@@ -76,6 +78,8 @@ class CorpusService:
                 await spool.write(part)
             if spool.size_bytes == 0:
                 raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
+            if await holds_more_text(spool, self._limits.max_chars):
+                raise too_much_text(self._limits.max_chars)
             return self._stored(tenant, content, await self._content.add(tenant, content, spool))
 
     async def put(self, tenant: Tenant, content: NewContent, text: str) -> Document:

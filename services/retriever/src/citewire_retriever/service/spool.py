@@ -23,6 +23,15 @@ def too_large(limit_bytes: int) -> ResourceExhausted:
     )
 
 
+def too_much_text(limit_chars: int) -> ResourceExhausted:
+    """Returns the error for a file with more text than a document may have."""
+    return ResourceExhausted(
+        f"the file holds more than {limit_chars:,} characters of text: split it",
+        reason="TOO_LARGE",
+        metadata={"limit_chars": str(limit_chars)},
+    )
+
+
 class Spool:
     """A temporary file without a name, gone when the block is left or the process dies. Satisfies `Source`."""
 
