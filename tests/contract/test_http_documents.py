@@ -83,6 +83,23 @@ async def test_fields_may_come_before_or_after_the_file(gateway: Gateway, fields
     assert document["collection"] == "reports"
 
 
+async def test_a_path_is_the_name_that_lists_and_citations_show(gateway: Gateway) -> None:
+    files = {"file": ("a.md", b"x", "text/markdown")}
+    sent = await gateway.http.post("/v1/documents", files=files, data={"path": "handbook/harbour/a.md"})
+    assert sent.status_code == 202, sent.text
+    document = sent.json()
+    assert document["file_name"] == "handbook/harbour/a.md"
+    original = await gateway.http.get(f"/v1/documents/{document['id']}/content")
+    assert original.headers["content-disposition"].endswith("filename*=UTF-8''a.md")
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "a/../b", "a//b", "a\\b", "./a", "a/\x1b", "x" * 1001])
+async def test_a_path_that_leaves_its_folder_is_refused(gateway: Gateway, path: str) -> None:
+    response = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")}, data={"path": path})
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == ["path"]
+
+
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [("a.md", "a.md"), ("folder/a.md", "a.md"), ("C:\\folder\\a.md", "a.md"), ("Übersicht 📄.md", "Übersicht 📄.md")],

@@ -144,6 +144,7 @@ def _read_form(request: Request, document: StoredDocument) -> None:
             document.file_name, document.content = (part.get_filename() or "").rpartition("/")[2], content
         else:
             document.form[str(name)] = content.decode()
+    document.file_name = document.form.get("path", document.file_name)
 
 
 def tags_of(document: StoredDocument) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import mimetypes
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +14,9 @@ from typing import Protocol, cast
 
 from citewire_cli.api import Api
 from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.files import Source, fingerprint
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_str
 from citewire_cli.library import Library, every_document, read_library
-from citewire_cli.output import checked_text
-
-_TEXT = ".md .markdown .txt .text .rst .log .html .htm .xhtml .pdf .csv .tsv"
-_CODE = (
-    ".py .pyi .ts .tsx .js .jsx .mjs .cjs .go .rs .java .kt .scala .c .h .cc .cpp .hpp .cs .rb .php .swift .sh .bash "
-    ".sql .proto .lua .r .jl .ex .exs .erl .hs .ml .clj .dart .vue .svelte .css .scss .json .yaml .yml .toml .xml"
-)
-SUFFIXES = frozenset(f"{_TEXT} {_CODE}".split())
-"""Files that a folder's walk takes; a file that is named itself is always sent, and the gateway decides."""
-
-SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packages", "dist", "build", "target"})
 
 UPLOADS_AT_ONCE = 4
 UPLOAD_TRIES = 5
@@ -34,14 +24,6 @@ KEY_LEASE_SECONDS = 150.0
 """How long an earlier try may still hold its key: the gateway's lease is 120 s for one that was killed meanwhile."""
 POLL_SECONDS = 0.3
 POLL_SECONDS_MAX = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file to upload under `name`, which is relative to the folder that was asked for."""
-
-    path: Path
-    name: str
 
 
 @dataclass(slots=True)
@@ -56,10 +38,13 @@ class Outcome:
     status: str = "not uploaded"
     error: CliError | None = None
     document: JsonObject = field(default_factory=dict[str, object])
+    beside: bool = False
+    """Whether another version of the file stays in the library as a document of its own."""
 
     def as_json(self) -> JsonObject:
         """The outcome as `--json` prints it."""
-        body: JsonObject = {"path": str(self.source.path), "id": self.document_id, "status": self.status}
+        body: JsonObject = {"path": str(self.source.path), "name": self.source.name, "id": self.document_id}
+        body["status"] = self.status
         chunks = get_int(self.document, "chunks")
         if chunks is not None:
             body["chunks"] = chunks
@@ -90,33 +75,6 @@ class Observer(Protocol):
         """A document is ready or has failed for good."""
 
 
-def find_sources(paths: Iterable[Path]) -> tuple[list[Source], int]:
-    """The files under `paths`, sorted within each folder, none twice, and how many were left out for their type.
-
-    Hidden files and folders, and folders of dependencies and build results, aren't entered. Symbolic links to folders
-    aren't followed.
-
-    Raises:
-        CliError: a path doesn't exist (usage).
-    """
-    sources: dict[Path, Source] = {}
-    skipped = 0
-    for path in paths:
-        if path.is_dir():
-            for file in _walk(path):
-                if file.suffix.lower() in SUFFIXES:
-                    sources.setdefault(file.resolve(), Source(file, file.relative_to(path).as_posix()))
-                else:
-                    skipped += 1
-        elif path.is_file():
-            sources.setdefault(path.resolve(), Source(path, path.name))
-        else:
-            raise CliError("No such file or folder", str(path), ExitCode.USAGE)
-    for source in sources.values():
-        checked_text(source.name, f"The file name {source.name!r}")
-    return list(sources.values()), skipped
-
-
 async def ingest(
     api: Api,
     sources: Sequence[Source],
@@ -143,8 +101,8 @@ async def ingest(
     Raises:
         CliError: the gateway cannot be reached or doesn't let us in; what a single file met is in its outcome.
     """
-    outcomes = [Outcome(source) for source in sources]
     library = await read_library(api, target.collection)
+    outcomes = [Outcome(library.place(source)) for source in sources]
     todo = deque(outcomes)
     waiting: asyncio.Queue[Outcome | None] = asyncio.Queue()
 
@@ -182,9 +140,11 @@ async def _upload(api: Api, outcome: Outcome, target: Target, library: Library) 
     source = outcome.source
     try:
         digest = await asyncio.to_thread(_sha256, source.path)
-        document = library.find(source.name, digest)
+        document = library.find(source, digest)
         if document is None:
-            document = await _send(api, source, target, digest, library.named(source.name) if target.update else None)
+            earlier = library.named(source)
+            outcome.beside = earlier is not None and not target.update
+            document = await _send(api, source, target, digest, earlier if target.update else None)
         if get_str(document, "status") == "failed":
             document = await _retry(api, document)
     except OSError as error:
@@ -215,13 +175,11 @@ async def _send(api: Api, source: Source, target: Target, digest: str, replaces:
 
 
 async def _request(api: Api, path: str, source: Source, target: Target, key: str) -> JsonObject:
-    form: dict[str, str] = {}
+    form = {"path": source.name, "metadata": json.dumps({"root": fingerprint(source.root)})}
     if target.collection is not None:
         form["collection"] = target.collection
     if target.tags:
         form["tags"] = json.dumps(list(target.tags))
-    if "/" in source.name:
-        form["metadata"] = json.dumps({"path": source.name})  # a file's name is kept without its folders
     # The same boundary for the same key: a repetition is the same request, byte for byte.
     boundary = hashlib.sha256(key.encode()).hexdigest()
     headers = {"Idempotency-Key": key, "Content-Type": f"multipart/form-data; boundary={boundary}"}
@@ -231,7 +189,7 @@ async def _request(api: Api, path: str, source: Source, target: Target, key: str
     while True:
         with source.path.open("rb") as content:
             try:
-                files = {"file": (source.name, content, media_type)}
+                files = {"file": (source.path.name, content, media_type)}
                 return await api.call(method, path, files=files, form=form, headers=headers)
             except CliError as error:
                 # The key makes a repetition harmless, also when the answer to the first try was lost.
@@ -334,17 +292,6 @@ async def _settled(api: Api, outcome: Outcome) -> bool:
             "The document cannot be read", get_str(error, "message"), reason=get_str(error, "code")
         )
     return outcome.status in {"ready", "failed"}
-
-
-def _walk(folder: Path) -> Iterable[Path]:
-    for entry in sorted(folder.iterdir()):
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            if not entry.is_symlink() and entry.name not in SKIPPED_FOLDERS:
-                yield from _walk(entry)
-        elif entry.is_file():
-            yield entry
 
 
 def _sha256(path: Path) -> str:

@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
-from pathlib import PurePosixPath
 
 from citewire_cli.api import Api
+from citewire_cli.files import Source, fingerprint
 from citewire_cli.jsonio import JsonObject, get_int, get_object, get_objects, get_str
 
 PAGE_SIZE = 500
@@ -24,25 +24,47 @@ async def every_document(api: Api, filters: dict[str, str]) -> AsyncGenerator[Js
 
 
 class Library:
-    """The documents of one collection (or of none), by name and content."""
+    """The documents of one collection (or of none), by the path that they were uploaded under."""
 
     def __init__(self, documents: Iterable[JsonObject]) -> None:
         """Takes documents as the API lists them, newest first."""
-        self._by_content: dict[tuple[str, str], JsonObject] = {}
-        self._by_path: dict[str, int] = {}
+        self._by_path: dict[str, list[JsonObject]] = {}
+        self._by_place: dict[tuple[str, str], JsonObject] = {}
+        self._roots: set[str] = set()
+        """Fingerprints of the folders that documents were uploaded from."""
         for document in documents:
-            name, number = get_str(document, "file_name"), get_int(document, "id")
-            self._by_content.setdefault((name, get_str(document, "sha256")), document)
-            if number is not None:
-                self._by_path.setdefault(get_str(get_object(document, "metadata"), "path") or name, number)
+            metadata = get_object(document, "metadata")
+            path = get_str(metadata, "path") or get_str(document, "file_name")
+            self._by_path.setdefault(path, []).append(document)
+            if root := get_str(metadata, "root"):
+                self._roots.add(root)
+                self._by_place.setdefault((root, path), document)
 
-    def find(self, name: str, sha256: str) -> JsonObject | None:
-        """The document with these bytes under this name; folders in the name don't count."""
-        return self._by_content.get((PurePosixPath(name).name, sha256))
+    def place(self, source: Source) -> Source:
+        """Names a file as it was named before, or as its neighbours are.
 
-    def named(self, name: str) -> int | None:
-        """The newest document that was uploaded under this name, folders included."""
-        return self._by_path.get(name)
+        So it has one name, whether its own folder is uploaded or one above.
+        """
+        file = source.root / source.name
+        above = list(source.root.parents)  # the nearest first
+        below = [folder for folder in file.parents if source.root in folder.parents]
+        for folder in (source.root, *above, *below):
+            if (fingerprint(folder), file.relative_to(folder).as_posix()) in self._by_place:
+                return source.below(folder)
+        return next((source.below(folder) for folder in above if fingerprint(folder) in self._roots), source)
+
+    def find(self, source: Source, sha256: str) -> JsonObject | None:
+        """The document of this name, or from this place, that has these bytes."""
+        return next((document for document in self._candidates(source) if get_str(document, "sha256") == sha256), None)
+
+    def named(self, source: Source) -> int | None:
+        """The document that this file is a new version of: from the same place, else the newest of the same name."""
+        document = next(iter(self._candidates(source)), None)
+        return None if document is None else get_int(document, "id")
+
+    def _candidates(self, source: Source) -> list[JsonObject]:
+        there = self._by_place.get((fingerprint(source.root), source.name))
+        return [*([] if there is None else [there]), *self._by_path.get(source.name, ())]
 
 
 async def read_library(api: Api, collection: str | None) -> Library:

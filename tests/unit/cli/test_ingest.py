@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import io
 import json
+import os
 import threading
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from citewire_cli import ingest as engine
+from citewire_cli.commands.ingest import IngestProgress
 from citewire_cli.errors import CliError
-from citewire_cli.ingest import Target, find_sources, idempotency_key
+from citewire_cli.files import Source, find_sources
+from citewire_cli.ingest import Outcome, Target, idempotency_key
 from cli_types import Run
 from fake_gateway import FakeGateway, Reply, Request, reply_problem
 from fake_library import FakeLibrary, tags_of
@@ -28,19 +34,85 @@ def folder(tmp_path: Path) -> Path:
     for name in ("b.md", "a.txt", "deep/er/c.CSV", "photo.jpg", ".hidden.md", ".git/d.md", "node_modules/e.js"):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"content of {name}")
+        path.write_bytes(b"\xff\xd8\xff\xe0" if path.suffix == ".jpg" else f"content of {name}".encode())
     return root
 
 
-def test_folder_is_walked(folder: Path) -> None:
-    sources, skipped = find_sources([folder])
-    assert [source.name for source in sources] == ["a.txt", "b.md", "deep/er/c.CSV"]
-    assert skipped == 1
+def names(*paths: Path) -> list[str]:
+    return [source.name for source in find_sources(paths)[0]]
+
+
+def test_folder_is_walked_and_what_is_left_out_is_named_with_its_reason(folder: Path) -> None:
+    (folder / "nothing.md").touch()
+    (folder / "broken.md").symlink_to(folder / "gone.md")
+    (folder / "link").symlink_to(folder / "deep")
+    os.mkfifo(folder / "pipe")
+    sources, left_out = find_sources([folder])
+    assert [source.name for source in sources] == ["docs/a.txt", "docs/b.md", "docs/deep/er/c.CSV"]
+    assert {entry.path.relative_to(folder).as_posix(): entry.reason for entry in left_out} == {
+        ".git": "it is hidden",
+        ".hidden.md": "it is hidden",
+        "broken.md": "it is a link to nothing",
+        "link": "it is a link to a folder",
+        "node_modules": "it is a folder of installed packages",
+        "nothing.md": "it is empty",
+        "photo.jpg": "it is a JPEG image",
+        "pipe": "it is no regular file",
+    }
+
+
+def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    text = ("LICENSE", "Makefile", "a.ipynb", "a.org", "a.adoc", "main.tf", "go.mod", "x.unheard-of", "no-suffix")
+    for name in text:
+        (folder / name).write_text("Some text, größer.\n")
+    (folder / "latin.dat").write_bytes("größer als zuvor\n".encode("latin-1"))
+    (folder / "wide").write_bytes("wide text\n".encode("utf-16-le"))
+    (folder / "paper").write_bytes(b"%PDF-1.7\n\0\1\2")
+    binary = {
+        "a.md": (b"\x89PNG\r\n\x1a\n\0", "it is a PNG image"),
+        "b.txt": (b"PK\x03\x04\0", "it is an archive, or an Office document"),
+        "c.py": (bytes(range(256)), "it holds binary data"),
+        "d.csv": (b"\x01\x02\x03\x04" * 50, "it holds binary data"),
+    }
+    for name, (content, _) in binary.items():
+        (folder / name).write_bytes(content)
+    sources, left_out = find_sources([folder])
+    assert {source.path.name for source in sources} == {*text, "latin.dat", "wide", "paper"}
+    assert {entry.path.name: entry.reason for entry in left_out} == {n: reason for n, (_, reason) in binary.items()}
+
+
+def test_what_cannot_be_read_is_left_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, *_: object) -> object:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)  # root could read a file of mode 0
+    sources, left_out = find_sources([folder])
+    assert sources == []
+    assert ("b.md", "it cannot be read: Permission denied") in [(e.path.name, e.reason) for e in left_out]
 
 
 def test_named_file_is_taken_whatever_its_type_and_once(folder: Path) -> None:
-    sources, _ = find_sources([folder / "photo.jpg", folder / "b.md", folder])
-    assert [source.name for source in sources] == ["photo.jpg", "b.md", "a.txt", "deep/er/c.CSV"]
+    (folder / ".git").rename(folder / "git")
+    assert names(folder / "photo.jpg", folder / "b.md", folder) == [
+        "photo.jpg",
+        "b.md",
+        "docs/a.txt",
+        "docs/deep/er/c.CSV",
+        "docs/git/d.md",
+    ]
+
+
+def test_names_begin_with_the_repository_wherever_one_stands_in_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = ["docs/a.txt", "docs/b.md", "docs/deep/er/c.CSV"]
+    assert names(folder) == whole  # it has a .git
+    assert names(folder / "deep") == whole[2:]
+    assert names(folder / "b.md") == ["docs/b.md"]
+    monkeypatch.chdir(folder / "deep")
+    assert names(Path()) == names(Path("../deep")) == whole[2:]
 
 
 def test_folder_that_contains_itself_by_a_link_ends(folder: Path) -> None:
@@ -70,8 +142,9 @@ def test_key_depends_on_everything_that_is_sent() -> None:
 def test_upload_and_wait(library: FakeLibrary, run: Run, folder: Path) -> None:
     result = run("ingest", str(folder), "--collection", "hr", "--tag", "x", "--tag", "y, z")
     assert result.exit_code == 0, result.output
-    assert result.stdout == "3 files: 3 ready (9 chunks), 1 files of other types left out.\n"
-    assert library.names() == ["a.txt", "b.md", "c.CSV"]
+    assert result.stdout == "3 files: 3 ready (9 chunks), 4 left out.\n"
+    assert f"Left out: {folder}/photo.jpg: it is a JPEG image\n" in result.stderr
+    assert library.names() == ["docs/a.txt", "docs/b.md", "docs/deep/er/c.CSV"]
     for document in library.documents.values():
         assert document.form["collection"] == "hr"
         assert tags_of(document) == ["x", "y, z"]
@@ -80,8 +153,9 @@ def test_upload_and_wait(library: FakeLibrary, run: Run, folder: Path) -> None:
         "content of b.md",
         "content of deep/er/c.CSV",
     }
-    paths = {document.file_name: document.form.get("metadata") for document in library.documents.values()}
-    assert paths == {"a.txt": None, "b.md": None, "c.CSV": '{"path": "deep/er/c.CSV"}'}
+    roots = {tuple(json.loads(document.form["metadata"])) for document in library.documents.values()}
+    assert roots == {("root",)}
+    assert str(folder.parent) not in str([document.form for document in library.documents.values()])
 
 
 def test_second_run_sends_nothing_twice(library: FakeLibrary, gateway: FakeGateway, run: Run, folder: Path) -> None:
@@ -114,14 +188,57 @@ def test_changed_file_is_another_document_unless_it_is_an_update(library: FakeLi
     }
     (folder / "b.md").write_text("changed again")
     assert run("ingest", str(folder)).exit_code == 0
-    assert library.names() == ["a.txt", "b.md", "b.md", "c.CSV"]
+    assert library.names() == ["docs/a.txt", "docs/b.md", "docs/b.md", "docs/deep/er/c.CSV"]
+
+
+def test_other_version_that_stays_is_said(library: FakeLibrary, run: Run, folder: Path) -> None:
+    assert run("ingest", str(folder)).exit_code == 0
+    (folder / "b.md").write_text("changed")
+    assert "which --update would have replaced: docs/b.md" in run("ingest", str(folder)).stderr
+    assert "--update" not in run("ingest", str(folder)).stderr
+    assert len(library.documents) == 4
+
+
+@pytest.mark.parametrize("repository", [True, False])
+def test_update_from_any_folder_finds_the_document(
+    library: FakeLibrary, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: bool
+) -> None:
+    root = tmp_path / "handbook"
+    files = [root / "README.md", root / "hr/README.md", root / "hr/pay/README.md"]
+    for number, file in enumerate(files):
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text(f"first {number}")
+    if repository:
+        (root / ".git").mkdir()
+    elsewhere = tmp_path / "other"
+    elsewhere.mkdir()
+    # From below, from above, from the middle, one file alone: each finds the same three documents.
+    arguments = [(root / "hr", "."), (elsewhere, "../handbook"), (tmp_path, "handbook/hr/pay"), (root, "hr/README.md")]
+    expected: list[str] = []
+    for turn, (folder, path) in enumerate(arguments):
+        monkeypatch.chdir(folder)
+        for number, file in enumerate(files):
+            file.write_text(f"turn {turn} {number}")
+        assert run("ingest", path, "--update").exit_code == 0
+        expected = expected or library.names()
+        assert len(library.documents) == (2 if turn == 0 else 3)
+    assert len(set(library.names())) == 3, "each has a name of its own"
+    assert all(name in library.names() for name in expected), "and keeps it"
+
+
+def test_two_folders_with_the_same_names_are_kept_apart(library: FakeLibrary, run: Run, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(name)
+        assert run("ingest", str(tmp_path / name), "--update").exit_code == 0
+    assert library.names() == ["one/README.md", "two/README.md"]
 
 
 def test_document_that_was_deleted_comes_back(library: FakeLibrary, run: Run, folder: Path) -> None:
     assert run("ingest", str(folder / "b.md")).exit_code == 0
     library.documents.clear()
     assert run("ingest", str(folder / "b.md")).exit_code == 0
-    assert library.names() == ["b.md"]
+    assert library.names() == ["docs/b.md"]
 
 
 def test_document_that_failed_is_tried_again(gateway: FakeGateway, run: Run, folder: Path) -> None:
@@ -133,23 +250,27 @@ def test_document_that_failed_is_tried_again(gateway: FakeGateway, run: Run, fol
 
 
 def test_failures_are_named_and_the_rest_is_done(gateway: FakeGateway, run: Run, folder: Path) -> None:
-    library = FakeLibrary(gateway, lambda name: ["pending", "pending", "failed" if name == "b.md" else "ready"])
+    library = FakeLibrary(gateway, lambda name: ["pending", "pending", "failed" if name == "docs/b.md" else "ready"])
     (folder / "empty.md").touch()
-    result = run("ingest", str(folder))
+    result = run("ingest", str(folder), str(folder / "empty.md"))
     assert result.exit_code == 1
     assert "b.md: The document cannot be read: The file is empty." in result.stderr
     assert "empty.md: The file is empty" in result.stderr
     assert "4 files: 2 ready (6 chunks), 2 failed" in result.stdout
-    assert library.names() == ["a.txt", "b.md", "c.CSV"]
+    assert library.names() == ["docs/a.txt", "docs/b.md", "docs/deep/er/c.CSV"]
 
 
 def test_json(gateway: FakeGateway, run: Run, folder: Path) -> None:
-    FakeLibrary(gateway, lambda name: ["failed" if name == "b.md" else "ready"], after_retry=["failed"])
+    FakeLibrary(gateway, lambda name: ["failed" if name == "docs/b.md" else "ready"], after_retry=["failed"])
     result = run("ingest", str(folder / "a.txt"), "--json")
     assert json.loads(result.stdout) == {
-        "documents": [{"path": str(folder / "a.txt"), "id": 1, "status": "ready", "chunks": 3}],
+        "documents": [{"path": str(folder / "a.txt"), "name": "docs/a.txt", "id": 1, "status": "ready", "chunks": 3}],
         "skipped": 0,
+        "left_out": [],
     }
+    whole = json.loads(run("ingest", str(folder), "--json").stdout)
+    assert {"path": str(folder / "photo.jpg"), "reason": "it is a JPEG image"} in whole["left_out"]
+    assert whole["skipped"] == len(whole["left_out"]) == 4
     result = run("ingest", str(folder / "b.md"), "--json")
     assert result.exit_code == 1
     (document,) = json.loads(result.stdout)["documents"]
@@ -245,3 +366,21 @@ def test_waiting_without_progress_ends(gateway: FakeGateway, run: Run, folder: P
 
 def test_nothing_to_upload(run: Run, tmp_path: Path) -> None:
     assert run("ingest", str(tmp_path)).exit_code == 2
+
+
+def test_progress_without_a_terminal_is_a_line_from_time_to_time() -> None:
+    written = io.StringIO()
+    console = Console(file=written, force_terminal=False)
+    source = Source(Path("a.md"), "a.md", Path("/"))
+    with IngestProgress(2, wait=True, quiet=False, console=console, every=0.001) as progress:
+        progress.uploaded(Outcome(source))
+        progress.uploaded(Outcome(source, error=CliError("refused")))
+        while "2 uploaded, 1 ready of 2\n" not in written.getvalue():
+            pass
+    lines = len(written.getvalue())
+    assert "\x1b" not in written.getvalue()
+    assert len(written.getvalue()) == lines
+    quiet = io.StringIO()
+    with IngestProgress(1, wait=True, quiet=True, console=Console(file=quiet), every=0.001) as progress:
+        progress.uploaded(Outcome(source))
+    assert quiet.getvalue() == ""

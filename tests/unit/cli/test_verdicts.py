@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +24,7 @@ def show(text: str, cuts: list[int], notes: list[dict[str, object]], late: int) 
     """Sends `text` cut at `cuts`; a note comes with the first piece that ends `late` characters after its sentence."""
     shown, pieces, waiting = VerdictText(), list[str](), list(notes)
     edges = sorted({0, len(text), *cuts})
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         pieces.append(shown.feed(text[begin:end]))
         while waiting and waiting[0]["sentence"]["end"] + late <= end:  # type: ignore[index]
             shown.verified(waiting.pop(0))

@@ -37,7 +37,8 @@ async def ask(
 ) -> ExitCode:
     """Ask a question; the answer streams to the terminal, with a verdict on each cited sentence and its sources below.
 
-    The verdict compares the sentence with its source, word for word: supported, partial or unsupported. Ctrl-C cancels the answer. Exits with 5 if the documents hold no answer, with 1 if the answer failed or was cut.
+    The verdict compares the sentence with its source, word for word: supported, partial or unsupported. Ctrl-C cancels
+    the answer. Exits with 5 if the documents hold no answer, with 1 if the answer failed or was cut.
     """
     text = output.checked_text(sys.stdin.read() if question == "-" else question, "The question")
     body: JsonObject = {"question": text, "include": ["citation"]}

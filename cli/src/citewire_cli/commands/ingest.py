@@ -1,5 +1,7 @@
 """`citewire ingest`: files and folders into the library."""
 
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -11,9 +13,12 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import CliError, ExitCode
-from citewire_cli.ingest import Outcome, Target, find_sources, ingest
+from citewire_cli.files import LeftOut, find_sources
+from citewire_cli.ingest import Outcome, Target, ingest
 from citewire_cli.jsonio import get_int
 from citewire_cli.settings import load_client_settings
+
+LINE_SECONDS = 10.0
 
 
 @output.async_command
@@ -26,7 +31,7 @@ async def ingest_command(
     update: Annotated[
         bool,
         typer.Option(
-            "--update", help="A changed file becomes a new version of the document of its name in this collection."
+            "--update", help="A changed file becomes a new version of the document of its path in this collection."
         ),
     ] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Don't wait until they can be asked about.")] = False,
@@ -38,11 +43,16 @@ async def ingest_command(
 ) -> ExitCode:
     """Upload documents and wait until they are ready. Run it again at any time: nothing is stored twice.
 
+    Of a folder, every file that holds text or is a PDF is taken, whatever its name; what is left out is listed. A
+    document is known by its path, which begins with the repository's or the folder's name.
+
     Exits with 1 if a document failed or isn't ready in time; the others are in the library all the same.
     """
-    sources, skipped = find_sources(paths)
+    sources, left_out = find_sources(paths)
+    if not json:
+        _list_left_out(left_out)
     if not sources:
-        raise CliError("Nothing to upload", "No file of a known type was found.", ExitCode.USAGE)
+        raise CliError("Nothing to upload", "No file with text and no PDF was found.", ExitCode.USAGE)
     target = Target(collection, tuple(tag or ()), update)
     with IngestProgress(len(sources), wait=not no_wait, quiet=json) as progress:
         async with Api(load_client_settings(url=url)) as api:
@@ -50,57 +60,88 @@ async def ingest_command(
     failed = [outcome for outcome in outcomes if outcome.error is not None]
     late = [] if no_wait else [o for o in outcomes if o.error is None and o.status != "ready"]
     if json:
-        output.print_json({"documents": [outcome.as_json() for outcome in outcomes], "skipped": skipped})
+        listing = [entry.as_json() for entry in left_out]
+        documents = [outcome.as_json() for outcome in outcomes]
+        output.print_json({"documents": documents, "skipped": len(left_out), "left_out": listing})
     else:
-        _report(outcomes, failed, late, skipped)
+        _report(outcomes, failed, late, len(left_out))
     return ExitCode.FAILED if failed or late else ExitCode.OK
 
 
 class IngestProgress:
-    """Progress bars on stderr; without a terminal, one line for each document that failed is left to the report."""
+    """Progress on stderr: bars on a terminal, without one a line every ten seconds."""
 
-    def __init__(self, total: int, *, wait: bool, quiet: bool, console: Console | None = None) -> None:
+    def __init__(
+        self, total: int, *, wait: bool, quiet: bool, console: Console | None = None, every: float = LINE_SECONDS
+    ) -> None:
         """Prepares the bars.
 
         Args:
             total: how many files.
             wait: whether there is a second bar, for documents that became ready.
-            quiet: no bars at all.
-            console: where they are drawn; stderr by default. Whoever prints meanwhile should print there.
+            quiet: no progress at all.
+            console: where it is shown; stderr by default. Whoever prints meanwhile should print there.
+            every: seconds between two lines where there is no terminal.
         """
-        console = console or output.stderr()
+        self._console = console or output.stderr()
+        self._total = total
+        self._counts = {"uploaded": 0, "ready": 0} if wait else {"uploaded": 0}
         self._progress = Progress(
             TextColumn("{task.description:<9}"),
             BarColumn(),
             MofNCompleteColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            console=console,
-            disable=quiet or not console.is_terminal,
+            console=self._console,
+            disable=quiet or not self._console.is_terminal,
         )
-        self._uploaded = self._progress.add_task("uploaded", total=total)
-        self._ready = self._progress.add_task("ready", total=total) if wait else None
+        self._bars = {name: self._progress.add_task(name, total=total) for name in self._counts}
+        self._every = every
+        self._ended = threading.Event()
+        self._lines = threading.Thread(target=self._print_lines, name="progress", daemon=True)
+        self._has_lines = not quiet and not self._console.is_terminal
 
     def __enter__(self) -> "IngestProgress":
         """Shows the bars."""
         self._progress.start()
+        if self._has_lines:
+            self._lines.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         """Leaves the bars as they are."""
+        self._ended.set()
+        if self._has_lines:
+            self._lines.join()
         self._progress.stop()
 
     def uploaded(self, outcome: Outcome) -> None:
         """Advances the first bar; a refused file won't become ready, so it advances the second as well."""
-        self._progress.advance(self._uploaded)
+        self._advance("uploaded")
         if outcome.error is not None:
             self.settled(outcome)
 
     def settled(self, outcome: Outcome) -> None:
         """Advances the second bar."""
         del outcome
-        if self._ready is not None:
-            self._progress.advance(self._ready)
+        if "ready" in self._counts:
+            self._advance("ready")
+
+    def _advance(self, name: str) -> None:
+        self._counts[name] += 1
+        self._progress.advance(self._bars[name])
+
+    def _print_lines(self) -> None:
+        while not self._ended.wait(self._every):
+            counts = ", ".join(f"{count} {name}" for name, count in self._counts.items())
+            with suppress(OSError):
+                self._console.print(f"{counts} of {self._total}")
+
+
+def _list_left_out(left_out: list[LeftOut]) -> None:
+    console = output.stderr()
+    for entry in left_out:
+        console.print(f"Left out: {output.clean(str(entry.path))}: {entry.reason}")
 
 
 def _report(outcomes: list[Outcome], failed: list[Outcome], late: list[Outcome], skipped: int) -> None:
@@ -109,6 +150,9 @@ def _report(outcomes: list[Outcome], failed: list[Outcome], late: list[Outcome],
         problems.print(f"Failed: {output.clean(str(outcome.source.path))}: {output.clean(str(outcome.error))}")
     for outcome in late:
         problems.print(f"Not ready yet ({outcome.status}): {output.clean(str(outcome.source.path))}")
+    for outcome in (outcome for outcome in outcomes if outcome.beside):
+        name = output.clean(outcome.source.name)
+        problems.print(f"Also there in another version, which --update would have replaced: {name}")
     ready = [outcome for outcome in outcomes if outcome.status == "ready"]
     chunks = sum(get_int(outcome.document, "chunks") or 0 for outcome in ready)
     accepted = len(outcomes) - len(failed) - len(late) - len(ready)
@@ -120,5 +164,6 @@ def _report(outcomes: list[Outcome], failed: list[Outcome], late: list[Outcome],
     if failed:
         parts.append(f"{len(failed)} failed")
     if skipped:
-        parts.append(f"{skipped} files of other types left out")
-    console.print(f"{len(outcomes)} files: {', '.join(parts)}.")
+        parts.append(f"{skipped} left out")
+    files = "1 file" if len(outcomes) == 1 else f"{len(outcomes)} files"
+    console.print(f"{files}: {', '.join(parts)}.")

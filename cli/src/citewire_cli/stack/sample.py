@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from citewire_cli.api import Api
-from citewire_cli.ingest import Source, find_sources
+from citewire_cli.files import Source, find_sources
 from citewire_cli.jsonio import get_objects, get_str
 
 FOLDER = Path(__file__).resolve().parent.parent / "sample_library"
@@ -15,7 +15,7 @@ ANSWERED_BY = "travel-expenses.md"
 
 def sample_sources() -> list[Source]:
     """The files of the sample library."""
-    return find_sources([FOLDER])[0]
+    return find_sources([FOLDER], root=FOLDER)[0]
 
 
 async def is_present(api: Api) -> bool:

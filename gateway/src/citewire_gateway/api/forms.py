@@ -13,7 +13,7 @@ from citewire_gateway.http.bodies import parse_json
 from citewire_gateway.http.multipart import Form
 from citewire_kit.errors import CitewireError, Violations
 
-_SINGLE = {"title": 500, "collection": 128, "url": 2048, "type": 32}
+_SINGLE = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
 _REPEATED = ("tags",)
 _MAX_METADATA = 64 * 1024
 _TYPES = get_args(DocumentType)
@@ -30,17 +30,24 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         wrong.add(name[:64], "is not a field of an upload")
     single = {name: _single(wrong, form, name, most) for name, most in _SINGLE.items()}
     wrong.require(single["type"] in ("", *_TYPES), "type", f"must be one of {', '.join(_TYPES)}")
+    path = single.pop("path")
+    wrong.require(not path or is_relative(path), "path", "must be a relative path: no \\, no empty part, . or ..")
     tags = _tags(wrong, form.fields.get("tags", []))
     metadata = _metadata(wrong, form)
     wrong.raise_if_any()
     return corpus_pb2.UploadHeader(
         document_id=document_id,
-        file_name=form.file_name,
+        file_name=path or form.file_name,
         media_type=form.media_type,
         tags=tags,
         metadata=None if metadata is None else struct_from_json(metadata),
         **single,
     )
+
+
+def is_relative(path: str) -> bool:
+    """Whether a path stays in its folder, is written with `/`, and holds nothing that a terminal would obey."""
+    return path.isprintable() and "\\" not in path and not {"", ".", ".."}.intersection(path.split("/"))
 
 
 def _single(wrong: Violations, form: Form, name: str, most: int) -> str:

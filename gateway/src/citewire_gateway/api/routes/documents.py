@@ -173,7 +173,7 @@ async def get_content(document_id: str, tenant: TenantDep, services: ServicesDep
     """Returns a version's original bytes; the live version's if none is named."""
     original, data = await services.corpus.download(_id(document_id), version)
     media_type, disposition, policy = _presentation(original.media_type)
-    name = original.file_name or f"document-{document_id}"
+    name = original.file_name.rpartition("/")[2] or f"document-{document_id}"
     headers = {
         "Content-Type": media_type,
         "Content-Length": str(original.size_bytes),

@@ -99,6 +99,11 @@ class DocumentForm(RequestModel):
     )
     tags: str | MISSING = Field(default=MISSING, description="Repeatable; a JSON list, or separated by commas.")
     metadata: str | MISSING = Field(default=MISSING, description="A JSON object.")
+    path: str | MISSING = Field(
+        default=MISSING,
+        description="The file's path in its folder, with `/` between; lists and citations show it as `file_name`.",
+        examples=["handbook/travel.md"],
+    )
     url: Annotated[str, Field(max_length=2048)] | MISSING = MISSING
     type: DocumentType | MISSING = MISSING
 

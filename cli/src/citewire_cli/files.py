@@ -1,0 +1,192 @@
+"""Which files are uploaded, and under which name: decided by what is in them, and by where they lie."""
+
+import codecs
+import hashlib
+import os
+import platform
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.output import checked_text
+
+SKIPPED_FOLDERS = {
+    **dict.fromkeys(("node_modules", "venv", "site-packages"), "a folder of installed packages"),
+    **dict.fromkeys(("__pycache__", "dist", "build", "target"), "a folder of build results"),
+}
+MAX_NAME = 1000
+"""Characters of a file's path that the gateway takes."""
+
+_HEAD_BYTES = 65_536
+_REPOSITORY = (".git", ".hg", ".svn", ".jj")
+_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1f\x7f]")
+_CONTROL_SHARE = 0.01
+"""The gateway's own measure of what is text."""
+_MAGIC = (
+    (b"PK\x03\x04", "an archive, or an Office document"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\x00", "a TIFF image"),
+    (b"MM\x00*", "a TIFF image"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"\xfd7zXZ\x00", "an xz archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+    (b"OggS", "an audio or video file"),
+    (b"ID3", "an audio file"),
+    (b"{\\rtf", "an RTF document"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file to upload under `name`, its path below `root`."""
+
+    path: Path
+    name: str
+    root: Path
+
+    def below(self, folder: Path) -> "Source":
+        """The same file, named from another folder above it."""
+        return Source(self.path, _absolute(self.path).relative_to(folder).as_posix(), folder)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or folder that isn't uploaded, and why."""
+
+    path: Path
+    reason: str
+
+    def as_json(self) -> dict[str, object]:
+        """As `--json` prints it."""
+        return {"path": str(self.path), "reason": self.reason}
+
+
+def find_sources(paths: Iterable[Path], root: Path | None = None) -> tuple[list[Source], list[LeftOut]]:
+    """The files under `paths`, sorted within each folder, none twice; and what was left out.
+
+    A folder's files are taken if they hold text or are PDFs, whatever they are called; a file that is named itself is
+    always taken, and the gateway decides. Hidden files and folders, and folders of dependencies and build results,
+    aren't. Symbolic links to folders aren't followed.
+
+    Args:
+        paths: files and folders.
+        root: names are relative to this folder. By default they begin with the name of the repository that holds a
+            path, else with that of the folder that was given; a file outside of both has its own name.
+
+    Raises:
+        CliError: a path doesn't exist (usage).
+    """
+    sources: dict[Path, Source] = {}
+    left_out: list[LeftOut] = []
+    for path in paths:
+        if not path.exists():
+            raise CliError("No such file or folder", str(path), ExitCode.USAGE)
+        base = root or _base(_absolute(path))
+        for entry in _walk(path) if path.is_dir() else (path,):
+            if isinstance(entry, LeftOut):
+                left_out.append(entry)
+                continue
+            source = Source(entry, _absolute(entry).relative_to(base).as_posix(), base)
+            sources.setdefault(entry.resolve(), source)
+    for source in sources.values():
+        checked_text(source.name, f"The file name {source.name!r}")
+        if len(source.name) > MAX_NAME:
+            raise CliError(f"A path has more than {MAX_NAME} characters", source.name, ExitCode.USAGE)
+    return list(sources.values()), left_out
+
+
+def why_unreadable(head: bytes) -> str:
+    """Why a file that begins with these bytes can't be read as a document; empty if it may be one.
+
+    Args:
+        head: its first 64 KiB.
+    """
+    if not head:
+        return "it is empty"
+    if b"%PDF-" in head[:1024] or head.startswith(_MARKS):
+        return ""
+    for magic, kind in _MAGIC:
+        if head.startswith(magic):
+            return f"it is {kind}"
+    if _looks_like_utf16(head):
+        return ""
+    binary = b"\0" in head or len(_CONTROL.findall(head)) > _CONTROL_SHARE * max(len(head), 100)
+    return "it holds binary data" if binary else ""
+
+
+@cache
+def fingerprint(folder: Path) -> str:
+    """Tells a folder of this machine from any other, without telling anybody where it is."""
+    return hashlib.sha256(os.fsencode(f"{platform.node()}\0{folder}")).hexdigest()[:16]
+
+
+def _walk(folder: Path) -> Iterator[Path | LeftOut]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        yield LeftOut(folder, f"it cannot be read: {error.strerror}")
+        return
+    for entry in entries:
+        reason = _why_not_entered(entry)
+        if reason:
+            yield LeftOut(entry, reason)
+        elif entry.is_dir():
+            yield from _walk(entry)
+        elif unreadable := _why_not_taken(entry):
+            yield LeftOut(entry, unreadable)
+        else:
+            yield entry
+
+
+def _why_not_entered(entry: Path) -> str:
+    if entry.name.startswith("."):
+        return "it is hidden"
+    if not entry.is_dir():
+        return ""
+    return "it is a link to a folder" if entry.is_symlink() else _described(SKIPPED_FOLDERS.get(entry.name))
+
+
+def _why_not_taken(file: Path) -> str:
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return "it is no regular file"
+        with file.open("rb") as content:
+            return why_unreadable(content.read(_HEAD_BYTES))
+    except FileNotFoundError:
+        return "it is a link to nothing"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror}"
+
+
+def _described(kind: str | None) -> str:
+    return f"it is {kind}" if kind else ""
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 # resolve() would follow links: the name is the one that is seen
+
+
+def _base(path: Path) -> Path:
+    for folder in (path, *path.parents):
+        if any((folder / name).exists() for name in _REPOSITORY):
+            return folder.parent
+    return path.parent
+
+
+def _looks_like_utf16(head: bytes) -> bool:
+    """Text in a mostly Latin script has a zero in every second byte then, and hardly any in between."""
+    half = len(head) // 2
+    even, odd = head[0 : 2 * half : 2].count(0), head[1 : 2 * half : 2].count(0)
+    return half > 1 and ((odd > 0.4 * half and even < 0.05 * half) or (even > 0.4 * half and odd < 0.05 * half))
