@@ -61,8 +61,8 @@ def welcome(
         rows.append(("Keys", "on: every request needs an API key"))
     rows += [("API", f"{url}/docs"), ("Logs", short_path(layout.logs))]
     ingest = f"{command} ingest {short_path(FOLDER.resolve()) if by_hand else 'PATH'}"
-    asking = [facts["curl"], facts["ask"]]
-    following = [*asking, f"{ingest}    # your own documents"] if sample_loaded else [ingest, *asking]
+    questions = [facts["curl"], facts["ask"]]
+    following = [*questions, f"{ingest}    # your own documents"] if sample_loaded else [ingest, *questions]
     lines = ["", *(f"  {name:<8}  {text}" for name, text in rows), ""]
     if keys:
         lines += ["Make a key, in another terminal; it is shown only then:", "", f"  {facts['key']}", ""]
