@@ -119,20 +119,24 @@ async def test_a_fault_is_the_last_frame(gateway: Gateway) -> None:
     assert frames[-1].data == {"message": "the model provider went away"}
 
 
-async def test_the_whole_conversation_goes_to_the_model_and_only_the_question_is_embedded(gateway: Gateway) -> None:
+async def test_the_whole_conversation_goes_to_the_model_and_only_the_rewritten_question_is_embedded(
+    gateway: Gateway,
+) -> None:
     messages = [
         {"role": "user", "content": "Who is Ada?"},
         {"role": "assistant", "content": "A mathematician."},
         {"role": "user", "content": "What did she write?"},
     ]
     await gateway.http.post(PATH, json={"messages": messages})
-    assert list(gateway.fakes.embedder.requests[0].inputs) == ["What did she write?"]
+    assert [list(request.inputs) for request in gateway.fakes.embedder.requests] == [
+        ["What did she write? (rewritten)"]
+    ]
     asked = gateway.fakes.generator.requests[0]
     assert [(entry.role, entry.content) for entry in asked.history] == [
         (generator_pb2.ROLE_USER, "Who is Ada?"),
         (generator_pb2.ROLE_ASSISTANT, "A mathematician."),
     ]
-    assert gateway.fakes.generator.rewrites == []
+    assert asked.question == "What did she write?"
 
 
 async def test_it_keeps_no_conversation(gateway: Gateway, database: Database) -> None:

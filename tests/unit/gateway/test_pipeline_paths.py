@@ -221,6 +221,37 @@ async def test_history_goes_to_the_model_and_a_follow_up_is_searched_for_by_itse
     assert (spent.prompt_tokens, spent.completion_tokens) == (6, 5)
 
 
+@pytest.mark.parametrize("profile", [LIBRARY, SELF_RAG, GROUNDED], ids=lambda profile: profile.name)
+async def test_every_profile_with_a_history_searches_for_the_rewritten_question(
+    harness: PipelineHarness, profile: Profile
+) -> None:
+    earlier = (chat_message("user", "Who is it?"), chat_message("assistant", "Ada."))
+    events = await harness.events(profile, messages=(*earlier, chat_message("user", "What?")))
+    assert [request.inputs[0] for request in harness.embedder.requests] == ["What is it?"]
+    done = next(event for event in events if isinstance(event, Done))
+    step = next(step for step in done.outcome.steps if step.name == "question_condensed")
+    assert step.text == "The follow-up was understood as: What is it?"
+    assert harness.generator.requests[0].question == "What?"
+
+
+async def test_a_question_that_stands_alone_stays_as_it_is_without_a_step(harness: PipelineHarness) -> None:
+    harness.generator.rewritten = generator_pb2.RewriteResponse(text="What?", usage=usage(1, 1))
+    earlier = (chat_message("user", "Who is it?"), chat_message("assistant", "Ada."))
+    events = await harness.events(GROUNDED, messages=(*earlier, chat_message("user", "What?")))
+    assert [request.inputs[0] for request in harness.embedder.requests] == ["What?"]
+    assert "question_condensed" not in [event.name for event in events if isinstance(event, Step)]
+
+
+async def test_a_library_question_with_items_attached_is_not_rewritten(harness: PipelineHarness) -> None:
+    harness.retriever.path = retriever_pb2.CONTEXT_PATH_FOCUSED
+    harness.retriever.known = {1}
+    harness.messages[0] = started()
+    scope = retriever_pb2.Scope(selection=retriever_pb2.DocumentSelection(document_ids=[1]))
+    earlier = (chat_message("user", "Who is it?"), chat_message("assistant", "Ada."))
+    await harness.events(LIBRARY, scope=scope, messages=(*earlier, chat_message("user", "What?")))
+    assert not harness.generator.rewrites
+
+
 async def test_a_conversation_that_goes_on_brings_its_own_history(harness: PipelineHarness) -> None:
     await harness.events(LIBRARY, conversation_id=uuid7())
     history = [chat_message("user", "Earlier?"), chat_message("assistant", "Yes.")]

@@ -254,7 +254,7 @@ async def test_rules_alone() -> None:
     )
     assert (assessed.supported, assessed.heuristic) == (True, True)
     condensed = await asked.rewrite(pb.RewriteRequest(kind=pb.REWRITE_KIND_CONDENSE, question="How long?"), HISTORY)
-    assert (condensed.text, condensed.heuristic) == ("How long? (refunds work)", True)
+    assert (condensed.text, condensed.heuristic) == ("How long? (refunds)", True)
     hyde = await asked.rewrite(pb.RewriteRequest(kind=pb.REWRITE_KIND_HYDE, question="How long?"))
     assert (hyde.text, hyde.fallback, hyde.heuristic) == ("How long?", True, True)
 

@@ -105,9 +105,13 @@ class ContextFinder:
         return await self._records.history(run.exchange, MOST_MESSAGES)
 
     async def _condense(self, run: ChatRun) -> str:
-        """The question as it stands alone, where the profile says so and there is something before it."""
+        """The question as it stands alone, where the profile says so and there is something before it.
+
+        Items that are attached to a library's question are read whole: nothing is searched for.
+        """
         chat = run.chat
-        if chat.profile.history is None or not chat.profile.history.condense or not run.history:
+        attached = chat.scope.selection.document_ids and chat.profile.strategy == retriever_pb2.STRATEGY_LIBRARY
+        if chat.profile.history is None or not chat.profile.history.condense or not run.history or attached:
             return chat.question
         condensed = await self._reflection.rewrite(
             generator_pb2.REWRITE_KIND_CONDENSE, chat, chat.question, run.history
@@ -115,7 +119,7 @@ class ContextFinder:
         if condensed is None:
             return chat.question
         run.add_usage(condensed.usage)
-        if condensed.fallback:
+        if condensed.fallback or condensed.text == chat.question:
             return chat.question
         run.steps.append(condensed_step(condensed.text))
         return condensed.text

@@ -167,7 +167,7 @@ GROUNDED = Profile(
     ),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION, EventType.UNCITED, EventType.SOURCES},
     optional_events=frozenset({EventType.ASSESSMENT}),
-    history=History(tokens=4_000, condense=True),
+    history=History(tokens=4_000),
     suggest=_SUGGEST,
     rerank=Rerank(candidates=40),
     full_usage=True,

@@ -62,7 +62,7 @@ class History:
     tokens: int | None = None
     """Budget for the system prompt and the history together; the latest messages that fit are kept. None is the
     whole list."""
-    condense: bool = False
+    condense: bool = True
     """Whether a follow-up is rewritten into a question that stands alone before anything is searched for."""
 
 

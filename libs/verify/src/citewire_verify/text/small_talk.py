@@ -1,4 +1,4 @@
-"""Greetings, thanks and small talk, and words that refer back to what was said before, in a few languages."""
+"""Greetings, thanks and small talk, in a few languages."""
 
 import re
 
@@ -35,13 +35,6 @@ _UNSPACED_GREETINGS = re.compile(
     r"(?:你好|您好|谢谢|謝謝|早上好|晚上好|再见|再見|こんにちは|こんばんは|おはよう(?:ございます)?|ありがとう(?:ございます)?|さようなら"
     r"|안녕(?:하세요)?|감사합니다|고마워요?|สวัสดี|ขอบคุณ)[\s!！。.,、~～啊呀你您吗嗎]*"
 )
-_REFERS_BACK = words_of("""
-    it its they them their theirs that this these those he him his she her hers there then one ones same former latter
-    er sie es ihn ihm ihr ihre ihren das dies diese dieser dieses davon damit dafur dort
-    il elle ils elles lui leur cela ca celui celle ceux y en
-    el ella ellos ellas eso esto ese esa aquello alli
-    lui lei loro questo quello cio ci ne  isso isto aquilo ele ela eles elas  het hij zij hen dat dit deze daar
-""")
 
 
 def is_small_talk(message: str) -> bool:
@@ -57,8 +50,3 @@ def is_small_talk(message: str) -> bool:
     rest = _SMALL_TALK.sub(" ", spelled).split()
     greets = rest != spelled.split() or any(word in _GREETINGS for word in rest)
     return greets and all(word in _GREETINGS or word in _FILLERS for word in rest)
-
-
-def refers_back(message: str) -> bool:
-    """Whether a message has a word that means something said before."""
-    return any(normalise(word) in _REFERS_BACK for word in words(message))

@@ -13,15 +13,14 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.model import Message, Role
 from citewire_verify.not_found import is_not_found
-from citewire_verify.text.small_talk import is_small_talk, refers_back
-from citewire_verify.text.terms import content_keys, terms
+from citewire_verify.text.follow_ups import is_follow_up, topics
+from citewire_verify.text.small_talk import is_small_talk
+from citewire_verify.text.terms import content_keys
 
 SUPPORT = 0.8
 """Share of a sentence's topic words that one passage has to hold."""
 LEAST_UTILITY = 0.5
 """Utility of an answer that holds none of the question's topic words: it says something, perhaps in other words."""
-MAX_TOPICS = 6
-"""Topic words that a follow-up takes over."""
 
 _ARITHMETIC = re.compile(
     r"(?P<asked>what is|what's|calculate|compute|was ist|combien font)?(?P<sum>[\d\s.,+\-*/x×÷^()%=]{3,200})\??"
@@ -57,19 +56,12 @@ def assess(question: str, answer: str, passages: Sequence[pb.Passage]) -> pb.Ass
 
 
 def condense(question: str, history: Sequence[Message]) -> pb.RewriteResponse:
-    """Adds what the question before was about to a question that refers back."""
-    before = next((message.content for message in reversed(history) if message.role is Role.USER), "")
-    topics = content_keys(question)
-    if not before or (len(topics) > 1 and not refers_back(question)):
-        return pb.RewriteResponse(text=question, usage=pb.TokenUsage(), heuristic=True)
-    about: dict[str, str] = {}
-    for term in terms(before):
-        if not term.stop and term.key not in topics:
-            about.setdefault(term.key, before[term.start : term.end])
-    named = " ".join(list(about.values())[:MAX_TOPICS])
-    return pb.RewriteResponse(
-        text=f"{question.strip()} ({named})" if named else question, usage=pb.TokenUsage(), heuristic=True
-    )
+    """Adds the topic of the questions before to one that can't be understood without them; others stay as they are."""
+    earlier = [message.content for message in history if message.role is Role.USER]
+    text = question
+    if earlier and is_follow_up(question, "\n".join(earlier)) and (named := topics(question, earlier)):
+        text = f"{question.strip()} ({named})"
+    return pb.RewriteResponse(text=text, usage=pb.TokenUsage(), heuristic=True)
 
 
 def hypothesise(question: str) -> pb.RewriteResponse:

@@ -1,0 +1,262 @@
+"""Sets that fusion is measured on, as libraries: chunks as ingest cuts them, their vectors and terms, and gold units.
+
+A unit is what a judgement names: a document, or a page of a filing. Vectors are kept under `.citewire-bench/`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import math
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import SecretStr
+
+from citewire_embedder.models import open_model
+from citewire_embedder.providers.base import Precision, Purpose
+from citewire_embedder.providers.local import LocalModel
+from citewire_embedder.settings import EmbedderSettings
+from citewire_retriever.ingest.chunker import chunk
+from citewire_retriever.ingest.chunks import embedding_input
+from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.lexical import count_question, weigh_chunk
+
+DATA: Final = Path(__file__).resolve().parents[2] / "shared" / "data"
+CACHE: Final = Path(__file__).resolve().parent.parent / ".citewire-bench" / "fusion"
+_BATCH: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk."""
+
+    document: int
+    page: int
+    """From 1; 0 where the format has no pages."""
+    text: str
+    """As it is embedded: with title and headings above."""
+
+    def moved(self, documents: int) -> Passage:
+        """The same, its document's number raised: in a library after another one."""
+        return replace(self, document=self.document + documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, and the grade of each unit: (document, page), page 0 for a whole document."""
+
+    text: str
+    grades: Mapping[tuple[int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """A set as a library of one collection."""
+
+    name: str
+    passages: Sequence[Passage]
+    questions: Sequence[Question]
+    vectors: NDArray[np.float32]
+    """Of the passages: shape (passages, dimensions)."""
+    asked: NDArray[np.float32]
+    """Of the questions: shape (questions, dimensions)."""
+
+
+class LexicalIndex:
+    """BM25 as the store scores it: the terms' weights in chunks, their rarity in the collection."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        holding: dict[int, list[tuple[int, float]]] = {}
+        self._size = 0
+        for place, text in enumerate(texts):
+            self._size += 1
+            for term, weight in weigh_chunk(text).items():
+                holding.setdefault(term, []).append((place, weight))
+        self._rows = {
+            term: (np.array([place for place, _ in row]), np.array([weight for _, weight in row]))
+            for term, row in holding.items()
+        }
+
+    def scores(self, question: str) -> tuple[NDArray[np.float64], float]:
+        """Returns the score of each text, and that of a text that has all of the question's words many times."""
+        scores = np.zeros(self._size)
+        ideal = 0.0
+        for term, count in count_question(question).items():
+            places, weights = self._rows.get(term, (np.zeros(0, int), np.zeros(0)))
+            rarity = count * math.log1p((self._size - len(places) + 0.5) / (len(places) + 0.5))
+            ideal += rarity
+            scores[places] += rarity * weights
+        return scores, ideal
+
+
+def load(name: str, precision: Precision = Precision.FP32) -> QuestionSet:
+    """Loads a set of `SETS`; embeds it the first time, which takes minutes."""
+    path = CACHE / f"{name.replace(' ', '-')}-{precision.value}.pickle"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        result = asyncio.run(_embed(name, precision))
+        path.write_bytes(pickle.dumps(result))
+    return pickle.loads(path.read_bytes())  # noqa: S301 # our own cache
+
+
+def embed_questions(texts: Sequence[str], precision: Precision) -> NDArray[np.float32]:
+    """Embeds questions: shape (texts, dimensions)."""
+    return asyncio.run(_embed_questions(texts, precision))
+
+
+async def _embed_questions(texts: Sequence[str], precision: Precision) -> NDArray[np.float32]:
+    model = open_model(EmbedderSettings(port=0, metrics_port=0, auth="off", precision=precision))
+    try:
+        await model.load()
+        return await _vectors(model, texts, Purpose.QUERY)
+    finally:
+        await model.close()
+
+
+async def _embed(name: str, precision: Precision) -> QuestionSet:
+    model = open_model(EmbedderSettings(port=0, metrics_port=0, auth="off", precision=precision))
+    try:
+        await model.load()
+        documents, questions = read_set(name)
+        passages: list[Passage] = []
+        for number, (file_name, title, content) in enumerate(documents):
+            passages += await _cut(model, number, file_name, title, content)
+        print(f"{name}: {len(passages)} chunks, {len(questions)} questions", flush=True)
+        vectors = await _vectors(model, [passage.text for passage in passages], Purpose.DOCUMENT)
+        asked = await _vectors(model, [question.text for question in questions], Purpose.QUERY)
+        return QuestionSet(name, passages, questions, vectors, asked)
+    finally:
+        await model.close()
+
+
+async def _cut(model: LocalModel, number: int, file_name: str, title: str, content: bytes | Path) -> list[Passage]:
+    settings = WorkerSettings(port=0, metrics_port=0, auth="off", dsn=SecretStr("postgresql://unused"))
+    if isinstance(content, bytes):
+        with NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            parsed = parse(Path(file.name), file_name, "text/plain")
+    else:
+        parsed = parse(content, file_name)
+
+    async def count(texts: Sequence[str]) -> list[int]:
+        return await model.count_tokens(texts)
+
+    window = model.info.max_input_tokens - model.info.extra_tokens
+    chunks = await chunk(parsed, title or parsed.title or file_name, settings.rules(window), count)
+    return [Passage(number, each.place.page, embedding_input(each.header, each.text)) for each in chunks]
+
+
+async def _vectors(model: LocalModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:
+    vectors = np.zeros((len(texts), model.info.space.dimensions), np.float32)
+    order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    for start in range(0, len(order), _BATCH):
+        batch = order[start : start + _BATCH]
+        vectors[batch] = await model.embed(await model.tokenise([texts[place] for place in batch], purpose))
+        if start % 2000 == 0:
+            print(f"embedding: {start} of {len(texts)}", flush=True)
+    return vectors
+
+
+Document = tuple[str, str, "bytes | Path"]
+"""File name, title, content."""
+
+
+def read_set(name: str) -> tuple[list[Document], list[Question]]:
+    """Reads a set of `SETS`: its documents as they are ingested, and its questions."""
+    kind, _, part = name.partition(" ")
+    if kind == "SciFact":
+        return _beir(DATA / "retrieval-scifact", part or "test")
+    if kind == "XQuAD":
+        return _beir(DATA / "retrieval-xquad" / part, "test")
+    return {"SQuAD": _squad, "ClapNQ": _clapnq, "FinanceBench": _filings}[kind]()
+
+
+def _beir(folder: Path, part: str) -> tuple[list[Document], list[Question]]:
+    texts = list(rows(folder / "corpus.jsonl"))
+    numbers = {row["_id"]: number for number, row in enumerate(texts)}
+    grades: dict[str, dict[tuple[int, int], int]] = {}
+    for line in (folder / "qrels" / f"{part}.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query, text, grade = line.split("\t")
+        grades.setdefault(query, {})[numbers[text], 0] = int(grade)
+    documents: list[Document] = [("", row["title"].strip() or row["_id"], row["text"].encode()) for row in texts]
+    asked = [
+        Question(row["text"], grades[row["_id"]]) for row in rows(folder / "queries.jsonl") if row["_id"] in grades
+    ]
+    return documents, asked
+
+
+def _squad() -> tuple[list[Document], list[Question]]:
+    documents: list[Document] = []
+    asked: list[Question] = []
+    raw = gzip.decompress((DATA / "qa-squad2" / "squad2-dev-half-a.json.gz").read_bytes())
+    for article in json.loads(raw)["data"]:
+        for paragraph in article["paragraphs"]:
+            asked += [
+                Question(entry["question"], {(len(documents), 0): 1})
+                for entry in paragraph["qas"]
+                if not entry["is_impossible"]
+            ]
+            documents.append(("", article["title"].replace("_", " "), paragraph["context"].encode()))
+    return documents, asked
+
+
+def _clapnq() -> tuple[list[Document], list[Question]]:
+    documents: list[Document] = []
+    asked: list[Question] = []
+    for kind in ("answerable", "unanswerable"):
+        for row in rows(DATA / "qa-clapnq" / f"clapnq_dev_{kind}_a.jsonl"):
+            if kind == "answerable":
+                asked.append(Question(row["input"], {(len(documents), 0): 1}))
+            documents.append(("", row["passages"][0]["title"], row["passages"][0]["text"].encode()))
+    return documents, asked
+
+
+def _filings() -> tuple[list[Document], list[Question]]:
+    folder = DATA / "qa-financebench"
+    names = [str(row["doc_name"]) for row in rows(folder / "documents.jsonl")]
+    numbers = {name: number for number, name in enumerate(names)}
+    grades: dict[str, dict[tuple[int, int], int]] = {}
+    for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        query, unit, grade = line.split("\t")
+        name, _, page = unit.rpartition("#")
+        grades.setdefault(query, {})[numbers[name], int(page) + 1] = int(grade)
+    documents: list[Document] = [(f"{name}.pdf", "", folder / "pdfs" / f"{name}.pdf") for name in names]
+    asked = [
+        Question(row["question"], grades[row["financebench_id"]])
+        for row in rows(folder / "questions.jsonl")
+        if row["financebench_id"] in grades
+    ]
+    return documents, asked
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a file of lines, gzipped or not."""
+    packed = path.with_name(f"{path.name}.gz")
+    raw = gzip.decompress(packed.read_bytes()) if packed.is_file() else path.read_bytes()
+    yield from (json.loads(line) for line in raw.decode("utf-8").splitlines() if line)
+
+
+SETS: Final = (
+    "ClapNQ",
+    "XQuAD en",
+    "XQuAD es",
+    "XQuAD hi",
+    "XQuAD th",
+    "SQuAD",
+    "FinanceBench",
+    "SciFact",
+)
+
+if __name__ == "__main__":
+    for each in SETS:
+        load(each, Precision.BF16)

@@ -1,0 +1,434 @@
+"""What marks a follow-up, by language: data of `follow_ups`. Words are spelled as `terms.normalise` spells them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from citewire_verify.text.stop_words import words_of
+
+_NEVER: Final = re.compile(r"(?!)")
+_NONE: Final = frozenset[str]()
+
+
+def _phrases(text: str) -> re.Pattern[str]:
+    """Phrases, one a line, that end where a word ends."""
+    lines = [" ".join(line.split()) for line in text.strip().splitlines()]
+    return re.compile(rf"(?:{'|'.join(lines)})(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language that writes spaces between words."""
+
+    openers: re.Pattern[str]
+    """How a question begins that goes on from the one before."""
+    pronouns: frozenset[str]
+    """Words that stand for a person or thing named before."""
+    question_words: frozenset[str]
+    """Question words."""
+    light: frozenset[str]
+    """Words that say little of a topic in a question, beside the stop words."""
+    pointers: frozenset[str] = _NONE
+    """Words that point back, and also stand before a noun or open a clause."""
+    articles: frozenset[str] = _NONE
+    """Words before a noun that a pronoun may stand for."""
+    definite: frozenset[str] = _NONE
+    """Those that say that it is known which one is meant; not where they stand before any noun."""
+    complements: frozenset[str] = _NONE
+    """Words after a noun that say which one is meant."""
+    verbs: frozenset[str] = _NONE
+    """Auxiliaries, which stand before the subject of a question."""
+    possessives: frozenset[str] = _NONE
+    """Pronouns that mostly stand for the subject of their own question."""
+    prepositions: frozenset[str] = _NONE
+    """Words before a pronoun that is no subject."""
+    general: frozenset[str] = _NONE
+    """Pronouns that may mean people in general."""
+    polite: frozenset[str] = _NONE
+    """Spellings of a pronoun that address the reader."""
+    empty_subjects: re.Pattern[str] = field(default=_NEVER)
+    """Where a pronoun, which stands between `<` and `>`, stands for nothing."""
+    capital_nouns: bool = False
+    """Whether every noun is written like a name."""
+    drops_subjects: bool = False
+    """Whether a verb alone may stand for a person or thing named before."""
+
+    @property
+    def little(self) -> frozenset[str]:
+        """Words that are no topic, beside the stop words."""
+        return self.light | self.question_words | self.pronouns
+
+
+@dataclass(frozen=True, slots=True)
+class Unspaced:
+    """A language that writes no spaces between words."""
+
+    script: re.Pattern[str]
+    """Its letters."""
+    openers: re.Pattern[str]
+    """As in `Language`."""
+    pronouns: re.Pattern[str]
+    """As in `Language`."""
+    framing: re.Pattern[str]
+    """What of a question is no topic: question words, particles, pronouns, punctuation."""
+
+
+LATIN: Final[Mapping[str, Language]] = {
+    "en": Language(
+        openers=_phrases("""
+            and
+            but
+            what about
+            how about
+            what else
+            who else
+            where else
+            anything else
+            any others?
+            any more
+            tell me more
+            more about
+            why not
+            why so
+            how so
+            such as
+            or
+            also
+            then
+        """),
+        pronouns=words_of("it its he him his himself she her hers herself they them their theirs themselves itself"),
+        pointers=words_of("this that these those there ones same former latter then"),
+        possessives=words_of("its his her their themselves himself herself itself"),
+        articles=words_of("the a an"),
+        definite=words_of("the"),
+        complements=words_of("of in on for from at to by with between during after before"),
+        verbs=words_of(
+            "is are was were am do does did has have had can could will would shall should may might must isn aren"
+            " wasn weren doesn didn don hasn haven hadn"
+        ),
+        prepositions=words_of("of to about for in on from with by at into like after before behind"),
+        general=words_of("they them their"),
+        question_words=words_of("what which who whom whose when where why how"),
+        light=words_of("""
+            people person someone anyone everyone something anything thing things time times year years date day days
+            month first last next much many long old far tall big large often deep high kind type sort name names named
+            called mean means meaning work works happen happened happens start started begin began get got make made
+            take took use used become became come came go went know known tell explain describe give list example
+            examples show main true important different difference else there possible born die died
+        """),
+        empty_subjects=re.compile(
+            r"<it> (?:possible|legal|illegal|true|better|best|safe|ok|okay|necessary|hard|easy|difficult|important"
+            r"|worth|good|bad|normal|common|take|cost|mean|feel|matter|help)(?!\w).* (?:to|that|when|if|for)(?!\w)"
+            r"|<it> (?:snow|rain|storm)s?(?!\w)|(?:is|are|was|were|be|been|isn|aren) <there>"
+            r"|<there> (?:is|are|was|were)(?!\w)"
+        ),
+    ),
+    "de": Language(
+        openers=_phrases("""
+            und
+            aber
+            oder
+            was ist mit
+            wie steht es mit
+            was noch
+            wer noch
+            und was
+            warum nicht
+            sonst noch
+            noch was
+            mehr dazu
+            erzahl mehr
+            was gibt es noch
+        """),
+        pronouns=words_of("""
+            er sie ihn ihm ihnen ihr ihre ihrem ihren ihrer ihres sein seine seinem seinen seiner seines es davon damit
+            dafur dazu daran darauf daraus darin dabei dagegen daruber darunter dadurch danach deren dessen dort dorthin
+        """),
+        pointers=words_of("das dies diese dieser dieses diesem diesen jene jener jenes letztere erstere"),
+        articles=words_of("der die das den dem des ein eine einen einem einer eines im am zum zur vom beim"),
+        complements=words_of("von des der in im bei fur aus"),
+        verbs=words_of("""
+            ist sind war waren hat haben hatte hatten wird werden wurde wurden kann konnen konnte konnten muss mussen
+            darf durfen soll sollen sollte mag macht machen machte tut gibt gab geht
+        """),
+        polite=frozenset({"Sie", "Ihnen", "Ihr", "Ihre", "Ihrem", "Ihren", "Ihrer", "Ihres"}),
+        question_words=words_of("""
+            was wer wem wen wessen wann wo wohin woher warum weshalb wieso wie welche welcher welches welchem welchen
+            wieviel wieviele wozu womit wofur woran worauf
+        """),
+        light=words_of("""
+            viel viele lange lang alt gross hoch weit oft menschen leute person jemand ding sache zeit jahr jahre tag
+            datum erste ersten letzte letzten art name namen heisst hiess bedeutet passiert passierte beginnt begann
+            macht gemacht kommt kam geht ging gibt gab weiss wichtig genau geboren gestorben starb funktioniert kostet
+            ist sind war waren ja denn eigentlich damals noch mehr
+        """),
+        empty_subjects=re.compile(r"(?:gibt|gab|geht|ging|heisst|handelt) <es>|<es> (?:gibt|gab|geht|heisst|um)(?!\w)"),
+        capital_nouns=True,
+    ),
+    "fr": Language(
+        openers=_phrases("""
+            et
+            mais
+            ou bien
+            qu en est il
+            quoi d autre
+            qui d autre
+            pourquoi pas
+            et pour
+            parle m en
+            dis m en plus
+        """),
+        pronouns=words_of("il elle ils elles lui leur leurs cela ca ceci celui celle ceux celles son sa ses"),
+        pointers=words_of("la bas dernier derniere"),
+        articles=words_of("le la les l un une des du au aux"),
+        complements=words_of("de d du des en dans pour"),
+        verbs=words_of("""
+            est sont etait etaient a ont avait avaient fut furent sera peut peuvent doit fait font va vont faut
+        """),
+        question_words=words_of("""
+            qui que quoi qu quel quelle quels quelles quand ou comment combien pourquoi est ce
+        """),
+        light=words_of("""
+            gens personne chose temps annee annees an ans jour date premier premiere dernier derniere type sorte nom
+            appelle appelait signifie veut dire passe commence vient fait mort ne nee c etait ont t
+        """),
+        empty_subjects=re.compile(
+            r"y a t <il>|<il> (?:y|faut|faudrait|s agit|existe|pleut|est (?:possible|vrai|legal))(?!\w)"
+        ),
+    ),
+    "es": Language(
+        openers=_phrases("""
+            y
+            e
+            pero
+            o
+            que hay de
+            que tal
+            que mas
+            quien mas
+            algo mas
+            y si
+            por que no
+            cuentame mas
+        """),
+        pronouns=words_of("""
+            ella ellos ellas ello eso esto aquello su sus suyo suya consigo alli ahi
+        """),
+        articles=words_of("el la los las un una unos unas del al lo"),
+        complements=words_of("de del en para por con"),
+        verbs=words_of("""
+            es son era eran fue fueron esta estan estaba ha han habia tiene tienen tenia puede pueden debe hay sera
+        """),
+        question_words=words_of("""
+            que quien quienes cual cuales cuando donde como cuanto cuanta cuantos cuantas por
+        """),
+        light=words_of("""
+            gente persona cosa tiempo ano anos dia fecha primero primera ultimo ultima tipo nombre llama llamaba
+            significa paso pasa empezo hizo hace murio nacio nacido vino mucho muchos
+        """),
+        empty_subjects=re.compile(r"<su> vez|<eso> que"),
+        drops_subjects=True,
+    ),
+    "it": Language(
+        openers=_phrases("""
+            e
+            ed
+            ma
+            o
+            che ne dici di
+            che altro
+            chi altro
+            perche no
+            e per
+            dimmi di piu
+        """),
+        pronouns=words_of("lui lei esso essa essi esse cio suo sua suoi sue loro"),
+        pointers=words_of("questo questa quello quella questi queste"),
+        articles=words_of(
+            "il lo la i gli le l un uno una del dello della dei degli delle al allo alla ai agli alle nel nella nei"
+            " nelle dal dalla sul sulla"
+        ),
+        complements=words_of("di del della dello dei degli delle in nel nella per"),
+        verbs=words_of("e sono era erano ha hanno aveva avevano fu furono puo possono deve sta stanno fa"),
+        question_words=words_of("che chi cosa quale quali qual quando dove come quanto quanta quanti quante perche"),
+        light=words_of("""
+            gente persona cosa tempo anno anni giorno data primo prima ultimo ultima tipo nome chiama chiamava significa
+            succede successo inizio fatto nato nata morto morta mori nacque
+        """),
+        drops_subjects=True,
+    ),
+    "pt": Language(
+        openers=_phrases("""
+            e
+            mas
+            ou
+            que tal
+            o que mais
+            quem mais
+            mais alguma
+            por que nao
+            e quanto
+            conte mais
+        """),
+        pronouns=words_of("""
+            ele ela eles elas dele dela deles delas nele nela neles nelas isso isto aquilo disso disto seu sua seus suas
+            ali
+        """),
+        articles=words_of("o a os as um uma do da dos das no na nos nas ao aos pelo pela"),
+        complements=words_of("de do da dos das em no na para por"),
+        verbs=words_of("e sao era eram foi foram esta estao tem tinha tinham ha pode podem deve"),
+        question_words=words_of("que quem qual quais quando onde como quanto quanta quantos quantas por porque o"),
+        light=words_of("""
+            gente pessoa coisa tempo ano anos dia data primeiro primeira ultimo ultima tipo nome chama chamava significa
+            aconteceu acontece comecou fez nasceu morreu
+        """),
+        drops_subjects=True,
+    ),
+    "nl": Language(
+        openers=_phrases("""
+            en
+            maar
+            of
+            hoe zit het met
+            wat nog meer
+            wie nog meer
+            waarom niet
+            vertel meer
+            en wat
+        """),
+        pronouns=words_of("""
+            hij zij ze hem haar hen hun ervan daarvan ermee daarmee ervoor daarvoor erover daarover erin daarin erop
+            daarop eraan daaraan daar
+        """),
+        pointers=words_of("dat dit deze die het"),
+        articles=words_of("de het een"),
+        definite=words_of("de het"),
+        complements=words_of("van in op voor bij uit tussen"),
+        verbs=words_of("is zijn was waren heeft hebben had hadden wordt worden werd werden kan kunnen kon moet doet"),
+        question_words=words_of("wat wie waar wanneer waarom hoe welke welk hoeveel wiens waarvoor waarmee"),
+        light=words_of("""
+            mensen persoon iemand ding tijd jaar jaren dag datum eerste laatste soort naam heet heette betekent gebeurde
+            gebeurt begon begint maakt gemaakt komt kwam gaat ging oud lang groot hoog veel vaak geboren overleden
+        """),
+        empty_subjects=re.compile(r"<daar> (?:is|zijn|was|waren)(?!\w)"),
+    ),
+}
+"""By the codes of `languages.detect_language`."""
+
+_RUSSIAN: Final = Language(
+    openers=_phrases("""
+        а
+        и
+        но
+        что насчет
+        как насчет
+        что еще
+        кто еще
+        почему нет
+        расскажи подробнее
+    """),
+    pronouns=words_of("""
+        он она оно они его ее их ему ей им ими него нее них нем ней нему ним ними это этого этому этим этом туда оттуда
+    """),
+    question_words=words_of("""
+        кто кого кому что чего чему чем когда где куда откуда почему зачем как какой какая какое какие каком какого
+        сколько чей чья чье ли
+    """),
+    light=words_of("""
+        и а в во на с со о об от до за к ко у по из для не был была было были есть быть год года году лет время раз
+        человек люди родился родилась умер умерла случилось произошло началось называется значит долго много
+    """),
+    verbs=words_of("такое такой такая такие"),
+    empty_subjects=re.compile(r"<это> (?:такое|правда|возможно)"),
+)
+_GREEK: Final = Language(
+    openers=_phrases("""
+        και
+        αλλα
+        τι γινεται με
+        τι αλλο
+    """),
+    pronouns=words_of("αυτοσ αυτη αυτο αυτοι αυτεσ αυτα αυτον αυτην αυτου αυτησ αυτων εκει"),
+    verbs=words_of("ειναι ηταν"),
+    question_words=words_of("τι ποιοσ ποια ποιο ποιοι ποιεσ ποτε που πωσ πωσ γιατι ποσο ποσα ποσοι ποσεσ"),
+    light=words_of("ο η το οι τα του τησ των τον την τουσ τισ στο στη στην στον με σε απο για και ηταν ειναι εγινε"),
+)
+_HINDI: Final = Language(
+    openers=_phrases("""
+        और
+        लेकिन
+        या
+    """),
+    pronouns=words_of("""
+        उसका उसकी उसके उसने उसे उसमें उन्होंने उनका उनकी उनके उन्हें उनमें इसका इसकी इसके इसने इसे इसमें इनका इनकी इनके
+    """),
+    verbs=words_of("है हैं था थी थे"),
+    question_words=words_of("क्या कौन किस किसने किसका किसकी किसके कब कहाँ कहां क्यों कैसे कैसा कैसी कितना कितने कितनी कौनसा"),
+    light=words_of("का की के को में से पर ने है हैं था थी थे हुआ हुई हुए गया गई गए और एक साल वर्ष समय लोग नाम लिए तक"),
+)
+_ARABIC: Final = Language(
+    openers=_phrases("""
+        و
+        وماذا عن
+        ماذا عن
+        لكن
+        ولماذا
+        ومتى
+        واين
+    """),
+    pronouns=words_of("هو هي هم هما هن ذلك تلك هناك"),
+    question_words=words_of("ما ماذا من متى اين أين كيف لماذا كم اي أي هل"),
+    empty_subjects=re.compile(r"^(?:ما|من) <(?:هو|هي)> "),
+    light=words_of("في على الى إلى عن مع كان كانت كانوا يكون تم التي الذي عام سنة"),
+)
+
+BY_SCRIPT: Final[tuple[tuple[re.Pattern[str], Language], ...]] = (
+    (re.compile(r"[\u0400-\u04ff]"), _RUSSIAN),
+    (re.compile(r"[\u0370-\u03ff]"), _GREEK),
+    (re.compile(r"[\u0900-\u097f]"), _HINDI),
+    (re.compile(r"[\u0600-\u06ff]"), _ARABIC),
+)
+"""Languages that their script tells, as the stems of lexical search do."""
+
+UNSPACED: Final = (
+    Unspaced(
+        script=re.compile(r"[\u3040-\u30ff]"),
+        openers=re.compile(r"では|じゃあ|それで|そして|また|他に|ほかに|もっと|あと"),
+        pronouns=re.compile(r"それ|これ|あれ|その|この|あの|そこ|ここ|彼女|彼ら|彼"),
+        framing=re.compile(
+            r"[^\w]+|それら?|これら?|あれ|その|この|あの|そこ|ここ|彼女|彼ら|彼|なぜ|どうして|いつ|どこ|だれ|誰|何人|何年|何|どの|どれ|どう"
+            r"|いくら|いくつ|ですか|ますか|でしたか|ましたか|ください|について|教えて|とは|です|ます|した|して|する|ある|いる|から|まで"
+            r"|[はがをにでとへもやのかねよ]"
+        ),
+    ),
+    Unspaced(
+        script=re.compile(r"[\u3400-\u9fff]"),
+        openers=re.compile(r"那么|那麼|还有|還有|然后|然後|另外|其他|为什么不|那.{0,8}呢|.{1,8}呢[？?]?$"),
+        pronouns=re.compile(r"它们?|牠|他们?|她们?|它們|他們|她們|其中|此|这|這|那"),
+        framing=re.compile(
+            r"[^\w]+|它们?|他们?|她们?|它們|他們|她們|其中|这个|那个|這個|那個|这里|那里|這裡|那裡|这|那|這|什么时候|什麼時候|什么|什麼|为什么|為什麼"
+            r"|怎么样|怎麼樣|怎么|怎麼|如何|哪里|哪裡|哪儿|哪年|哪个|哪個|哪些|哪|谁|誰|多少|多久|几|幾|是不是|有没有|有沒有|请问|請問|告诉我|告訴我"
+            r"|何时|何時|何地|何|在|于|於|是|有|的|了|吗|嗎|呢|吧|么|麼|会|會|被|由|和|与|與|就|也|都|还|還|对|對|把|从|從|年|个|個"
+        ),
+    ),
+    Unspaced(
+        script=re.compile(r"[\uac00-\ud7a3]"),
+        openers=re.compile(r"그럼|그러면|그리고|그런데|또|다른"),
+        pronouns=re.compile(r"그것|그거|이것|이거|저것|그녀|그들|그는|그가|그의|그를|거기|여기"),
+        framing=re.compile(
+            r"[^\w]+|그것[은이을의]?|그거|이것[은이을의]?|그녀[는가의를]?|그들[은이의을]?|그[는가의를]|거기|여기|왜|언제|어디[서에]?|누[구가]|무엇[을이인가]*|무슨"
+            r"|뭐[야예요]*|어떻게|어떤|얼마나?|몇|입니까|습니까|인가요|나요|가요|했|하는|되었|됐|이야|예요|이에요"
+        ),
+    ),
+    Unspaced(
+        script=re.compile(r"[\u0e00-\u0e7f]"),
+        openers=re.compile(r"แล้ว|และ|แต่|หรือ"),
+        pronouns=re.compile(r"มัน|พวกเขา|เขา|เธอ|สิ่งนี้|สิ่งนั้น|ที่นั่น|ที่นี่"),
+        framing=re.compile(
+            r"[^\w\u0e00-\u0e7f]+|มัน|พวกเขา|เขา|เธอ|สิ่งนี้|สิ่งนั้น|ที่นั่น|ที่นี่|ทำไม|เมื่อไหร่|เมื่อไร|เมื่อใด|ที่ไหน|ใคร|อะไร|อย่างไร|ยังไง|เท่าไร|เท่าไหร่|เท่าใด|กี่"
+            r"|หรือไม่|ไหม|คือ|เป็น|ของ|ใน|ที่|มี|ได้|ให้|จาก|โดย|และ"
+        ),
+    ),
+)
+"""Japanese before Chinese: kana tell them apart."""
