@@ -234,6 +234,31 @@ async def test_no_match_calls_no_model(gateway: Gateway, why: str) -> None:
     assert gateway.fakes.generator.requests == []
 
 
+@pytest.mark.parametrize("profile", ["documents", "sources", "library", "grounded"])
+async def test_an_empty_library_costs_nothing_and_says_how_to_add_documents(gateway: Gateway, profile: str) -> None:
+    gateway.fakes.retriever.results = []
+    gateway.fakes.retriever.counts.Clear()
+    body = (await gateway.http.post("/v1/chat", json={**QUESTION, "profile": profile, "stream": False})).json()
+    sentence, _, suggestions = body["answer"].partition("\n\n")
+    assert sentence == NO_MATCH
+    assert "add documents first" in suggestions
+    assert "`citewire ingest PATH`" in suggestions
+    assert body["usage"]["embedding_tokens"] == 0
+    assert gateway.fakes.embedder.requests == []
+    assert gateway.fakes.generator.requests == []
+
+
+async def test_a_library_that_was_emptied_counts_as_empty_at_once(gateway: Gateway) -> None:
+    await gateway.stream("/v1/chat", QUESTION)
+    assert len(gateway.fakes.embedder.requests) == 1
+    document = (await gateway.http.post("/v1/documents", json={"type": "article", "title": "A", "content": "B"})).json()
+    gateway.fakes.retriever.results = []
+    gateway.fakes.retriever.counts.Clear()
+    assert (await gateway.http.delete(f"/v1/documents/{document['id']}")).status_code == 204
+    await gateway.stream("/v1/chat", QUESTION)
+    assert len(gateway.fakes.embedder.requests) == 1
+
+
 async def test_no_match_says_that_documents_are_still_processed(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = []
     gateway.fakes.retriever.counts.not_ready = 3

@@ -39,6 +39,8 @@ async def test_everything_is_kept_before_done_is_said(harness: PipelineHarness) 
 
 
 async def test_planning_embedding_and_opening_run_beside_each_other(harness: PipelineHarness) -> None:
+    await harness.events()  # the first question asks whether there are documents
+    harness.calls.clear()
     # The vector is ready only once the plan has been asked for: one after the other, this would stand still.
     harness.log.gates["embed"] = harness.log.reached["plan"] = asyncio.Event()
     async with asyncio.timeout(5):

@@ -174,10 +174,20 @@ def test_suggestions_go_on_where_the_answer_stopped(given: int, questions: list[
 
 def test_the_no_match_answer_begins_with_exactly_the_sentence() -> None:
     assert DOCUMENTS.no_match is not None
-    answer = no_match_answer(DOCUMENTS.no_match, 0)
+    answer = no_match_answer(DOCUMENTS.no_match, 0, empty_library=False)
     assert answer.startswith(f"{DOCUMENTS.no_match.sentence}\n\n- ")
     assert "can't be searched yet" not in answer
-    assert "2 of the selected documents can't be searched yet" in no_match_answer(DOCUMENTS.no_match, 2)
+    waiting = no_match_answer(DOCUMENTS.no_match, 2, empty_library=False)
+    assert "2 of the selected documents can't be searched yet" in waiting
+
+
+def test_the_no_match_answer_of_an_empty_library_says_how_to_fill_it() -> None:
+    assert DOCUMENTS.no_match is not None
+    sentence, _, suggestions = no_match_answer(DOCUMENTS.no_match, 0, empty_library=True).partition("\n\n")
+    assert sentence == DOCUMENTS.no_match.sentence
+    assert "POST /v1/documents" in suggestions
+    assert "citewire ingest" in suggestions
+    assert "selected" not in suggestions
 
 
 def test_steps_say_what_happened() -> None:

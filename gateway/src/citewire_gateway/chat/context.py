@@ -7,6 +7,7 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.chat.answer import Reflection
+from citewire_gateway.chat.filled_libraries import FilledLibraries
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
 from citewire_gateway.chat.steps import (
@@ -35,6 +36,7 @@ class ContextFinder:
     def __init__(self, embedder: Embedder, retriever: Retriever, records: ChatStore, reflection: Reflection) -> None:
         self._embedder = embedder
         self._retriever = retriever
+        self.libraries = FilledLibraries(retriever)
         self._records = records
         self._reflection = reflection
 
@@ -49,6 +51,10 @@ class ContextFinder:
             if profile.empty_selection is EmptySelection.NOTHING:
                 return Retrieval()
             scope.ClearField("selection")
+        budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
+        if (plan := await self.libraries.plan_if_empty(chat.tenant, scope, profile.strategy, budget)) is not None:
+            run.plan = plan
+            return Retrieval(plan=plan)  # before anything is embedded, or a model is asked
         question = await self._condense(run)
         text = await self._hypothetical_answer(run, question) or question
         retrieval = await self._search_narrowed(run, _search_request(run, scope, question), question, text)

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
+from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
@@ -26,6 +27,7 @@ from citewire_gateway.chat.events import (
     Tokens,
     Usage,
 )
+from citewire_gateway.chat.filled_libraries import is_narrowed
 from citewire_gateway.chat.retrieval import Retrieval, both
 from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl
 from citewire_gateway.chat.steps import no_match_answer
@@ -116,6 +118,10 @@ class ChatPipeline:
             await self._close(run, "failed", "INTERNAL")
             raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
 
+    def forget_library(self, org_id: str) -> None:
+        """Has it asked anew whether an organisation has documents: some were deleted."""
+        self._contexts.libraries.forget(org_id)
+
     async def _events(self, run: ChatRun) -> AsyncGenerator[Event, None]:
         if run.opening is None:
             raise Internal("the exchange was not opened", reason="INTERNAL")
@@ -180,9 +186,11 @@ class ChatPipeline:
         for event in await self._begin_decided(run):
             yield event
         run.not_found = True
-        not_ready = retrieval.plan.counts.not_ready if retrieval.plan is not None else 0
+        counts = retrieval.plan.counts if retrieval.plan is not None else retriever_pb2.ScopeCounts()
+        empty = retrieval.plan is not None and not counts.items and not counts.not_ready
+        empty = empty and not is_narrowed(run.chat.scope)
         yield Citations(())
-        yield Tokens((no_match_answer(no_match, not_ready),))
+        yield Tokens((no_match_answer(no_match, counts.not_ready, empty_library=empty),))
 
     async def _begin_decided(self, run: ChatRun) -> Sequence[Event]:
         """See `_begin`. An answer that is prefetched waits here: if the decision is against it, it leaves nothing."""

@@ -86,9 +86,9 @@ def finish_step(finish_reason: str) -> Step | None:
     return None if text is None else Step("finish", text, reason=finish_reason)
 
 
-def no_match_answer(no_match: NoMatch, not_ready: int) -> str:
+def no_match_answer(no_match: NoMatch, not_ready: int, *, empty_library: bool) -> str:
     """The answer where nothing was found: the exact sentence, then what one could do."""
-    suggestions = list(no_match.suggestions)
+    suggestions = list(no_match.empty_library if empty_library else no_match.suggestions)
     if not_ready:
         suggestions.insert(0, no_match.still_ingesting.format(count=not_ready))
     return no_match.sentence + "\n\n" + "\n".join(f"- {suggestion}" for suggestion in suggestions)

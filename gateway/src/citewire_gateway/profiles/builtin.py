@@ -38,6 +38,11 @@ _NO_MATCH = NoMatch(
         "Ask about one thing at a time.",
     ),
     still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
+    empty_library=(
+        "The library is empty: add documents first. Upload files or texts with `POST /v1/documents`, or run "
+        "`citewire ingest PATH` with a file or a folder.",
+        "Ask again as soon as they are ready: `GET /v1/documents` and `citewire status` show how far they are.",
+    ),
 )
 _SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 

@@ -107,6 +107,8 @@ class NoMatch:
     suggestions: tuple[str, ...]
     still_ingesting: str
     """A further suggestion while documents of the selection are being processed; `{count}` is how many."""
+    empty_library: tuple[str, ...]
+    """What one could do instead of `suggestions` where there are no documents at all."""
 
 
 @dataclass(frozen=True, slots=True)

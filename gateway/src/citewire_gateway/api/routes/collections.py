@@ -66,12 +66,13 @@ async def rename_collection(
 )
 async def delete_collection(
     name: str,
-    _tenant: TenantDep,
+    tenant: TenantDep,
     services: ServicesDep,
     force: Annotated[bool, Query(description="Deletes its documents too.")] = False,
 ) -> CollectionDeleted:
     """Deletes an empty collection, or with `force` one with all its documents."""
     deleted = await services.corpus.delete_collection(_existing(name), force=force)
+    services.pipeline.forget_library(tenant.org_id)
     return CollectionDeleted(documents_deleted=deleted)
 
 

@@ -146,9 +146,10 @@ async def patch_document(
     response_description="It is gone.",
     responses=problems(404),
 )
-async def delete_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> None:
+async def delete_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a document with all its versions."""
     await services.corpus.delete(_id(document_id))
+    services.pipeline.forget_library(tenant.org_id)
 
 
 @router.post(
