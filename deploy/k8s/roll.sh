@@ -6,8 +6,19 @@
 #   deploy/k8s/roll.sh deploy/k8s/overlays/prod
 set -euo pipefail
 
-overlay="${1:?usage: roll.sh OVERLAY}"
+fail() {
+  printf 'roll.sh: %s\n' "$@" >&2
+  exit 1
+}
+
+[ $# -eq 1 ] || fail 'usage: deploy/k8s/roll.sh OVERLAY, for example deploy/k8s/overlays/dev'
+overlay="$1"
 namespace="${NAMESPACE:-citewire}"
+command -v kubectl > /dev/null || fail 'kubectl is not installed'
+if ! reason="$(kubectl get --raw /version --request-timeout=10s 2>&1 > /dev/null)"; then
+  fail 'no cluster answers; nothing was changed' "$(tail -n 1 <<< "$reason")" \
+    'choose one with `kubectl config use-context NAME`, or set KUBECONFIG; `kubectl config get-contexts` lists them'
+fi
 rendered="$(mktemp)"
 trap 'rm -f "$rendered"' EXIT
 kubectl kustomize "$overlay" > "$rendered"

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import get_str
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 DEFAULT_DATA_DIR = ".citewire"
@@ -17,7 +18,8 @@ class ClientSettings:
     """Where the gateway is and who asks."""
 
     url: str
-    """`CITEWIRE_URL`: the gateway's address without a path; the default is the address of `citewire up`."""
+    """`CITEWIRE_URL`: the gateway's address without a path; by default that of the stack which runs on `data_dir`,
+    else DEFAULT_URL."""
 
     api_key: str | None
     """`CITEWIRE_API_KEY`: sent as a Bearer token; none for a local stack."""
@@ -40,7 +42,8 @@ def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str |
         url: the `--url` option, which wins.
     """
     env = os.environ if environ is None else environ
-    address = (url or env.get("CITEWIRE_URL") or DEFAULT_URL).strip().rstrip("/")
+    data_dir = data_dir_from(env)
+    address = (url or env.get("CITEWIRE_URL") or _running_url(data_dir) or DEFAULT_URL).strip().rstrip("/")
     try:
         parts = urlsplit(address)
         valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and (parts.port or 1) > 0
@@ -55,9 +58,20 @@ def load_client_settings(environ: Mapping[str, str] | None = None, *, url: str |
     key = (env.get("CITEWIRE_API_KEY") or "").strip()
     if not key.isprintable() or not key.isascii():
         raise CliError("CITEWIRE_API_KEY is not a key", "It holds characters that no key has.", ExitCode.USAGE)
-    return ClientSettings(address, key or None, data_dir_from(env))
+    return ClientSettings(address, key or None, data_dir)
 
 
 def data_dir_from(environ: Mapping[str, str]) -> Path:
     """The folder of the local stack, absolute."""
     return Path(environ.get("CITEWIRE_DATA_DIR") or DEFAULT_DATA_DIR).expanduser().absolute()
+
+
+def _running_url(data_dir: Path) -> str:
+    """The address of the stack that runs on this folder; empty if none does."""
+    if not (data_dir / "run.json").exists():
+        return ""
+    try:
+        from citewire_cli.stack.layout import Layout
+    except ImportError:  # not a POSIX system: there is no local stack
+        return ""
+    return get_str(Layout(data_dir).read_run() or {}, "url")

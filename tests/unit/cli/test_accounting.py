@@ -39,7 +39,7 @@ BUDGET = {
 
 def test_usage_is_a_table_with_its_total(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/usage", reply_json(USAGE))
-    result = run("usage", "--from", "2026-11-01", "--to", "2026-11-30")
+    result = run("usage", "--source", "calls", "--from", "2026-11-01", "--to", "2026-11-30")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[1].split() == [
@@ -59,7 +59,8 @@ def test_usage_is_a_table_with_its_total(gateway: FakeGateway, run: Run) -> None
 
 def test_usage_as_json_and_csv(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/usage", reply_json(USAGE))
-    assert json.loads(run("usage", "--json").stdout) == USAGE
+    assert json.loads(run("usage", "--json", "--source", "calls").stdout) == USAGE
+    assert json.loads(run("usage", "--json").stdout) == {**USAGE, "exchanges": USAGE}
     gateway.on("GET", "/v1/usage", Reply(content_type="text/csv", chunks=[b"day,calls\r\n2026-11-21,3\r\n"]))
     result = run("usage", "--csv", "--by", "day")
     assert result.stdout.splitlines() == ["day,calls", "2026-11-21,3"]
@@ -69,7 +70,26 @@ def test_usage_as_json_and_csv(gateway: FakeGateway, run: Run) -> None:
 
 def test_nothing_used(gateway: FakeGateway, run: Run) -> None:
     gateway.on("GET", "/v1/usage", reply_json({**USAGE, "scope": "user", "rows": [], "total": {}}))
-    assert run("usage").stdout.splitlines()[1:] == ["Nothing was used."]
+    assert run("usage", "--source", "exchanges").stdout.splitlines()[1:] == ["Nothing was used."]
+    assert "None: everything ran on models of this stack." in run("usage").stdout
+
+
+def test_what_no_provider_was_asked_for_is_shown_as_well(gateway: FakeGateway, run: Run) -> None:
+    row = {"day": "2026-11-21", "model": "extractive", "exchanges": 7, "embedding_tokens": 84, "cost_usd": 0}
+    chats = {"scope": "org", "from": "a", "to": "b", "rows": [row], "total": {"exchanges": 7, "embedding_tokens": 84}}
+    calls = {"scope": "org", "from": "a", "to": "b", "rows": [], "total": {}}
+    gateway.on("GET", "/v1/usage", lambda r: reply_json(chats if r.query["source"] == "exchanges" else calls))
+    assert [line.split() for line in run("usage").stdout.splitlines()] == [
+        ["Usage", "of", "the", "organisation", "from", "a", "until", "b"],
+        [],
+        ["Chats:"],
+        ["day", "model", "chats", "embedding", "USD"],
+        ["2026-11-21", "extractive", "7", "84", "0.000000"],
+        ["total", "7", "84", "0.000000"],
+        [],
+        ["Calls", "to", "providers,", "as", "billed:"],
+        ["None:", "everything", "ran", "on", "models", "of", "this", "stack."],
+    ]
 
 
 @pytest.mark.parametrize("arguments", [(), ("--csv",)])

@@ -201,7 +201,10 @@ def test_where_metrics_are_looked_for() -> None:
         "worker": "http://127.0.0.1:7/metrics",
     }
     local = metrics_addresses(here, {}, {"gateway": {"metrics_port": 5}}, ["worker=h:6"])
-    assert (local["gateway"], local["worker"]) == ("http://127.0.0.1:5/metrics", "http://h:6/metrics")
+    assert local == {"gateway": "http://127.0.0.1:5/metrics", "worker": "http://h:6/metrics"}
+    beside = settings("http://127.0.0.1:18080")  # what is at the usual ports is another stack's
+    assert metrics_addresses(beside, {}, {}, []) == {}
+    assert list(metrics_addresses(beside, {"CITEWIRE_GATEWAY_METRICS_PORT": "7"}, {}, [])) == ["gateway"]
     away = settings("https://citewire.example.com")
     assert metrics_addresses(away, {}, {}, []) == {}
     assert metrics_addresses(away, {}, {}, ["gateway=h:1"]) == {"gateway": "http://h:1/metrics"}

@@ -12,6 +12,7 @@ ROLL = Path(__file__).resolve().parents[3] / "deploy" / "k8s" / "roll.sh"
 KUBECTL = """#!/usr/bin/env bash
 echo "$*" >> "$ASKED"
 case "$*" in
+  "get --raw /version"*) [ "$FAILING" != cluster ] || { echo "The connection to the server was refused" >&2; exit 1; } ;;
   kustomize*) echo "kind: $KIND" ;;
   *wait*=Complete*"job/$FAILING "*) exit 1 ;;
   *wait*=Failed*) case "$*" in *"job/$FAILING "*) exit 0 ;; *) exit 1 ;; esac ;;
@@ -82,3 +83,23 @@ def test_nothing_is_rolled_out_after_a_failed_migration(asked: Path) -> None:
     assert code == 1
     assert "logs job/migrate-pre --all-containers --tail=50" in " ".join(lines)
     assert not [line for line in lines if "step=serve" in line or "migrate-post" in line]
+
+
+def test_without_a_cluster_it_says_so_and_asks_nothing_else(asked: Path) -> None:
+    environ = {"PATH": f"{asked.parent / 'bin'}:{os.environ['PATH']}", "ASKED": str(asked), "FAILING": "cluster"}
+    done = subprocess.run([str(ROLL), "overlay"], env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    first, reason, advice = done.stderr.splitlines()
+    assert first == "roll.sh: no cluster answers; nothing was changed"
+    assert reason == "roll.sh: The connection to the server was refused"
+    assert "kubectl config use-context" in advice
+    assert len(asked.read_text().splitlines()) == 1
+
+
+def test_without_an_overlay_it_says_how_it_is_called() -> None:
+    done = subprocess.run([str(ROLL)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "roll.sh: usage: deploy/k8s/roll.sh OVERLAY, for example deploy/k8s/overlays/dev\n",
+    )

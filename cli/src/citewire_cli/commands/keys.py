@@ -12,11 +12,11 @@ from citewire_cli import output
 from citewire_cli.commands.options import JsonOption
 from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import get_object, get_str
-from citewire_cli.settings import data_dir_from
+from citewire_cli.settings import data_dir_from, load_client_settings
 
 keys_app = typer.Typer(
-    help="Create, list and revoke API keys. Runs beside the gateway, on its database: CITEWIRE_GATEWAY_DSN, or the "
-    "stack that `citewire up` runs on CITEWIRE_DATA_DIR.",
+    help="Create, list and revoke API keys. Runs beside the gateway, on its database: CITEWIRE_GATEWAY_DSN, or that of "
+    "the local stack at CITEWIRE_URL or on CITEWIRE_DATA_DIR.",
     no_args_is_help=True,
 )
 
@@ -72,9 +72,11 @@ async def _run(arguments: list[str], *, json: bool) -> ExitCode:
 def _environ() -> dict[str, str]:
     """The environment with the database of the local stack, unless one is given."""
     from citewire_cli.stack.layout import Layout
+    from citewire_cli.stack.running import running_stack
 
     environ = dict(os.environ)
-    state = Layout(data_dir_from(environ)).read_run()
+    named = running_stack(load_client_settings(environ)) if environ.get("CITEWIRE_URL") else None
+    state = named or Layout(data_dir_from(environ)).read_run()
     if state is not None:
         for variable in ("CITEWIRE_GATEWAY_DSN", "CITEWIRE_GATEWAY_MIGRATE_DSN"):
             environ.setdefault(variable, get_str(get_object(state, "environment"), variable))

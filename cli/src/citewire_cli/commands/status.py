@@ -172,12 +172,9 @@ async def _count(api: Api) -> JsonObject:
 
 
 def _local_processes(settings: ClientSettings) -> JsonObject:
-    """What `citewire up` of this folder says about its processes, if it is the stack that was asked."""
+    """What `citewire up` says about the processes of the stack that was asked; empty if it isn't one of ours here."""
     try:
-        from citewire_cli.stack.layout import Layout
+        from citewire_cli.stack.running import running_stack
     except ImportError:  # not a POSIX system: there is no local stack
         return {}
-    state = Layout(settings.data_dir).read_run()
-    if state is None or get_str(state, "url") != settings.url:
-        return {}
-    return get_object(state, "processes")
+    return get_object(running_stack(settings) or {}, "processes")

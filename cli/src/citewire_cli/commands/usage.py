@@ -36,17 +36,25 @@ async def usage(
         str, typer.Option("--by", help="Groups, with commas between: org, user, day, model, profile, purpose.")
     ] = "day,model",
     source: Annotated[
-        Literal["calls", "exchanges"],
-        typer.Option("--source", help="Calls to providers, or chats with what ran in the services."),
-    ] = "calls",
+        Literal["calls", "exchanges"] | None,
+        typer.Option(
+            "--source",
+            help="Only calls to providers, or only chats with what ran in the services; default: both.",
+            show_default=False,
+        ),
+    ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, as the gateway writes it.")] = False,
     url: UrlOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Show tokens and cost. Owners and admins see their organisation's, others their own."""
+    """Show tokens and cost, of calls to providers and of chats. Owners and admins see their organisation's.
+
+    A chat counts whoever answered it; a call only where a provider was asked. `--json` is the calls' report, with the
+    chats' in `exchanges`, unless --source names one of them; `--csv` is one of the two, the calls by default.
+    """
     if as_csv and json:
         raise CliError("Choose one of --csv and --json", "", ExitCode.USAGE)
-    params: dict[str, str | int] = {"group_by": by, "source": source}
+    params: dict[str, str | int] = {"group_by": by, "source": source or "calls"}
     params |= {name: value for name, value in (("from", start), ("to", end)) if value is not None}
     async with Api(load_client_settings(url=url)) as api:
         if as_csv:
@@ -55,6 +63,9 @@ async def usage(
             sys.stdout.flush()
             return ExitCode.OK
         report = await api.call("GET", "/v1/usage", params={**params, "format": "json"})
+        if source is None:
+            chats = {**params, "source": "exchanges", "format": "json"}
+            report["exchanges"] = await api.call("GET", "/v1/usage", params=chats)
     if json:
         output.print_json(report)
     else:
@@ -63,12 +74,25 @@ async def usage(
 
 
 def _print(report: JsonObject) -> None:
-    rows, total = get_objects(report, "rows"), get_object(report, "total")
     whose = "the organisation" if get_str(report, "scope") == "org" else "you"
     console = output.stdout()
     console.print(f"Usage of {whose} from {get_str(report, 'from')} until {get_str(report, 'to')}")
+    if "exchanges" not in report:
+        _print_rows(report, "Nothing was used.")
+        return
+    console.print()
+    console.print("Chats:")
+    _print_rows(get_object(report, "exchanges"), "None.")
+    console.print()
+    console.print("Calls to providers, as billed:")
+    _print_rows(report, "None: everything ran on models of this stack.")
+
+
+def _print_rows(report: JsonObject, nothing: str) -> None:
+    rows, total = get_objects(report, "rows"), get_object(report, "total")
+    console = output.stdout()
     if not rows:
-        console.print("Nothing was used.")
+        console.print(nothing)
         return
     groups = [name for name in _GROUPS if name in rows[0]]
     figures = [name for name in _SHORT if name in total]

@@ -15,6 +15,7 @@ from citewire_cli.settings import ClientSettings
 
 TIMEOUT_SECONDS = 5.0
 PROCESSES = ("gateway", "embedder", "retriever", "generator", "worker")
+GATEWAY_PORT = 8080
 DEFAULT_PORTS = dict(zip(PROCESSES, range(9100, 9105), strict=True))
 
 
@@ -23,9 +24,9 @@ def metrics_addresses(
 ) -> dict[str, str]:
     """The metrics' URL of each process that can be asked.
 
-    Those of a local stack are in its run file. Elsewhere on this machine they are at the usual ports, or where
-    `CITEWIRE_<PROCESS>_METRICS_PORT` says. A gateway on another machine doesn't say where its own are, as metrics are
-    never public: then only those that are given.
+    Those of a local stack are in its run file. A gateway at the usual port of this machine that isn't one of `up` has
+    them at the usual ports, or where `CITEWIRE_<PROCESS>_METRICS_PORT` says. Any other doesn't say where its own are,
+    as metrics are never public, and those at the usual ports would be of another stack: then only those that are given.
 
     Args:
         settings: the client's.
@@ -41,8 +42,11 @@ def metrics_addresses(
         host = urlsplit(settings.url).hostname or "127.0.0.1"
         for name in PROCESSES:
             port = get_int(as_object(local.get(name)) or {}, "metrics_port")
+            if port is None and not local:
+                usual = DEFAULT_PORTS[name] if urlsplit(settings.url).port == GATEWAY_PORT else None
+                port = _port(environ.get(f"CITEWIRE_{name.upper()}_METRICS_PORT", "")) or usual
             if port is None:
-                port = _port(environ.get(f"CITEWIRE_{name.upper()}_METRICS_PORT", ""), DEFAULT_PORTS[name])
+                continue
             urls[name] = _url(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     for value in given:
         name, _, address = value.partition("=")
@@ -96,9 +100,9 @@ async def _scrape(http: httpx.AsyncClient, url: str) -> Scrape:
     return Scrape(url, samples)
 
 
-def _port(value: str, default: int) -> int:
+def _port(value: str) -> int | None:
     port = int(value) if value.isascii() and value.isdecimal() else 0
-    return port if 0 < port < 65536 else default
+    return port if 0 < port < 65536 else None
 
 
 def _url(address: str) -> str:

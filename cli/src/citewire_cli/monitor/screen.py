@@ -30,6 +30,9 @@ def print_report(report: JsonObject) -> None:
         for name, process in processes.items():
             if problem := get_str(process, "problem"):
                 console.print(f"{name}: {get_str(process, 'metrics')} {problem}.")
+    else:
+        console.print()
+        console.print("Where its processes' metrics are isn't known here: name them with --metrics gateway=HOST:PORT.")
     figures = get_object(report, "figures")
     if figures:
         console.print()
