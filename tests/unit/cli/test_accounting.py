@@ -75,9 +75,21 @@ def test_nothing_used(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_what_no_provider_was_asked_for_is_shown_as_well(gateway: FakeGateway, run: Run) -> None:
-    row = {"day": "2026-11-21", "model": "extractive", "exchanges": 7, "embedding_tokens": 84, "cost_usd": 0}
-    chats = {"scope": "org", "from": "a", "to": "b", "rows": [row], "total": {"exchanges": 7, "embedding_tokens": 84}}
-    calls = {"scope": "org", "from": "a", "to": "b", "rows": [], "total": {}}
+    row: dict[str, object] = {
+        "day": "2026-11-21",
+        "model": "extractive",
+        "exchanges": 7,
+        "embedding_tokens": 84,
+        "cost_usd": 0,
+    }
+    chats: dict[str, object] = {
+        "scope": "org",
+        "from": "a",
+        "to": "b",
+        "rows": [row],
+        "total": {"exchanges": 7, "embedding_tokens": 84},
+    }
+    calls: dict[str, object] = {"scope": "org", "from": "a", "to": "b", "rows": [], "total": {}}
     gateway.on("GET", "/v1/usage", lambda r: reply_json(chats if r.query["source"] == "exchanges" else calls))
     assert [line.split() for line in run("usage").stdout.splitlines()] == [
         ["Usage", "of", "the", "organisation", "from", "a", "until", "b"],

@@ -12,7 +12,7 @@ ROLL = Path(__file__).resolve().parents[3] / "deploy" / "k8s" / "roll.sh"
 KUBECTL = """#!/usr/bin/env bash
 echo "$*" >> "$ASKED"
 case "$*" in
-  "get --raw /version"*) [ "$FAILING" != cluster ] || { echo "The connection to the server was refused" >&2; exit 1; } ;;
+  "get --raw /version"*) [ "$FAILING" != cluster ] || { echo "The connection was refused" >&2; exit 1; } ;;
   kustomize*) echo "kind: $KIND" ;;
   *wait*=Complete*"job/$FAILING "*) exit 1 ;;
   *wait*=Failed*) case "$*" in *"job/$FAILING "*) exit 0 ;; *) exit 1 ;; esac ;;
@@ -92,7 +92,7 @@ def test_without_a_cluster_it_says_so_and_asks_nothing_else(asked: Path) -> None
     assert done.stdout == ""
     first, reason, advice = done.stderr.splitlines()
     assert first == "roll.sh: no cluster answers; nothing was changed"
-    assert reason == "roll.sh: The connection to the server was refused"
+    assert reason == "roll.sh: The connection was refused"
     assert "kubectl config use-context" in advice
     assert len(asked.read_text().splitlines()) == 1
 

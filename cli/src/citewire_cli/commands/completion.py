@@ -1,16 +1,16 @@
 """`citewire completion`: what a shell needs to complete the command.
 
-Typer's own scripts call `citewire` by its name; these call it as it was typed, so that in a clone `.venv/bin/citewire` is
-completed as well.
+Typer's own scripts call `citewire` by its name; these call it as it was typed, so that `.venv/bin/citewire` of a clone
+is completed as well.
 """
 
 import sys
 from typing import Annotated, Literal
 
 import typer
-from typer.completion import completion_init
+from typer.completion import completion_init  # pyright: ignore[reportPrivateImportUsage] # there is no public way
 
-completion_init()
+completion_init()  # what Typer(add_completion=True) does, without its options: their scripts need a place on the PATH
 
 _BASH = """\
 _citewire_completion() {
