@@ -199,13 +199,27 @@ async def test_a_list_of_one_suggestion_is_continued_without_repeating_it(gatewa
     assert text_of(frames) == f"{NOT_FOUND}\n\n- What grew?\n- How much?\n- Since when?"
 
 
-async def test_an_answer_stands_if_suggestions_can_not_be_had(gateway: Gateway) -> None:
+async def test_where_no_questions_are_suggested_they_come_from_the_chunks(gateway: Gateway) -> None:
     gateway.fakes.generator.script = not_found
     gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
     response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False})
-    assert response.json()["answer"] == NOT_FOUND
+    sentence, heading, *questions = response.json()["answer"].replace("\n\n", "\n").split("\n")
+    assert (sentence, heading) == (NOT_FOUND, "You could ask instead:")
+    assert 2 <= len(questions) <= 3
+    assert all(question.startswith("- ") and question.endswith("?") for question in questions)
+    assert "“Annual report”" in questions[0]
     assert [step["name"] for step in response.json()["steps"]] == ["suggestions_failed"]
     assert response.json()["usage"] == USAGE
+
+
+async def test_what_is_offered_instead_is_in_the_profiles_language(gateway: Gateway) -> None:
+    gateway.fakes.generator.script = not_found
+    gateway.fakes.generator.log.errors["suggest_questions"] = Unavailable("away", reason="PROVIDER_UNAVAILABLE")
+    options = {"answer_language": "Deutsch", "not_found_sentence": "Dazu steht hier nichts."}
+    response = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False, "options": options})
+    assert "\n\nStattdessen könnten Sie fragen:\n- " in response.json()["answer"]
+    asked = gateway.fakes.generator.requests[0].policy
+    assert (asked.not_found_sentence, asked.answer_language) == ("Dazu steht hier nichts.", "Deutsch")
 
 
 @pytest.mark.parametrize("why", ["nothing found", "below the floor", "nothing selected"])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from citewire_generator.model import NOT_FOUND_SENTENCE
-from citewire_generator.not_found import MAX_HELD, NotFoundGate, count_questions
+from citewire_generator.not_found import MAX_HELD, MAX_LINE, NotFoundGate
 
 PARAPHRASES = [
     "I couldn't find this information in the provided documents.",
@@ -105,20 +105,21 @@ def test_the_exact_sentence_is_shown_with_its_last_character() -> None:
     gate = NotFoundGate(NOT_FOUND_SENTENCE)
     assert gate.feed(NOT_FOUND_SENTENCE[:-1]) == ""
     assert gate.feed(".") == NOT_FOUND_SENTENCE
-    assert gate.feed("\n\n- What is X?") == "\n\n- What is X?"
+    assert gate.feed("\n\n- What is X?") == ""
+    assert gate.feed("\n") == "\n\n- What is X?"
     assert gate.suggested_questions == 1
 
 
-def test_what_follows_a_paraphrase_stays() -> None:
+def test_of_what_follows_only_questions_stay() -> None:
     shown, gate, _ = run("I couldn't find that in the documents. You could ask: What is X? Who is Y?")
-    assert shown == f"{NOT_FOUND_SENTENCE} You could ask: What is X? Who is Y?"
+    assert shown == f"{NOT_FOUND_SENTENCE}\n\n- What is X?\n- Who is Y?"
     assert gate.suggested_questions == 2
 
 
 def test_an_own_sentence_is_recognised() -> None:
     sentence = "Dazu steht in den Unterlagen nichts."
     gate = NotFoundGate(sentence)
-    assert gate.feed("Dazu steht in den Unterlagen nichts. ") + gate.finish() == f"{sentence} "
+    assert gate.feed("Dazu steht in den Unterlagen nichts. ") + gate.finish() == sentence
     assert gate.not_found
     gate = NotFoundGate(sentence)
     assert gate.feed("The documents do not mention it.") + gate.finish() == sentence
@@ -157,15 +158,55 @@ def test_pieces_make_no_difference(start: str, rest: str, sizes: list[int]) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "count"),
+    ("rest", "questions"),
     [
-        ("", 0),
-        ("\n\n- What is X?\n- Who is Y?\n", 2),
-        ("\n\nWould you like one of these?\n1. What is X?\n2) Who is Y?", 2),
-        (" What is X? Who is Y? And Z?", 3),
-        ("\n- no question\n- one?", 1),
-        ("\n• 何ですか？\n• 誰ですか？", 2),
+        ("", []),
+        ("\n\n- What is X?\n- Who is Y?\n", ["What is X?", "Who is Y?"]),
+        ("\n\nWould you like one of these?\n1. What is X?\n2) Who is Y?", ["What is X?", "Who is Y?"]),
+        (" What is X? Who is Y? And Z?", ["What is X?", "Who is Y?", "And Z?"]),
+        ("\n- no question\n- one?", ["one?"]),
+        ("\n• 何ですか？\n• 誰ですか？", ["何ですか？", "誰ですか？"]),
+        (" However, page 3 gives 62 EUR [1]. Meals are free.", []),
+        ("\n\nThe documents are about meals.\n\nYou could ask:\n- **What is X?**\n\nI hope so!", ["What is X?"]),
+        ("\n- What does Dr. Smith say? He says much.\n- Who?\n- Who?\n- Why?\n- When?", [
+            "What does Dr. Smith say?", "Who?", "Why?",
+        ]),
+        (" Möchten Sie mehr wissen? Shall I look elsewhere?", []),
+        (" Sie könnten fragen: Was kostet ein Essen? Wer zahlt?", ["Was kostet ein Essen?", "Wer zahlt?"]),
+        (" x" * (MAX_LINE // 2 + 10) + " Who?\n- Why?", ["Why?"]),
+    ],
+)  # fmt: skip
+def test_prose_after_the_sentence_is_dropped_up_to_the_questions(rest: str, questions: list[str]) -> None:
+    text = NOT_FOUND_SENTENCE + rest
+    expected = NOT_FOUND_SENTENCE + ("\n" if questions else "") + "".join(f"\n- {question}" for question in questions)
+    for offset in range(min(len(text), 300) + 1):
+        gate = NotFoundGate(NOT_FOUND_SENTENCE)
+        assert gate.feed(text[:offset]) + gate.feed(text[offset:]) + gate.finish() == expected
+        assert gate.suggested_questions == len(questions)
+    shown, gate, _ = run(text)
+    assert shown == expected
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said"),
+    [
+        ("Dazu steht in den Unterlagen nichts.", "Dazu steht nichts in den Unterlagen."),
+        ("Tut mir leid! Dazu habe ich nichts gefunden.", "Tut mir leid! Dazu habe ich nichts gefunden."),
+        ("文档中没有找到相关信息。", "文档中没有找到相关信息。"),
+        ("資料にはこの情報が見つかりませんでした。", "**資料にはこの情報が見つかりませんでした。**"),
+        ("Ни один документ на это не отвечает.", "На это не отвечает ни один документ."),
     ],
 )
-def test_counting_questions(text: str, count: int) -> None:
-    assert count_questions(text) == count
+@pytest.mark.parametrize("size", [1, 5, 1000])
+def test_a_tenants_own_sentence_is_sent_exactly(sentence: str, said: str, size: int) -> None:
+    gate = NotFoundGate(sentence)
+    text = f"{said} More of it.\n- Why?"
+    shown = "".join(gate.feed(text[start : start + size]) for start in range(0, len(text), size)) + gate.finish()
+    assert shown == f"{sentence}\n\n- Why?"
+    assert gate.not_found
+
+
+def test_a_sentence_of_500_characters_is_recognised() -> None:
+    sentence = "Dazu steht hier nichts, " * 20 + "leider."
+    gate = NotFoundGate(sentence)
+    assert "".join(map(gate.feed, sentence + " Mehr dazu.")) + gate.finish() == sentence

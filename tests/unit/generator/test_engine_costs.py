@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_generator.service import SUGGESTION_MARGIN_SECONDS
+from citewire_kit import deadline
 from citewire_kit.errors import (
     CitewireError,
 )
@@ -21,6 +24,7 @@ from engine_harness import (
     EngineHarness,
     answer,
 )
+from generator_calls import make_passage
 from scripted_chat import ScriptedTurns
 
 
@@ -86,3 +90,27 @@ async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
     assert len(one.tasks) == 3
     assert harness.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
     assert {row.new.purpose for row in harness.ledger.rows} == {"suggestions"}
+    assert not suggestions.fallback
+
+
+@pytest.mark.parametrize("turn", [[DOWN], [KEY], [LIMITED], ["no question"], ["Only one?"]])
+async def test_where_no_model_suggests_questions_they_come_from_the_passages(turn: list[Any]) -> None:
+    passages = [
+        make_passage(1, 1, "Express shipping costs 9.90 EUR and takes one day.", section="Express shipping"),
+        make_passage(2, 1, "Refunds take 14 days after the parcel has arrived.", section="Refunds"),
+    ]
+    harness = EngineHarness(ScriptedTurns("one", turn))
+    request = pb.SuggestQuestionsRequest(passages=passages, count=3, question="What is the capital of Peru?")
+    suggestions = await harness.generator.suggest(request)
+    assert suggestions.fallback
+    assert 2 <= len(suggestions.questions) <= 3
+    assert "What is said about Refunds?" in suggestions.questions
+
+
+async def test_suggestions_from_passages_come_before_the_callers_time_is_over() -> None:
+    never = asyncio.Event()
+    harness = EngineHarness(ScriptedTurns("one", [never]))
+    passages = [make_passage(1, 1, "Refunds take 14 days.", section="Refunds")]
+    with deadline.budget(SUGGESTION_MARGIN_SECONDS + 0.05):
+        suggestions = await harness.generator.suggest(pb.SuggestQuestionsRequest(passages=passages, count=1))
+    assert (suggestions.questions, suggestions.fallback) == (("What is said about Refunds?",), True)

@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from citewire_generator.model import FINISH_REASONS, NOT_FOUND_SENTENCE, Event, FinishReason, Message, Role, Usage
 from citewire_generator.providers.base import ChatProvider, End
 from citewire_generator.providers.extractive import Extractive
-from citewire_generator.registry import Registry
+from citewire_generator.registry import ModelRoute, Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import CitewireError, InvalidArgument, NotFound, Unavailable
 from generator_calls import GenerateCall, changed, make_passage, make_policy, make_request
@@ -265,10 +265,11 @@ async def test_suggestions_come_from_the_model_that_is_asked() -> None:
     assert all(question.endswith("?") for question in local.questions)
 
 
-async def test_a_failed_suggestion_is_an_error() -> None:
-    error = Unavailable("no", reason="PROVIDER_UNAVAILABLE")
-    with pytest.raises(CitewireError):
-        await Generator(Registry([ScriptedChat(error)])).suggest(pb.SuggestQuestionsRequest(passages=PASSAGES))
+async def test_suggestions_of_a_model_that_is_not_offered_are_an_error() -> None:
+    request = pb.SuggestQuestionsRequest(passages=PASSAGES)
+    with pytest.raises(CitewireError) as caught:
+        await Generator(Registry([ScriptedChat()])).suggest(request, ModelRoute("none"))
+    assert caught.value.reason == "MODEL_NOT_FOUND"
 
 
 async def test_finish_reasons_pass() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from citewire.generator.v1 import generator_pb2
@@ -19,6 +20,7 @@ from citewire_gateway.chat.events import (
 )
 from citewire_gateway.chat.run import ChatInput, ChatRun
 from citewire_gateway.chat.steps import finish_step, suggestions_failed_step, suggestions_text
+from citewire_gateway.chat.topics import ask_about, phrases_for
 from citewire_gateway.clients.generator import Generator
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import CitewireError, Internal
@@ -87,12 +89,13 @@ class AnswerWriter:
         suggest, given = run.chat.profile.suggest, run.suggested_questions
         if suggest is None or not run.not_found or given >= suggest.minimum or not results:
             return ()
-        events: list[Event] = []
+        language = run.chat.profile.answer.answer_language
         request = generator_pb2.SuggestQuestionsRequest(
             question=run.chat.question,
             passages=passage_messages(results),
             count=suggest.count,
-            language=run.chat.profile.answer.answer_language,
+            language=language,
+            model=run.chat.model,
             provider=run.chat.route.chat,
         )
         try:
@@ -101,11 +104,17 @@ class AnswerWriter:
             # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
             log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
             run.steps.append(suggestions_failed_step(exc.reason))
-            events.extend(run.new_steps())
             response = generator_pb2.SuggestQuestionsResponse()
+        else:
+            if response.fallback:
+                run.steps.append(suggestions_failed_step())
+        questions = [*response.questions]
+        if given + len(questions) < suggest.minimum:
+            questions += ask_about(results, suggest.count, avoid=run.chat.question, language=language)
         run.add_usage(response.usage)
-        text = suggestions_text(suggest, given, response.questions, run.answer)
-        return [*events, Tokens((text,))] if text else events
+        heading = phrases_for(language).heading or suggest.heading
+        text = suggestions_text(replace(suggest, heading=heading), given, questions, run.answer)
+        return [*run.new_steps(), *((Tokens((text,)),) if text else ())]
 
 
 class Reflection:

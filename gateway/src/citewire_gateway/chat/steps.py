@@ -71,9 +71,13 @@ def rerank_failed_step(reason: str) -> Step:
     )
 
 
-def suggestions_failed_step(reason: str) -> Step:
-    """Says that the offer to go on is missing."""
-    return Step("suggestions_failed", "Questions to ask instead could not be suggested.", reason=reason)
+def suggestions_failed_step(reason: str | None = None) -> Step:
+    """Says that the questions to ask instead aren't a model's."""
+    return Step(
+        "suggestions_failed",
+        "The model could not suggest questions to ask instead: these name topics of the passages.",
+        reason=reason,
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -443,12 +443,14 @@ class SuggestQuestionsRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., count: _Optional[int] = ..., language: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ...) -> None: ...
 
 class SuggestQuestionsResponse(_message.Message):
-    __slots__ = ("questions", "usage")
+    __slots__ = ("questions", "usage", "fallback")
     QUESTIONS_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
     questions: _containers.RepeatedScalarFieldContainer[str]
     usage: TokenUsage
-    def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ...) -> None: ...
+    fallback: bool
+    def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
     __slots__ = ()

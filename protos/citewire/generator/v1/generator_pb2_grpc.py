@@ -124,7 +124,7 @@ class GeneratorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SuggestQuestions(self, request, context):
-        """Suggests questions that the passages answer.
+        """Suggests questions that the passages answer: a model's, or else from the passages' topics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -31,7 +31,7 @@ class GeneratorServiceStub:
     Rewrite: aio.UnaryUnaryMultiCallable[generator_pb2.RewriteRequest, generator_pb2.RewriteResponse]
     """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
     SuggestQuestions: aio.UnaryUnaryMultiCallable[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse]
-    """Suggests questions that the passages answer."""
+    """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
     ListModels: aio.UnaryUnaryMultiCallable[generator_pb2.ListModelsRequest, generator_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
     SealProvider: aio.UnaryUnaryMultiCallable[generator_pb2.SealProviderRequest, generator_pb2.SealProviderResponse]
@@ -92,7 +92,7 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         request: generator_pb2.SuggestQuestionsRequest,
         context: aio.ServicerContext[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse],
     ) -> abc.Awaitable[generator_pb2.SuggestQuestionsResponse]:
-        """Suggests questions that the passages answer."""
+        """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
 
     @abc_1.abstractmethod
     def ListModels(

@@ -86,6 +86,8 @@ class Suggestions:
 
     questions: Sequence[str] = ()
     usage: Usage = field(default_factory=Usage)
+    fallback: bool = False
+    """Whether topics of the passages took the place of a model that could not be asked or suggested too few."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """The one way of an answer: choose the models, pack, say what may be cited, stream, verify, complete."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -12,7 +14,9 @@ from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Messag
 from citewire_generator.planning import AnswerPlan
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
+from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.tokens import estimate_tokens
+from citewire_kit import deadline
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Purpose
@@ -21,6 +25,10 @@ log = get_logger(__name__)
 
 SUGGESTION_TOKENS = 64
 """Most tokens of one suggested question."""
+MIN_SUGGESTIONS = 2
+"""Questions of a model, below which topics of the passages are added."""
+SUGGESTION_MARGIN_SECONDS = 0.5
+"""What is left of the caller's time for questions from topics where the model takes too long."""
 
 
 class Generator:
@@ -96,16 +104,36 @@ class Generator:
             yield _completed(plan, began, text, ended)
 
     async def suggest(self, request: pb.SuggestQuestionsRequest, route: ModelRoute | None = None) -> Suggestions:
-        """Suggests questions that the passages answer.
+        """Suggests questions that the passages answer; where no model can be asked in time, from their topics.
 
         Raises:
-            CitewireError: There is no such model, or the provider failed.
+            CitewireError: There is no such model.
         """
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             work = _SuggestionWork(request, chain)
-            async with aclosing(self._engine.run(work)) as events:
+            suggestions = await self._ask_for_suggestions(work)
+        if work.by_rule or len(suggestions.questions) >= min(MIN_SUGGESTIONS, request.count):
+            return suggestions
+        topics = await asyncio.to_thread(
+            suggest_from_passages, request.passages, request.count, avoid=request.question, language=request.language
+        )
+        questions = tuple(dict.fromkeys((*suggestions.questions, *topics)))[: request.count]
+        return replace(suggestions, questions=questions, fallback=True)
+
+    async def _ask_for_suggestions(self, work: "_SuggestionWork") -> Suggestions:
+        """What a model suggests; nothing, if none can be asked within the caller's time."""
+        left = deadline.remaining()
+        scope = asyncio.timeout(None if left is None else max(left - SUGGESTION_MARGIN_SECONDS, 0.0))
+        try:
+            async with scope, aclosing(self._engine.run(work)) as events:
                 async for _ in events:
                     pass
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            log.warning("suggestions_late")
+        except CitewireError as exc:
+            log.warning("suggestions_failed", reason=exc.reason)
         return work.suggestions
 
     @asynccontextmanager
@@ -186,8 +214,11 @@ class _SuggestionWork(Work):
         self._request = request
         self.chain = chain
         self.suggestions = Suggestions()
+        self.by_rule = False
+        """Whether what suggested is no language model."""
 
     async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
+        self.by_rule = not chat_model.model.remote
         self.suggestions = await chat_model.provider.suggest(self._request, chat_model.model.name)
         yield End(FinishReason.STOP, self.suggestions.usage)
 

@@ -62,7 +62,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         self, request: pb.SuggestQuestionsRequest, context: Context
     ) -> pb.SuggestQuestionsResponse:
         suggestions = await self._generator.suggest(request, converters.suggest_from_proto(request))
-        return pb.SuggestQuestionsResponse(questions=suggestions.questions, usage=suggestions.usage.to_proto())
+        return pb.SuggestQuestionsResponse(
+            questions=suggestions.questions, usage=suggestions.usage.to_proto(), fallback=suggestions.fallback
+        )
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         return converters.models_to_proto(self._generator.models())

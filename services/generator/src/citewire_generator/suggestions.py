@@ -74,7 +74,13 @@ def read_questions(text: str, count: int, *, avoid: str = "") -> tuple[str, ...]
     fenced = _FENCE.search(text)
     body = fenced.group(1) if fenced else text
     lines = _from_json(body) or body.splitlines()
-    return _distinct((_clean(line) for line in lines), count, avoid)
+    return _distinct((clean_question(line) for line in lines), count, avoid)
+
+
+def clean_question(line: str) -> str:
+    """Returns the question that a line is, without bullet, quotation marks and emphasis; empty if it is none."""
+    line = " ".join(_BULLET.sub("", line).split()).strip(_QUOTES).rstrip(",").strip(_QUOTES)
+    return line if line.endswith(("?", "？", "؟")) and len(line) <= MAX_QUESTION else ""
 
 
 def suggest_from_passages(
@@ -231,11 +237,6 @@ def _from_json(body: str) -> list[str]:
         if isinstance(value, str):
             questions.append(value)
     return questions
-
-
-def _clean(line: str) -> str:
-    line = " ".join(_BULLET.sub("", line).split()).strip(_QUOTES).rstrip(",").strip(_QUOTES)
-    return line if line.endswith(("?", "？", "؟")) and len(line) <= MAX_QUESTION else ""
 
 
 def _distinct(lines: Iterable[str], count: int, avoid: str) -> tuple[str, ...]:
