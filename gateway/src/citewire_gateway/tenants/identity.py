@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
@@ -61,6 +62,13 @@ def hash_key(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+class KeyOwner(NamedTuple):
+    """Whom a key belongs to."""
+
+    tenant: Tenant
+    revoked: bool
+
+
 @dataclass(frozen=True, slots=True)
 class KeyInfo:
     """A key as its owner may see it."""
@@ -81,14 +89,14 @@ class IdentityStore:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def find(self, key_hash: bytes) -> tuple[Tenant, bool] | None:
-        """Returns whom a key belongs to, and whether it was revoked; None if there is no such key."""
+    async def find(self, key_hash: bytes) -> KeyOwner | None:
+        """Returns whom a key belongs to, or None."""
         async with transaction(self._pool) as connection:
             row = await (await connection.execute(_SQL["authenticate"], {"hash": key_hash})).fetchone()
         if row is None:
             return None
         org, user, plan, roles, revoked, key_id = row
-        return Tenant(org, user, plan or "free", tuple(roles), key_id), revoked
+        return KeyOwner(Tenant(org, user, plan or "free", tuple(roles), key_id), revoked)
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
         """Notes when keys, by hash, were last used."""
@@ -184,12 +192,11 @@ class Authenticator:
         owner = await self._store.find(hashed)
         if owner is None:
             raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-        tenant, revoked = owner
-        if revoked:
+        if owner.revoked:
             raise Unauthenticated("the API key was revoked", reason="API_KEY_REVOKED")
         if len(self._used) < _MAX_NOTED or hashed in self._used:
             self._used[hashed] = datetime.now(UTC)
-        return tenant
+        return owner.tenant
 
     async def flush(self) -> None:
         """Writes when keys were last used. What can't be written now is kept for the next time."""
