@@ -192,6 +192,7 @@ def build_app(services: Services) -> ASGIApp:
         seconds=time_budget(settings),
         body_limit=body_limit(settings),
         local_only=settings.auth == "off",
+        cross_origin=middleware.cross_origin_rules(settings),
     )
 
 

@@ -1,6 +1,9 @@
 """Settings of the gateway's processes, read from the environment in `__main__` and nowhere else."""
 
-from pydantic import Field, field_validator
+import re
+from typing import Self
+
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
@@ -10,6 +13,7 @@ from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
 MIB = 1024 * 1024
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::\d{1,5})?")
 
 
 class GatewaySettings(ProcessSettings):
@@ -111,6 +115,36 @@ class GatewaySettings(ProcessSettings):
 
     idempotency_hours: float = Field(default=24.0, gt=0)
     """How long an answer is kept for its Idempotency-Key."""
+
+    cors_origins: str = ""
+    """Origins whose pages may call the API from a browser, divided by commas: `https://app.example.org`. `*` is every
+    origin; empty is none but the server's own."""
+
+    cors_credentials: bool = False
+    """Whether those pages may send cookies, for a proxy that authenticates by them. API keys need no cookies."""
+
+    cors_seconds: int = Field(default=600, ge=0, le=86_400)
+    """How long a browser may keep the answer to a preflight request."""
+
+    @model_validator(mode="after")
+    def _origins_are_origins(self) -> Self:
+        origins = self.allowed_origins()
+        if "*" in origins and (len(origins) > 1 or self.cors_credentials):
+            raise ValueError(
+                f"{self.env_name('cors_origins')}: `*` stands alone, and without {self.env_name('cors_credentials')}: "
+                "any page could act with a visitor's cookies"
+            )
+        wrong = [origin for origin in origins if origin != "*" and not _ORIGIN.fullmatch(origin)]
+        if wrong:
+            raise ValueError(
+                f"{self.env_name('cors_origins')}: {wrong[0]!r} is no origin: it must be a scheme, a host and a port "
+                "where that isn't the scheme's own, in lower case and without a path, such as https://app.example.org"
+            )
+        return self
+
+    def allowed_origins(self) -> tuple[str, ...]:
+        """Returns the origins whose pages may call the API."""
+        return tuple(origin.strip() for origin in self.cors_origins.split(",") if origin.strip())
 
     @field_validator("offered_providers")
     @classmethod

@@ -1,12 +1,14 @@
 """What happens to every request, around the routes. Pure ASGI: a wrapped body would lose its aborts."""
 
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from citewire_gateway.http.bodies import too_large
@@ -31,6 +33,18 @@ _TRANSFERS = ("/content", "/events")
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _UNLOGGED = frozenset({"/livez", "/readyz"})
+_RESPONSE = "citewire.response"
+_CROSS_ORIGIN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+_EXPOSED_HEADERS = (
+    "Allow",
+    "Content-Disposition",
+    "Location",
+    "Retry-After",
+    "WWW-Authenticate",
+    "X-Document-Version",
+    "X-Request-Id",
+    "X-Vercel-AI-UI-Message-Stream",
+)
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -58,6 +72,33 @@ ProblemResponse = Callable[[CitewireError], ASGIApp]
 """Answers with an error."""
 
 
+@dataclass(frozen=True, slots=True)
+class CrossOrigin:
+    """Which pages of other origins may call, from a browser. A key in a header is sent by a page that has it."""
+
+    origins: tuple[str, ...]
+    credentials: bool
+    seconds: int
+
+    def around(self, app: ASGIApp) -> ASGIApp:
+        """Answers preflight requests, and names the allowed origin in every other answer; `Vary` has it either way."""
+        return CORSMiddleware(
+            app,
+            allow_origins=self.origins,
+            allow_methods=_CROSS_ORIGIN_METHODS,
+            allow_headers=("*",),  # clients send their own, such as OpenAI's `x-stainless-lang`
+            allow_credentials=self.credentials,
+            expose_headers=_EXPOSED_HEADERS,
+            max_age=self.seconds,
+        )
+
+
+def cross_origin_rules(settings: GatewaySettings) -> CrossOrigin | None:
+    """Returns the rules for other origins; None where no other may call."""
+    origins = settings.allowed_origins()
+    return CrossOrigin(origins, settings.cors_credentials, settings.cors_seconds) if origins else None
+
+
 def wrap(
     app: ASGIApp,
     *,
@@ -65,30 +106,35 @@ def wrap(
     seconds: Seconds,
     body_limit: BodyLimit,
     local_only: bool = False,
+    cross_origin: CrossOrigin | None = None,
 ) -> ASGIApp:
-    """Puts around an application, outermost first: request id, trace, access log and metrics, errors, time budget.
+    """Puts around an application, outermost first: request id, trace, access log, other origins, errors, time budget.
 
-    Errors are inside of the access log, so that what went wrong is counted and logged as it was answered.
+    Errors are inside of the access log, so that what went wrong is counted and logged as it was answered; and inside of
+    the rules for other origins, so that their pages can read them.
     """
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        with budget(seconds(scope["method"], scope["path"])):
-            limited = _limited(scope, receive, body_limit(scope["path"], header(scope, b"content-type")))
-            if local_only:
-                _check_local(scope)
-            await app(scope, limited, send)
+        try:
+            with budget(seconds(scope["method"], scope["path"])):
+                limited = _limited(scope, receive, body_limit(scope["path"], header(scope, b"content-type")))
+                if local_only:
+                    _check_local(scope, cross_origin.origins if cross_origin is not None else ())
+                await app(scope, limited, send)
+        except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
+            # The server closes the connection under a body that has begun and isn't complete: a cut one must not look
+            # like a whole one. What failed then has been logged.
+            if not scope[_RESPONSE].started:
+                await problem_response(_as_answered(exc))(scope, receive, send)
+
+    inner = answer if cross_origin is None else cross_origin.around(answer)
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
         with use_request_id(header(scope, b"x-request-id")) as request_id:
             response = _Response(send, ((b"x-request-id", request_id.encode()), *_SECURITY_HEADERS))
+            scope[_RESPONSE] = response
             with _traced(scope, response), _logged(scope, response):
-                try:
-                    await answer(scope, receive, response.send)
-                except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
-                    # The server closes the connection under a body that has begun and isn't complete: a cut one must
-                    # not look like a whole one. What failed then has been logged.
-                    if not response.started:
-                        await problem_response(_as_answered(exc))(scope, receive, response.send)
+                await inner(scope, receive, response.send)
 
     return handle
 
@@ -195,13 +241,14 @@ def _limited(scope: Scope, receive: Receive, limit: Limit) -> Receive:
     return limited
 
 
-def _check_local(scope: Scope) -> None:
-    """With auth off, refuses requests whose Host or Origin isn't this machine.
+def _check_local(scope: Scope, origins: Collection[str]) -> None:
+    """With auth off, refuses requests whose Host isn't this machine, and whose Origin is neither it nor one of these.
 
     Listening on loopback keeps other machines out, but not web pages: a browser sends what any page asks for to
     `localhost`, and a name that a stranger points at 127.0.0.1 makes it look like the same site.
     """
-    if not (_is_local(header(scope, b"host")) and _is_from_here(header(scope, b"origin"))):
+    origin = header(scope, b"origin")
+    if not (_is_local(header(scope, b"host")) and (_is_from_here(origin) or origin in origins)):
         raise PermissionDenied(
             "while authentication is off, only addresses of this machine may be used (localhost, 127.0.0.1)",
             reason="PERMISSION_DENIED",
