@@ -39,6 +39,8 @@ ROUTES = {
     ("patch", "/v1/collections/{name}"),
     ("delete", "/v1/collections/{name}"),
     ("get", "/v1/spaces"),
+    ("post", "/v1/spaces:prepare"),
+    ("post", "/v1/spaces:switch"),
     ("put", "/v1/spaces/calibration"),
     ("get", "/v1/conversations"),
     ("get", "/v1/conversations/{conversation_id}"),

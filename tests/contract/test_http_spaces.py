@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
 
 from citewire_gateway.tenants.identity import IdentityStore, make_key
@@ -131,4 +132,84 @@ async def test_members_do_not_calibrate(database: Database) -> None:
             assert response.status_code == status, user
             listed = (await gateway.http.get("/v1/spaces", headers=headers)).json()["spaces"]
             assert listed[0]["calibration"]["relevance_threshold"] == 0.3
+        await pool.close()
+
+
+OLD = common_pb2.EmbeddingSpace(model="old", revision="r1", dimensions=384)
+NEW = common_pb2.EmbeddingSpace(model="new", revision="r2", dimensions=768)
+SMALL = common_pb2.EmbeddingSpace(model="new", revision="r2", dimensions=256)
+
+
+def offer(gateway: Gateway, *spaces: common_pb2.EmbeddingSpace) -> None:
+    """Lets the embedder have a rerank model, and embedding models of these spaces."""
+    rerank = common_pb2.EmbeddingSpace(model="rerank", revision="1")
+    gateway.fakes.embedder.models = [
+        embedder_pb2.Model(space=rerank, capability=embedder_pb2.CAPABILITY_RERANK),
+        *(embedder_pb2.Model(space=space, capability=embedder_pb2.CAPABILITY_EMBED) for space in spaces),
+    ]
+
+
+async def test_a_space_is_prepared_by_its_models_name(gateway: Gateway) -> None:
+    offer(gateway, OLD, NEW)
+    response = await gateway.http.post("/v1/spaces:prepare", json={"space": {"model": "new"}})
+    assert response.status_code == 200, response.text
+    body = response.json()
+    assert (body["model"], body["revision"], body["dimensions"], body["role"]) == ("new", "r2", 768, "next")
+    assert body["missing"] == 10
+    assert gateway.fakes.corpus.prepared == [NEW]
+
+
+async def test_a_space_named_in_full_is_asked_of_nobody(gateway: Gateway) -> None:
+    """It may be that of the organisation's own provider, which the embedder's list doesn't have."""
+    assert (await gateway.http.post("/v1/spaces:prepare", json={"space": SPACE})).status_code == 200
+    assert gateway.fakes.corpus.prepared == [NEW]
+
+
+async def test_what_is_offered_twice_must_be_named_in_full(gateway: Gateway) -> None:
+    offer(gateway, NEW, SMALL)
+    response = await gateway.http.post("/v1/spaces:prepare", json={"space": {"model": "new"}})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "space"
+    assert "768" in response.json()["detail"]
+    assert "256" in response.json()["detail"]
+    exact = {"space": {"model": "new", "dimensions": 256}}
+    assert (await gateway.http.post("/v1/spaces:prepare", json=exact)).status_code == 200
+    assert gateway.fakes.corpus.prepared == [SMALL]
+
+
+@pytest.mark.parametrize("model", ["unknown", "rerank"])
+async def test_a_model_without_a_space_is_not_found_and_the_others_are_named(gateway: Gateway, model: str) -> None:
+    offer(gateway, OLD, NEW)
+    response = await gateway.http.post("/v1/spaces:prepare", json={"space": {"model": model}})
+    assert (response.status_code, response.json()["reason"]) == (404, "SPACE_NOT_FOUND")
+    assert "old, new" in response.json()["detail"]
+    assert gateway.fakes.corpus.prepared == []
+
+
+async def test_a_filled_space_becomes_the_live_one_and_another_only_by_force(gateway: Gateway) -> None:
+    info = corpus_pb2.SpaceInfo(space=NEW, role=corpus_pb2.SPACE_ROLE_NEXT, documents=3, documents_filled=2)
+    gateway.fakes.corpus.spaces = [info]
+    refused = await gateway.http.post("/v1/spaces:switch", json={"space": {"model": "new"}})
+    assert (refused.status_code, refused.json()["reason"]) == (409, "WRONG_STATE")
+    forced = await gateway.http.post("/v1/spaces:switch", json={"space": {"model": "new"}, "force": True})
+    assert (forced.status_code, forced.json()["role"]) == (200, "live")
+    assert [request.force for request in gateway.fakes.corpus.switches] == [False, True]
+    missing = await gateway.http.post("/v1/spaces:switch", json={"space": {"model": "old"}})
+    assert (missing.status_code, missing.json()["reason"]) == (404, "SPACE_NOT_FOUND")
+
+
+@pytest.mark.parametrize("path", ["/v1/spaces:prepare", "/v1/spaces:switch"])
+async def test_members_change_no_space(database: Database, path: str) -> None:
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
+        offer(gateway, NEW)
+        fakes.corpus.spaces = [corpus_pb2.SpaceInfo(space=NEW, role=corpus_pb2.SPACE_ROLE_NEXT)]
+        pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
+        store = IdentityStore(pool)
+        for user, status in (("ana", 200), ("bob", 403)):
+            key = make_key()
+            await store.ensure_user("acme", user, "pro")
+            await store.add_key("acme", user, "test", key)
+            headers = {"Authorization": f"Bearer {key.text}"}
+            response = await gateway.http.post(path, json={"space": {"model": "new"}}, headers=headers)
+            assert response.status_code == status, user
         await pool.close()

@@ -7,9 +7,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2
 
-from citewire_kit.errors import InvalidArgument, NotFound
+from citewire_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from citewire_kit.tenant import current_tenant
 
 
@@ -36,6 +37,8 @@ class FakeCorpus:
         self.cut_download = False
         self.collections: dict[str, int] = {}
         self.spaces: list[corpus_pb2.SpaceInfo] = []
+        self.prepared: list[common_pb2.EmbeddingSpace] = []
+        self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
         self._next = 100
 
     async def upload_document(
@@ -146,6 +149,19 @@ class FakeCorpus:
 
     async def list_spaces(self, request: corpus_pb2.ListSpacesRequest) -> corpus_pb2.ListSpacesResponse:
         return corpus_pb2.ListSpacesResponse(spaces=self.spaces)
+
+    async def prepare_space(self, request: corpus_pb2.PrepareSpaceRequest) -> corpus_pb2.PrepareSpaceResponse:
+        self.prepared.append(request.space)
+        info = corpus_pb2.SpaceInfo(space=request.space, role=corpus_pb2.SPACE_ROLE_NEXT, documents=10)
+        return corpus_pb2.PrepareSpaceResponse(space=info)
+
+    async def switch_space(self, request: corpus_pb2.SwitchSpaceRequest) -> corpus_pb2.SwitchSpaceResponse:
+        self.switches.append(request)
+        for info in self.spaces:
+            if info.space == request.space and (request.force or info.documents_filled == info.documents):
+                info.role = corpus_pb2.SPACE_ROLE_LIVE
+                return corpus_pb2.SwitchSpaceResponse(space=info)
+        raise FailedPrecondition("documents lack vectors in this space", reason="WRONG_STATE")
 
     async def set_calibration(self, request: corpus_pb2.SetCalibrationRequest) -> corpus_pb2.SetCalibrationResponse:
         for info in self.spaces:

@@ -155,6 +155,7 @@ class FakeEmbedder(Embedder):
         self.sealing = FakeSealing()
         self.own_space: common_pb2.EmbeddingSpace | None = None
         self.space = SPACE
+        self.models: list[embedder_pb2.Model] = []
         self.requests: list[embedder_pb2.EmbedRequest] = []
         self.tenants: list[Tenant | None] = []
         self.truncated = False
@@ -191,6 +192,9 @@ class FakeEmbedder(Embedder):
         order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
         results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
         return embedder_pb2.RerankResponse(results=results, model="rerank")
+
+    async def list_models(self, request: embedder_pb2.ListModelsRequest) -> embedder_pb2.ListModelsResponse:  # pyright: ignore[reportIncompatibleMethodOverride] - only behind its server
+        return embedder_pb2.ListModelsResponse(models=self.models)
 
     async def seal_provider(self, request: embedder_pb2.SealProviderRequest) -> embedder_pb2.SealProviderResponse:
         ref, test = self.sealing.seal(request.spec)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from citewire_cli.commands import ask, budgets, completion, documents, ingest, keys, search, status, up, usage
+from citewire_cli.commands import ask, budgets, completion, documents, ingest, keys, search, spaces, status, up, usage
 from citewire_cli.commands.eval import explain_eval
 from citewire_cli.errors import EXIT_CODE_HELP
 
@@ -28,6 +28,7 @@ app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
+app.add_typer(spaces.spaces_app, name="spaces")
 app.command("completion")(completion.completion)
 if eval_points := entry_points(group="citewire.commands", name="eval"):
     app.command("eval")(next(iter(eval_points)).load())

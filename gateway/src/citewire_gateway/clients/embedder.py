@@ -1,5 +1,7 @@
 """The embedder, as the gateway calls it, and the sealing of tenants' providers."""
 
+from collections.abc import Sequence
+
 import grpc
 from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
@@ -34,6 +36,11 @@ class Embedder:
         """Scores texts by their relevance to a question, best first."""
         timeout = self._request_seconds if patient else self._rerank_seconds
         return await client.unary(self._stub.Rerank, request, timeout=timeout)
+
+    async def list_models(self) -> Sequence[embedder_pb2.Model]:
+        """Lists the operator's models, the default first."""
+        request = embedder_pb2.ListModelsRequest()
+        return (await client.unary(self._stub.ListModels, request, timeout=self._request_seconds)).models
 
 
 class ProviderSealer:

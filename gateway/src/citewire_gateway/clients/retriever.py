@@ -136,6 +136,16 @@ class CorpusClient:
         response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
         return response.spaces
 
+    async def prepare_space(self, space: common_pb2.EmbeddingSpace) -> corpus_pb2.SpaceInfo:
+        """Starts filling a space beside the live one. Returns it."""
+        request = corpus_pb2.PrepareSpaceRequest(space=space)
+        return (await client.unary(self._stub.PrepareSpace, request, timeout=self._seconds)).space
+
+    async def switch_space(self, space: common_pb2.EmbeddingSpace, *, force: bool) -> corpus_pb2.SpaceInfo:
+        """Makes a filled space the live one; with `force` also one that lacks vectors. Returns it."""
+        request = corpus_pb2.SwitchSpaceRequest(space=space, force=force)
+        return (await client.unary(self._stub.SwitchSpace, request, timeout=self._seconds)).space
+
     async def set_calibration(
         self, space: common_pb2.EmbeddingSpace, calibration: calibration_pb2.Calibration | None
     ) -> corpus_pb2.SpaceInfo:

@@ -1,8 +1,10 @@
 """`/v1/collections`: named groups of documents; `/v1/spaces`: the vectors that documents have."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from citewire.common.v1 import common_pb2
+from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
@@ -14,11 +16,14 @@ from citewire_gateway.api.schemas.library import (
     CollectionBody,
     CollectionDeleted,
     CollectionList,
+    PrepareBody,
     Space,
+    SpaceChoice,
     SpaceList,
+    SwitchBody,
 )
 from citewire_gateway.http.bodies import JsonBody, unstorable
-from citewire_kit.errors import NotFound
+from citewire_kit.errors import NotFound, invalid_field
 
 router = APIRouter(dependencies=[Depends(authenticate)])
 
@@ -87,6 +92,44 @@ async def list_spaces(_tenant: TenantDep, services: ServicesDep) -> SpaceList:
     return SpaceList(spaces=[Space.from_proto(message) for message in await services.corpus.list_spaces()])
 
 
+@router.post(
+    "/v1/spaces:prepare", summary="Fill a space beside the live one", tags=["spaces"], responses=problems(403, 404, 409)
+)
+async def prepare_space(
+    tenant: TenantDep, services: ServicesDep, body: Annotated[PrepareBody, Depends(JsonBody(PrepareBody))]
+) -> Space:
+    """Starts embedding the library in another space, in the background; searches stay in the live one.
+
+    It takes the place of one that was being prepared; preparing the live one ends that. A model of the server's is
+    named by its name alone; the space of an organisation's own provider by revision and dimensions too. Owners and
+    admins may.
+    """
+    require_admin(tenant)
+    space = _full_space(body.space)
+    if space is None:
+        models = await services.embedder.list_models()
+        offered = [model.space for model in models if model.capability == embedder_pb2.CAPABILITY_EMBED]
+        listed = [info.space for info in await services.corpus.list_spaces()]
+        space = _matching_space(body.space, [*offered, *(space for space in listed if space not in offered)])
+    return Space.from_proto(await services.corpus.prepare_space(space))
+
+
+@router.post("/v1/spaces:switch", summary="Search in another space", tags=["spaces"], responses=problems(403, 404, 409))
+async def switch_space(
+    tenant: TenantDep, services: ServicesDep, body: Annotated[SwitchBody, Depends(JsonBody(SwitchBody))]
+) -> Space:
+    """Makes a filled space the live one, from the next search on; the one that was live goes on serving as `previous`.
+
+    While documents lack vectors in it the answer is 409 `WRONG_STATE`, unless `force` says otherwise. Owners and
+    admins may.
+    """
+    require_admin(tenant)
+    space = _full_space(body.space)
+    if space is None:
+        space = _matching_space(body.space, [info.space for info in await services.corpus.list_spaces()])
+    return Space.from_proto(await services.corpus.switch_space(space, force=body.force))
+
+
 @router.put(
     "/v1/spaces/calibration",
     summary="Store what a space's scores mean",
@@ -108,6 +151,31 @@ async def put_calibration(
     )
     calibration = None if body.calibration is None else body.calibration.to_proto()
     return Space.from_proto(await services.corpus.set_calibration(space, calibration))
+
+
+def _full_space(choice: SpaceChoice) -> common_pb2.EmbeddingSpace | None:
+    """The space, where it is named in full."""
+    if choice.revision is None or choice.dimensions is None:
+        return None
+    return common_pb2.EmbeddingSpace(model=choice.model, revision=choice.revision, dimensions=choice.dimensions)
+
+
+def _matching_space(choice: SpaceChoice, candidates: Sequence[common_pb2.EmbeddingSpace]) -> common_pb2.EmbeddingSpace:
+    """The one candidate that has what is named of it."""
+    matches = [
+        space
+        for space in candidates
+        if space.model == choice.model
+        and choice.revision in (None, space.revision)
+        and choice.dimensions in (None, space.dimensions)
+    ]
+    if not matches:
+        names = ", ".join(dict.fromkeys(space.model for space in candidates)) or "none"
+        raise NotFound(f"there is no such space of {choice.model}; models: {names}", reason="SPACE_NOT_FOUND")
+    if len(matches) > 1:
+        spaces = ", ".join(f"{space.revision} with {space.dimensions} dimensions" for space in matches)
+        raise invalid_field("space", f"must have revision and dimensions: {choice.model} is there as {spaces}")
+    return matches[0]
 
 
 def _existing(name: str) -> str:

@@ -94,7 +94,7 @@ async def put_provider(
     summary="Delete a tenant provider",
     status_code=204,
     response_class=Response,
-    response_description="It is gfallback.",
+    response_description="It is gone.",
     responses=problems(403, 404),
 )
 async def delete_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user") -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Self
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
-from pydantic import MISSING, Field, StrictInt, StrictStr
+from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
 from citewire_gateway.api.schemas.base import (
     CollectionName,
@@ -270,6 +270,34 @@ class SpaceBody(RequestModel):
     model: Annotated[StrictStr, Field(min_length=1, max_length=200)]
     revision: Annotated[StrictStr, Field(min_length=1, max_length=100)]
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)]
+
+
+class SpaceChoice(RequestModel):
+    """An embedding space, as `GET /v1/spaces` or the embedder names it."""
+
+    model: Annotated[StrictStr, Field(min_length=1, max_length=200)] = Field(examples=["text-embedding-3-small"])
+    revision: Annotated[StrictStr, Field(min_length=1, max_length=100)] | None = Field(
+        default=None, description="Absent: the one that is offered.", examples=["1"]
+    )
+    dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
+        default=None, description="Absent: those that are offered.", examples=[1536]
+    )
+
+
+class PrepareBody(RequestModel):
+    """Which space is to be filled beside the live one."""
+
+    space: SpaceChoice
+
+
+class SwitchBody(RequestModel):
+    """Which space is to be searched from now on."""
+
+    space: SpaceChoice
+    force: StrictBool = Field(
+        default=False,
+        description="Also to a space that lacks vectors: searches miss those documents until it has them.",
+    )
 
 
 _RELEVANCE = "Cosine similarity below which a chunk is hardly ever relevant."
