@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
@@ -74,6 +74,7 @@ def test_a_file_that_is_no_tokeniser_is_refused(tmp_path: Path) -> None:
         Tokeniser(tmp_path / "tokenizer.json", max_tokens=12)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=400))
 def test_our_cut_is_the_librarys_cut(text: str) -> None:
     ours, library = _tokenisers()
