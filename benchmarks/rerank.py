@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision, Purpose
-from citewire_embedder.providers.late_interaction import LateInteraction, closeness, max_sim
+from citewire_embedder.providers.closeness import closeness, max_sim
+from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.local import LocalModel
 from citewire_embedder.providers.model_directory import BUILT_IN, find_model, read_directory
 from citewire_embedder.providers.openvino_session import available_cpus

@@ -11,6 +11,7 @@ import pytest
 from citewire.common.v1 import common_pb2 as common
 from citewire.embedder.v1 import embedder_pb2 as pb
 from citewire.embedder.v1.embedder_pb2_grpc import EmbedderServiceStub
+from google.protobuf.duration_pb2 import Duration
 
 from citewire_embedder.app import start
 from citewire_embedder.providers.base import EmbeddingModel, Precision
@@ -162,6 +163,7 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
         assert [result.index for result in response.results] == [1]
         assert response.model == "tiny-late-interaction"
         assert response.usage.input_tokens == 5 + 6 + 5
+        assert response.scored == 2
         models = await running.models()
         assert [(entry.space.model, entry.capability, entry.provider) for entry in models.models] == [
             ("tiny", pb.CAPABILITY_EMBED, "local"),
@@ -171,6 +173,34 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
     model = LocalModel("tiny", read_directory(tmp_path / "tiny"), precision=Precision.FP32, threads=1)
     async with serve(model, rerank_provider="none") as running:
         assert (await running.refusal(ASKED)).reason == "NOT_IMPLEMENTED"
+
+
+async def test_texts_are_read_once_for_each_organisation(tmp_path: Path) -> None:
+    write_model(tmp_path / "tiny", TinyModel())
+    model = LocalModel("tiny", read_directory(tmp_path / "tiny"), precision=Precision.FP32, threads=1)
+    request = pb.RerankRequest(query="the cat sat", documents=["a dog ran far", "the cat sat"])
+    request.budget.FromMilliseconds(5000)
+    async with serve(model) as running:
+        responses = [await running.rerank(request, tenant) for tenant in (ANA, ANA, EVE)]
+    assert [response.usage.input_tokens for response in responses] == [16, 5, 16]
+    assert [response.scored for response in responses] == [2, 2, 2]
+    assert responses[0].results == responses[1].results
+
+
+async def test_a_provider_that_takes_too_long_leaves_the_order_as_it_was() -> None:
+    async with serve() as running, rerank_upstream("vllm") as upstream:
+        sealed = await running.seal(upstream)
+        upstream.stall = True
+        request = pb.RerankRequest(query=QUERY, documents=DOCUMENTS, top_n=3, provider=sealed.ref)
+        request.budget.FromMilliseconds(200)
+        response = await running.rerank(request)
+        assert [(result.index, result.score) for result in response.results] == [(0, 0), (1, 0), (2, 0)]
+        assert (response.scored, response.usage.input_tokens) == (0, 0)
+        upstream.stall = False
+        request.budget.FromSeconds(10)
+        response = await running.rerank(request)
+        assert ([result.index for result in response.results], response.scored) == ([1, 3, 2], 4)
+    assert [row.outcome for row in running.ledger.rows] == [Outcome.DONE, Outcome.CANCELLED, Outcome.DONE]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +215,9 @@ async def test_the_local_model_costs_nothing_and_needs_no_provider(tmp_path: Pat
         ({"first_scores": [0.5]}, ["first_scores"]),
         ({"first_scores": [float("nan")] * len(DOCUMENTS)}, ["first_scores"]),
         ({"headings": ["Cats"]}, ["headings"]),
+        ({"budget": Duration()}, ["budget"]),
+        ({"budget": Duration(seconds=-1)}, ["budget"]),
+        ({"budget": Duration(seconds=3601)}, ["budget"]),
         ({"query": "", "documents": [""]}, ["documents[0]", "query"]),
         ({"provider": common.ProviderRef(type=common.PROVIDER_TYPE_CHAT, provider="openai")}, ["provider.type"]),
     ],

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from citewire_embedder.providers.base import Precision
-from citewire_embedder.providers.late_interaction import LateInteraction, batches, blend, closeness, max_sim
+from citewire_embedder.providers.closeness import blend, closeness, max_sim
+from citewire_embedder.providers.late_interaction import LateInteraction, batches
+from citewire_embedder.providers.local import padded_length
 from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
 from citewire_kit.errors import CitewireError, StartupError
 from tiny_models import TinyModel, Weights, hidden_states, write_model
@@ -201,12 +203,12 @@ def test_max_sim_by_hand() -> None:
 
 def test_batches_hold_all_texts_once_within_their_limits() -> None:
     lengths = [5, 250, 1, 100, 99, 98, 256, 256, 256, 256, *[3] * 40]
-    result = batches(lengths)
+    result = batches(lengths, 768)
     assert sorted(index for batch in result for index in batch) == list(range(len(lengths)))
     for batch in result:
-        assert len(batch) <= 16
-        assert len(batch) * max(lengths[index] for index in batch) <= 768
-    assert batches([]) == []
+        assert len(batch) * padded_length(max(lengths[index] for index in batch)) <= 768
+    assert batches([], 768) == []
+    assert batches([900, 1], 768) == [[0], [1]], "a text alone may be longer"
 
 
 async def test_weights_that_are_too_large_for_a_graph_refuse_the_call(

@@ -23,55 +23,56 @@ _sym_db = _symbol_database.Default()
 
 
 from citewire.common.v1 import common_pb2 as citewire_dot_common_dot_v1_dot_common__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#citewire/embedder/v1/embedder.proto\x12\x14\x63itewire.embedder.v1\x1a\x1f\x63itewire/common/v1/common.proto\"&\n\x0e\x45mbeddingUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x04\"\xea\x01\n\x0c\x45mbedRequest\x12\x0e\n\x06inputs\x18\x01 \x03(\t\x12.\n\x07purpose\x18\x02 \x01(\x0e\x32\x1d.citewire.embedder.v1.Purpose\x12\r\n\x05model\x18\x03 \x01(\t\x12\x17\n\ndimensions\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x08overflow\x18\x05 \x01(\x0e\x32\x1e.citewire.embedder.v1.Overflow\x12\x31\n\x08provider\x18\x06 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRefB\r\n\x0b_dimensions\"\xb1\x01\n\rEmbedResponse\x12\x0f\n\x07vectors\x18\x01 \x01(\x0c\x12\x31\n\x05space\x18\x02 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x33\n\x05usage\x18\x03 \x01(\x0b\x32$.citewire.embedder.v1.EmbeddingUsage\x12\x14\n\x0ctoken_counts\x18\x04 \x03(\r\x12\x11\n\ttruncated\x18\x05 \x03(\r\"Y\n\x12\x45mbedStreamRequest\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x31\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\".citewire.embedder.v1.EmbedRequest\"[\n\x13\x45mbedStreamResponse\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x32\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32#.citewire.embedder.v1.EmbedResponse\"\xb9\x01\n\rRerankRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tdocuments\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x12\n\x05top_n\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x31\n\x08provider\x18\x05 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12\x14\n\x0c\x66irst_scores\x18\x06 \x03(\x01\x12\x10\n\x08headings\x18\x07 \x03(\tB\x08\n\x06_top_n\"\x89\x01\n\x0eRerankResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".citewire.embedder.v1.RerankResult\x12\r\n\x05model\x18\x02 \x01(\t\x12\x33\n\x05usage\x18\x03 \x01(\x0b\x32$.citewire.embedder.v1.EmbeddingUsage\",\n\x0cRerankResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x01\"f\n\x12\x43ountTokensRequest\x12\x0e\n\x06inputs\x18\x01 \x03(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x31\n\x08provider\x18\x03 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\"\x8a\x01\n\x13\x43ountTokensResponse\x12\x0e\n\x06\x63ounts\x18\x01 \x03(\r\x12\x16\n\x0especial_tokens\x18\x02 \x01(\r\x12\x18\n\x10max_input_tokens\x18\x03 \x01(\r\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"\x13\n\x11ListModelsRequest\"A\n\x12ListModelsResponse\x12+\n\x06models\x18\x01 \x03(\x0b\x32\x1b.citewire.embedder.v1.Model\"\xc3\x01\n\x05Model\x12\x31\n\x05space\x18\x01 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x18\n\x10max_input_tokens\x18\x02 \x01(\r\x12\x12\n\nis_default\x18\x03 \x01(\x08\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\x34\n\ncapability\x18\x05 \x01(\x0e\x32 .citewire.embedder.v1.Capability\x12\x11\n\tprecision\x18\x06 \x01(\t\"E\n\x13SealProviderRequest\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .citewire.common.v1.ProviderSpec\"\xa7\x01\n\x14SealProviderResponse\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12.\n\x04test\x18\x02 \x01(\x0b\x32 .citewire.common.v1.ProviderTest\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"E\n\x15RewrapProviderRequest\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\"W\n\x16RewrapProviderResponse\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x08*K\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x11\n\rPURPOSE_QUERY\x10\x01\x12\x14\n\x10PURPOSE_DOCUMENT\x10\x02*P\n\x08Overflow\x12\x18\n\x14OVERFLOW_UNSPECIFIED\x10\x00\x12\x13\n\x0fOVERFLOW_REJECT\x10\x01\x12\x15\n\x11OVERFLOW_TRUNCATE\x10\x02*U\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43\x41PABILITY_EMBED\x10\x01\x12\x15\n\x11\x43\x41PABILITY_RERANK\x10\x02\x32\xb9\x05\n\x0f\x45mbedderService\x12P\n\x05\x45mbed\x12\".citewire.embedder.v1.EmbedRequest\x1a#.citewire.embedder.v1.EmbedResponse\x12\x66\n\x0b\x45mbedStream\x12(.citewire.embedder.v1.EmbedStreamRequest\x1a).citewire.embedder.v1.EmbedStreamResponse(\x01\x30\x01\x12S\n\x06Rerank\x12#.citewire.embedder.v1.RerankRequest\x1a$.citewire.embedder.v1.RerankResponse\x12\x62\n\x0b\x43ountTokens\x12(.citewire.embedder.v1.CountTokensRequest\x1a).citewire.embedder.v1.CountTokensResponse\x12_\n\nListModels\x12\'.citewire.embedder.v1.ListModelsRequest\x1a(.citewire.embedder.v1.ListModelsResponse\x12\x65\n\x0cSealProvider\x12).citewire.embedder.v1.SealProviderRequest\x1a*.citewire.embedder.v1.SealProviderResponse\x12k\n\x0eRewrapProvider\x12+.citewire.embedder.v1.RewrapProviderRequest\x1a,.citewire.embedder.v1.RewrapProviderResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#citewire/embedder/v1/embedder.proto\x12\x14\x63itewire.embedder.v1\x1a\x1f\x63itewire/common/v1/common.proto\x1a\x1egoogle/protobuf/duration.proto\"&\n\x0e\x45mbeddingUsage\x12\x14\n\x0cinput_tokens\x18\x01 \x01(\x04\"\xea\x01\n\x0c\x45mbedRequest\x12\x0e\n\x06inputs\x18\x01 \x03(\t\x12.\n\x07purpose\x18\x02 \x01(\x0e\x32\x1d.citewire.embedder.v1.Purpose\x12\r\n\x05model\x18\x03 \x01(\t\x12\x17\n\ndimensions\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x30\n\x08overflow\x18\x05 \x01(\x0e\x32\x1e.citewire.embedder.v1.Overflow\x12\x31\n\x08provider\x18\x06 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRefB\r\n\x0b_dimensions\"\xb1\x01\n\rEmbedResponse\x12\x0f\n\x07vectors\x18\x01 \x01(\x0c\x12\x31\n\x05space\x18\x02 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x33\n\x05usage\x18\x03 \x01(\x0b\x32$.citewire.embedder.v1.EmbeddingUsage\x12\x14\n\x0ctoken_counts\x18\x04 \x03(\r\x12\x11\n\ttruncated\x18\x05 \x03(\r\"Y\n\x12\x45mbedStreamRequest\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x31\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\".citewire.embedder.v1.EmbedRequest\"[\n\x13\x45mbedStreamResponse\x12\x10\n\x08\x62\x61tch_id\x18\x01 \x01(\x04\x12\x32\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32#.citewire.embedder.v1.EmbedResponse\"\xe4\x01\n\rRerankRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tdocuments\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x12\n\x05top_n\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\x31\n\x08provider\x18\x05 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12\x14\n\x0c\x66irst_scores\x18\x06 \x03(\x01\x12\x10\n\x08headings\x18\x07 \x03(\t\x12)\n\x06\x62udget\x18\x08 \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06_top_n\"\x99\x01\n\x0eRerankResponse\x12\x33\n\x07results\x18\x01 \x03(\x0b\x32\".citewire.embedder.v1.RerankResult\x12\r\n\x05model\x18\x02 \x01(\t\x12\x33\n\x05usage\x18\x03 \x01(\x0b\x32$.citewire.embedder.v1.EmbeddingUsage\x12\x0e\n\x06scored\x18\x04 \x01(\r\",\n\x0cRerankResult\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05score\x18\x02 \x01(\x01\"f\n\x12\x43ountTokensRequest\x12\x0e\n\x06inputs\x18\x01 \x03(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x31\n\x08provider\x18\x03 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\"\x8a\x01\n\x13\x43ountTokensResponse\x12\x0e\n\x06\x63ounts\x18\x01 \x03(\r\x12\x16\n\x0especial_tokens\x18\x02 \x01(\r\x12\x18\n\x10max_input_tokens\x18\x03 \x01(\r\x12\x31\n\x05space\x18\x04 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"\x13\n\x11ListModelsRequest\"A\n\x12ListModelsResponse\x12+\n\x06models\x18\x01 \x03(\x0b\x32\x1b.citewire.embedder.v1.Model\"\xc3\x01\n\x05Model\x12\x31\n\x05space\x18\x01 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\x12\x18\n\x10max_input_tokens\x18\x02 \x01(\r\x12\x12\n\nis_default\x18\x03 \x01(\x08\x12\x10\n\x08provider\x18\x04 \x01(\t\x12\x34\n\ncapability\x18\x05 \x01(\x0e\x32 .citewire.embedder.v1.Capability\x12\x11\n\tprecision\x18\x06 \x01(\t\"E\n\x13SealProviderRequest\x12.\n\x04spec\x18\x01 \x01(\x0b\x32 .citewire.common.v1.ProviderSpec\"\xa7\x01\n\x14SealProviderResponse\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12.\n\x04test\x18\x02 \x01(\x0b\x32 .citewire.common.v1.ProviderTest\x12\x31\n\x05space\x18\x03 \x01(\x0b\x32\".citewire.common.v1.EmbeddingSpace\"E\n\x15RewrapProviderRequest\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\"W\n\x16RewrapProviderResponse\x12,\n\x03ref\x18\x01 \x01(\x0b\x32\x1f.citewire.common.v1.ProviderRef\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x08*K\n\x07Purpose\x12\x17\n\x13PURPOSE_UNSPECIFIED\x10\x00\x12\x11\n\rPURPOSE_QUERY\x10\x01\x12\x14\n\x10PURPOSE_DOCUMENT\x10\x02*P\n\x08Overflow\x12\x18\n\x14OVERFLOW_UNSPECIFIED\x10\x00\x12\x13\n\x0fOVERFLOW_REJECT\x10\x01\x12\x15\n\x11OVERFLOW_TRUNCATE\x10\x02*U\n\nCapability\x12\x1a\n\x16\x43\x41PABILITY_UNSPECIFIED\x10\x00\x12\x14\n\x10\x43\x41PABILITY_EMBED\x10\x01\x12\x15\n\x11\x43\x41PABILITY_RERANK\x10\x02\x32\xb9\x05\n\x0f\x45mbedderService\x12P\n\x05\x45mbed\x12\".citewire.embedder.v1.EmbedRequest\x1a#.citewire.embedder.v1.EmbedResponse\x12\x66\n\x0b\x45mbedStream\x12(.citewire.embedder.v1.EmbedStreamRequest\x1a).citewire.embedder.v1.EmbedStreamResponse(\x01\x30\x01\x12S\n\x06Rerank\x12#.citewire.embedder.v1.RerankRequest\x1a$.citewire.embedder.v1.RerankResponse\x12\x62\n\x0b\x43ountTokens\x12(.citewire.embedder.v1.CountTokensRequest\x1a).citewire.embedder.v1.CountTokensResponse\x12_\n\nListModels\x12\'.citewire.embedder.v1.ListModelsRequest\x1a(.citewire.embedder.v1.ListModelsResponse\x12\x65\n\x0cSealProvider\x12).citewire.embedder.v1.SealProviderRequest\x1a*.citewire.embedder.v1.SealProviderResponse\x12k\n\x0eRewrapProvider\x12+.citewire.embedder.v1.RewrapProviderRequest\x1a,.citewire.embedder.v1.RewrapProviderResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.embedder.v1.embedder_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_PURPOSE']._serialized_start=2041
-  _globals['_PURPOSE']._serialized_end=2116
-  _globals['_OVERFLOW']._serialized_start=2118
-  _globals['_OVERFLOW']._serialized_end=2198
-  _globals['_CAPABILITY']._serialized_start=2200
-  _globals['_CAPABILITY']._serialized_end=2285
-  _globals['_EMBEDDINGUSAGE']._serialized_start=94
-  _globals['_EMBEDDINGUSAGE']._serialized_end=132
-  _globals['_EMBEDREQUEST']._serialized_start=135
-  _globals['_EMBEDREQUEST']._serialized_end=369
-  _globals['_EMBEDRESPONSE']._serialized_start=372
-  _globals['_EMBEDRESPONSE']._serialized_end=549
-  _globals['_EMBEDSTREAMREQUEST']._serialized_start=551
-  _globals['_EMBEDSTREAMREQUEST']._serialized_end=640
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=642
-  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=733
-  _globals['_RERANKREQUEST']._serialized_start=736
-  _globals['_RERANKREQUEST']._serialized_end=921
-  _globals['_RERANKRESPONSE']._serialized_start=924
-  _globals['_RERANKRESPONSE']._serialized_end=1061
-  _globals['_RERANKRESULT']._serialized_start=1063
-  _globals['_RERANKRESULT']._serialized_end=1107
-  _globals['_COUNTTOKENSREQUEST']._serialized_start=1109
-  _globals['_COUNTTOKENSREQUEST']._serialized_end=1211
-  _globals['_COUNTTOKENSRESPONSE']._serialized_start=1214
-  _globals['_COUNTTOKENSRESPONSE']._serialized_end=1352
-  _globals['_LISTMODELSREQUEST']._serialized_start=1354
-  _globals['_LISTMODELSREQUEST']._serialized_end=1373
-  _globals['_LISTMODELSRESPONSE']._serialized_start=1375
-  _globals['_LISTMODELSRESPONSE']._serialized_end=1440
-  _globals['_MODEL']._serialized_start=1443
-  _globals['_MODEL']._serialized_end=1638
-  _globals['_SEALPROVIDERREQUEST']._serialized_start=1640
-  _globals['_SEALPROVIDERREQUEST']._serialized_end=1709
-  _globals['_SEALPROVIDERRESPONSE']._serialized_start=1712
-  _globals['_SEALPROVIDERRESPONSE']._serialized_end=1879
-  _globals['_REWRAPPROVIDERREQUEST']._serialized_start=1881
-  _globals['_REWRAPPROVIDERREQUEST']._serialized_end=1950
-  _globals['_REWRAPPROVIDERRESPONSE']._serialized_start=1952
-  _globals['_REWRAPPROVIDERRESPONSE']._serialized_end=2039
-  _globals['_EMBEDDERSERVICE']._serialized_start=2288
-  _globals['_EMBEDDERSERVICE']._serialized_end=2985
+  _globals['_PURPOSE']._serialized_start=2132
+  _globals['_PURPOSE']._serialized_end=2207
+  _globals['_OVERFLOW']._serialized_start=2209
+  _globals['_OVERFLOW']._serialized_end=2289
+  _globals['_CAPABILITY']._serialized_start=2291
+  _globals['_CAPABILITY']._serialized_end=2376
+  _globals['_EMBEDDINGUSAGE']._serialized_start=126
+  _globals['_EMBEDDINGUSAGE']._serialized_end=164
+  _globals['_EMBEDREQUEST']._serialized_start=167
+  _globals['_EMBEDREQUEST']._serialized_end=401
+  _globals['_EMBEDRESPONSE']._serialized_start=404
+  _globals['_EMBEDRESPONSE']._serialized_end=581
+  _globals['_EMBEDSTREAMREQUEST']._serialized_start=583
+  _globals['_EMBEDSTREAMREQUEST']._serialized_end=672
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_start=674
+  _globals['_EMBEDSTREAMRESPONSE']._serialized_end=765
+  _globals['_RERANKREQUEST']._serialized_start=768
+  _globals['_RERANKREQUEST']._serialized_end=996
+  _globals['_RERANKRESPONSE']._serialized_start=999
+  _globals['_RERANKRESPONSE']._serialized_end=1152
+  _globals['_RERANKRESULT']._serialized_start=1154
+  _globals['_RERANKRESULT']._serialized_end=1198
+  _globals['_COUNTTOKENSREQUEST']._serialized_start=1200
+  _globals['_COUNTTOKENSREQUEST']._serialized_end=1302
+  _globals['_COUNTTOKENSRESPONSE']._serialized_start=1305
+  _globals['_COUNTTOKENSRESPONSE']._serialized_end=1443
+  _globals['_LISTMODELSREQUEST']._serialized_start=1445
+  _globals['_LISTMODELSREQUEST']._serialized_end=1464
+  _globals['_LISTMODELSRESPONSE']._serialized_start=1466
+  _globals['_LISTMODELSRESPONSE']._serialized_end=1531
+  _globals['_MODEL']._serialized_start=1534
+  _globals['_MODEL']._serialized_end=1729
+  _globals['_SEALPROVIDERREQUEST']._serialized_start=1731
+  _globals['_SEALPROVIDERREQUEST']._serialized_end=1800
+  _globals['_SEALPROVIDERRESPONSE']._serialized_start=1803
+  _globals['_SEALPROVIDERRESPONSE']._serialized_end=1970
+  _globals['_REWRAPPROVIDERREQUEST']._serialized_start=1972
+  _globals['_REWRAPPROVIDERREQUEST']._serialized_end=2041
+  _globals['_REWRAPPROVIDERRESPONSE']._serialized_start=2043
+  _globals['_REWRAPPROVIDERRESPONSE']._serialized_end=2130
+  _globals['_EMBEDDERSERVICE']._serialized_start=2379
+  _globals['_EMBEDDERSERVICE']._serialized_end=3076
 # @@protoc_insertion_point(module_scope)

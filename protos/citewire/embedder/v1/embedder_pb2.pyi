@@ -1,4 +1,7 @@
+import datetime
+
 from citewire.common.v1 import common_pb2 as _common_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -88,7 +91,7 @@ class EmbedStreamResponse(_message.Message):
     def __init__(self, batch_id: _Optional[int] = ..., batch: _Optional[_Union[EmbedResponse, _Mapping]] = ...) -> None: ...
 
 class RerankRequest(_message.Message):
-    __slots__ = ("query", "documents", "model", "top_n", "provider", "first_scores", "headings")
+    __slots__ = ("query", "documents", "model", "top_n", "provider", "first_scores", "headings", "budget")
     QUERY_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +99,7 @@ class RerankRequest(_message.Message):
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     FIRST_SCORES_FIELD_NUMBER: _ClassVar[int]
     HEADINGS_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
     query: str
     documents: _containers.RepeatedScalarFieldContainer[str]
     model: str
@@ -103,17 +107,20 @@ class RerankRequest(_message.Message):
     provider: _common_pb2.ProviderRef
     first_scores: _containers.RepeatedScalarFieldContainer[float]
     headings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, query: _Optional[str] = ..., documents: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., top_n: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., first_scores: _Optional[_Iterable[float]] = ..., headings: _Optional[_Iterable[str]] = ...) -> None: ...
+    budget: _duration_pb2.Duration
+    def __init__(self, query: _Optional[str] = ..., documents: _Optional[_Iterable[str]] = ..., model: _Optional[str] = ..., top_n: _Optional[int] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., first_scores: _Optional[_Iterable[float]] = ..., headings: _Optional[_Iterable[str]] = ..., budget: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RerankResponse(_message.Message):
-    __slots__ = ("results", "model", "usage")
+    __slots__ = ("results", "model", "usage", "scored")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
+    SCORED_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[RerankResult]
     model: str
     usage: EmbeddingUsage
-    def __init__(self, results: _Optional[_Iterable[_Union[RerankResult, _Mapping]]] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[EmbeddingUsage, _Mapping]] = ...) -> None: ...
+    scored: int
+    def __init__(self, results: _Optional[_Iterable[_Union[RerankResult, _Mapping]]] = ..., model: _Optional[str] = ..., usage: _Optional[_Union[EmbeddingUsage, _Mapping]] = ..., scored: _Optional[int] = ...) -> None: ...
 
 class RerankResult(_message.Message):
     __slots__ = ("index", "score")

@@ -18,6 +18,7 @@ MAX_INPUTS: Final = 256
 MAX_INPUT_BYTES: Final = 1 << 20
 MAX_QUERY_BYTES: Final = 32 << 10
 MAX_DOCUMENTS: Final = 1000
+MAX_BUDGET_SECONDS: Final = 3600
 
 PROVIDER_TYPES: Final = (ProviderType.EMBEDDING, ProviderType.RERANK)
 _PURPOSES = EnumMap(Purpose, pb.Purpose, unspecified=Purpose.DOCUMENT)
@@ -85,6 +86,9 @@ def check_rerank(request: pb.RerankRequest) -> None:
     for name in ("first_scores", "headings"):
         violations.require(len(getattr(request, name)) in (0, documents), name, "must be as many as documents, or none")
     violations.require(all(map(isfinite, request.first_scores)), "first_scores", "must be finite")
+    if request.HasField("budget"):
+        seconds = request.budget.seconds + request.budget.nanos / 1e9
+        violations.require(0 < seconds <= MAX_BUDGET_SECONDS, "budget", "must be above 0 and at most 1 hour")
     if request.HasField("provider"):
         ref_from_proto(violations, request.provider, "provider", (ProviderType.RERANK,))
     violations.raise_if_any()
@@ -96,6 +100,7 @@ def ranking_to_proto(ranking: Ranking, model: ModelInfo) -> pb.RerankResponse:
         results=[pb.RerankResult(index=ranked.index, score=ranked.score) for ranked in ranking.ranked],
         model=model.space.model,
         usage=pb.EmbeddingUsage(input_tokens=ranking.input_tokens),
+        scored=ranking.scored,
     )
 
 

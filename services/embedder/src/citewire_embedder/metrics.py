@@ -26,3 +26,14 @@ BATCH_SECONDS = Histogram(
     "Seconds that the model took for one batch.",
     buckets=(0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096),
 )
+
+RERANKED = Counter(
+    "citewire_embedder_reranked_total",
+    "Documents given to the local reranker: scored from cached token vectors, computed, or left for want of time.",
+    ["result"],
+)
+for _result in ("cached", "computed", "left"):
+    RERANKED.labels(_result)
+RERANK_CACHE_BYTES = Gauge(
+    "citewire_embedder_rerank_cache_bytes", "Bytes of token vectors kept for the local reranker."
+)

@@ -82,7 +82,12 @@ class ModelFactory:
             precision = Precision.BF16
         threads = settings.threads or available_cpus()
         return LateInteraction(
-            name, model.directory, precision=precision, threads=threads, most_tokens=settings.rerank_tokens
+            name,
+            model.directory,
+            precision=precision,
+            threads=threads,
+            most_tokens=settings.rerank_tokens,
+            cache_bytes=settings.rerank_cache_bytes,
         )
 
     def tenant_reranker(self, provider: TenantProvider) -> RerankModel:

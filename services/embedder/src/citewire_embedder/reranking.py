@@ -8,6 +8,7 @@ from citewire.embedder.v1.embedder_pb2 import RerankRequest
 
 from citewire_embedder.providers.base import ModelInfo, Ranking, RerankModel
 from citewire_embedder.providers.remote_calls import provider_test
+from citewire_kit import deadline
 from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import NotFound, Unimplemented
 from citewire_kit.genai import measured_call
@@ -36,11 +37,12 @@ class Reranker:
                 provider=PROVIDER, model=model.info.space.model, operation=_OPERATION, token_types=("input",)
             )
 
-    async def rerank(self, request: RerankRequest) -> tuple[Ranking, ModelInfo]:
+    async def rerank(self, request: RerankRequest, org_id: str) -> tuple[Ranking, ModelInfo]:
         """Ranks documents; returns the model that ranked them too.
 
         Args:
             request: Already checked.
+            org_id: The organisation that the documents belong to.
 
         Raises:
             CitewireError: The model or the provider failed.
@@ -49,11 +51,11 @@ class Reranker:
         """
         async with self._lease(request) as model:
             if not _is_local(model):
-                return await _rank(model, request), model.info
+                return await _rank(model, request, org_id), model.info
             # A provider's calls are measured where they are made; a model that runs here is measured here.
             name = model.info.space.model
             with measured_call(_OPERATION, provider=PROVIDER, model=name) as span:
-                ranking = await _rank(model, request)
+                ranking = await _rank(model, request, org_id)
                 span.record_counts(texts=len(request.documents))
                 span.record_usage(ranking.input_tokens)
             kit_metrics.record_tokens(
@@ -105,6 +107,21 @@ def _is_local(model: RerankModel) -> bool:
     return model.info.provider == "local"
 
 
-async def _rank(model: RerankModel, request: RerankRequest) -> Ranking:
-    top_n = request.top_n if request.HasField("top_n") else None
-    return await model.rerank(request.query, request.documents, top_n, request.first_scores, request.headings)
+def _seconds_of(request: RerankRequest) -> float | None:
+    """The request's budget, if it has one; no more than is left of the call."""
+    if not request.HasField("budget"):
+        return None
+    seconds, left = request.budget.ToTimedelta().total_seconds(), deadline.remaining()
+    return seconds if left is None else max(0.0, min(seconds, left))
+
+
+async def _rank(model: RerankModel, request: RerankRequest, org_id: str) -> Ranking:
+    return await model.rerank(
+        request.query,
+        request.documents,
+        request.top_n if request.HasField("top_n") else None,
+        request.first_scores,
+        request.headings,
+        seconds=_seconds_of(request),
+        org_id=org_id,
+    )

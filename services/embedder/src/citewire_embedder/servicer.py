@@ -53,7 +53,7 @@ class EmbedderServicer(pb_grpc.EmbedderServiceServicer):
 
     async def Rerank(self, request: pb.RerankRequest, context: Context) -> pb.RerankResponse:
         converters.check_rerank(request)
-        return converters.ranking_to_proto(*await self._reranker.rerank(request))
+        return converters.ranking_to_proto(*await self._reranker.rerank(request, current_tenant().org_id))
 
     async def CountTokens(self, request: pb.CountTokensRequest, context: Context) -> pb.CountTokensResponse:
         converters.check_count_tokens(request)

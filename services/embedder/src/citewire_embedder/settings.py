@@ -18,6 +18,8 @@ from citewire_remote.kinds import KINDS, ProviderType
 from citewire_remote.retry import RetryPolicy
 from citewire_remote.settings import ApiBase, TenantProviderSettings, require, text_of
 
+_MIB = 1024 * 1024
+
 _MODELS = {name: kind.model for name, kind in KINDS[ProviderType.EMBEDDING].items()}
 
 
@@ -50,7 +52,7 @@ class RerankSettings(BaseSettings):
     """The provider's name for the model; required for `openai-compatible`."""
 
     rerank_seconds: float = Field(default=10.0, gt=0)
-    """Longest wait for one answer of a rerank provider."""
+    """Longest wait for one answer of a rerank provider; a request's budget, where it has one, may be shorter."""
 
     rerank_attempts: int = Field(default=2, ge=1, le=10)
     """Most calls for one request to a rerank provider: few, as a person is waiting."""
@@ -60,7 +62,12 @@ class RerankSettings(BaseSettings):
     that doesn't change rankings; else the embedding model's."""
 
     rerank_tokens: int = Field(default=65_536, ge=1)
-    """Most tokens that wait for the local model or are being computed; more are refused at once."""
+    """Most tokens, estimated from the texts' length, that wait for the local model or are being computed for requests
+    without a budget; more are refused at once. A request with a budget ends by itself."""
+
+    rerank_cache_bytes: int = Field(default=256 * _MIB, ge=0)
+    """Token vectors that the local model keeps of texts that it has read, about 0.4 kB for a token of a model with 384
+    dimensions: of some 5,000 chunks. 0 switches the cache off."""
 
     @model_validator(mode="after")
     def _rerank_is_complete(self) -> Self:

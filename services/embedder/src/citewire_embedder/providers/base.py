@@ -5,7 +5,7 @@ to batch and to admit work before any vector is computed.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -126,7 +126,7 @@ class Ranked:
     index: int
     """The document's index among those given."""
     score: float
-    """Comparable only within one model."""
+    """Comparable only within one model; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +134,13 @@ class Ranking:
     """Documents by relevance."""
 
     ranked: tuple[Ranked, ...]
-    """Best first; equal scores in the order given."""
+    """Best first; equal scores in the order given. Behind them, in that order too, those that weren't scored."""
     input_tokens: int
     """Tokens that the model read."""
+    scored: int
+    """How many of the documents were scored: all, unless the time was over first."""
     estimated: bool = False
-    """Whether the provider didn't say how many."""
+    """Whether the provider didn't say how many tokens."""
 
 
 class RerankModel(ABC):
@@ -157,8 +159,11 @@ class RerankModel(ABC):
         top_n: int | None = None,
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
+        *,
+        seconds: float | None = None,
+        org_id: str = "",
     ) -> Ranking:
-        """Scores all documents and returns the best.
+        """Scores as many documents as there is time for, and returns the best.
 
         Args:
             query: The question.
@@ -166,6 +171,8 @@ class RerankModel(ABC):
             top_n: How many to return; None for all.
             first_scores: The documents' scores in a first ranking, for models that use them; may be empty.
             headings: The heading of each document, which is read before it; may be empty, as may each.
+            seconds: How long it may take; None for as long as it takes. That time is over isn't an error.
+            org_id: The organisation that the documents belong to.
 
         Raises:
             CitewireError: The model failed.
@@ -183,7 +190,7 @@ def with_headings(headings: Sequence[str], documents: Sequence[str]) -> Sequence
     return [f"{heading}\n{text}" if heading else text for heading, text in zip(headings, documents, strict=True)]
 
 
-def best_first(scores: Sequence[float], top_n: int | None) -> tuple[Ranked, ...]:
-    """Orders documents by their scores; equal ones keep their order."""
-    order = sorted(range(len(scores)), key=lambda index: -scores[index])
-    return tuple(Ranked(index, float(scores[index])) for index in order[:top_n])
+def best_first(scores: Mapping[int, float], documents: int, top_n: int | None) -> tuple[Ranked, ...]:
+    """Orders so many documents by their scores; equal ones keep their order, and those without a score come last."""
+    order = sorted(range(documents), key=lambda index: (index not in scores, -scores.get(index, 0.0)))
+    return tuple(Ranked(index, float(scores.get(index, 0.0))) for index in order[:top_n])

@@ -1,23 +1,18 @@
 """A rerank model without weights of its own: late interaction over the token vectors of the embedding model.
 
-Each token of the query is matched with the most similar token of the document; the mean of their cosines is the score
-(MaxSim, as in ColBERT). Matches that are close together mean more, so MaxSim is computed within short passages too. As
-the embedding model wasn't trained for this, a first ranking's scores are combined with it: docs/adr/0009-rerank.md
-has the measurements.
+`closeness` says what is computed from them. This module says in which order, for which calls, and in which time.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
-import numpy as np
 from citewire.common.v1.common_pb2 import EmbeddingSpace
-from numpy.typing import NDArray
 
+from citewire_embedder.metrics import RERANKED
 from citewire_embedder.providers.base import (
     ModelInfo,
     Precision,
@@ -28,43 +23,70 @@ from citewire_embedder.providers.base import (
     best_first,
     with_headings,
 )
-from citewire_embedder.providers.local import pad
+from citewire_embedder.providers.closeness import blend, closeness
+from citewire_embedder.providers.local import pad, padded_length
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
+from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors
+from citewire_embedder.providers.turns import Turns
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
-_T = TypeVar("_T")
-
-TokenVectors = NDArray[np.float32]
-"""One text's token vectors as rows: float32, shape (tokens, width), each row of length 1."""
-
 SUFFIX = "-late-interaction"
 """What the model's name adds to that of the embedding model."""
 
-_STEP = 12
-"""Tokens by which one passage begins after the other; a short passage has twice as many, a long one four times."""
-_WHOLE, _LONG, _SHORT = 0.2, 0.4, 0.4
-"""Weights of MaxSim within the whole document, and within its best passage of both lengths."""
-_FULL_AGREEMENT = 0.7
-_FEW = 5
-"""Documents up to which no agreement can be told."""
-_ALIKE = 1e-12
-_BATCH_TOKENS = 768
-_BATCH_TEXTS = 16
+_GROUP = 8
+"""Documents, best first, among which those of similar length are computed together."""
+_THREAD_TOKENS = 256
+"""Padded tokens of one batch, for each thread: about 40 ms. Between two batches the time is looked at, and another call
+has its turn."""
+_FEWEST_TOKENS = 128
+"""Of a batch, however many calls there are."""
+_CACHED_AT_ONCE = 64
+"""Documents from the cache that are scored in one turn: about 20 ms."""
 _RETRY_SECONDS = 1.0
 _TOKEN_CHARACTERS = 16
 """More than a token of any real text has."""
+_TYPICAL_TOKEN_CHARACTERS = 4
+_FIRST_PACE = 1 / 6000
+"""Seconds for a padded token, until the first batch has been measured."""
+_PACE_WEIGHT = 0.3
+_RESERVE = 0.03
+"""Share of a call's time that is kept for what comes after the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Document:
     """A tokenised document, its heading before it, of which so many tokens are."""
 
+    index: int
+    key: bytes
     text: TokenisedText
     heading: int
+
+
+@dataclass(slots=True)
+class _Task:
+    """One call on its way. Only one thread at a time works on it."""
+
+    query: str
+    documents: Sequence[str]
+    headings: Sequence[str]
+    org_id: str
+    end: float | None
+    """When its time is over, by `time.monotonic`; None: never."""
+    waiting: deque[int]
+    """Indices of the documents that haven't been looked at, best first."""
+    batches: deque[list[_Document]] = field(default_factory=deque[list[_Document]])
+    """Tokenised documents that wait to be computed."""
+    vectors: TokenVectors | None = None
+    """The query's."""
+    computed: bool = False
+    """Whether a batch was begun."""
+    tokens: int = 0
+    """That the model has read."""
 
 
 class LateInteraction(RerankModel):
@@ -77,14 +99,23 @@ class LateInteraction(RerankModel):
         directory: Its files, as safetensors.
         precision: In what numbers it computes.
         threads: CPU threads of one computation.
-        most_tokens: Tokens that may wait or be computed at once; more are refused, unless nothing else is.
+        most_tokens: Tokens that calls without a time limit may wait for or have computed at once; more are refused,
+            unless nothing else is.
+        cache_bytes: Bytes of token vectors that are kept.
 
     Raises:
         StartupError: The directory holds a finished graph, whose token vectors aren't known to be its output.
     """
 
     def __init__(
-        self, name: str, directory: ModelDirectory, *, precision: Precision, threads: int, most_tokens: int = 65_536
+        self,
+        name: str,
+        directory: ModelDirectory,
+        *,
+        precision: Precision,
+        threads: int,
+        most_tokens: int = 65_536,
+        cache_bytes: int = 0,
     ) -> None:
         if directory.encoder is None:
             raise StartupError(f"late interaction needs {name} as safetensors weights")
@@ -96,9 +127,12 @@ class LateInteraction(RerankModel):
         space = EmbeddingSpace(model=f"{name}{SUFFIX}", revision=directory.revision())
         self._info = ModelInfo(space, directory.max_tokens, 0, precision.value, "local")
         self._session: Session | None = None
+        self._cache = TokenVectorCache(cache_bytes)
+        self._pace = _FIRST_PACE
+        self._calls = 0
         self._tokens = 0
         self._closed = False
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="reranker")
+        self._turns = Turns("reranker")
 
     @property
     def info(self) -> ModelInfo:
@@ -112,40 +146,41 @@ class LateInteraction(RerankModel):
         top_n: int | None = None,
         first_scores: Sequence[float] = (),
         headings: Sequence[str] = (),
+        *,
+        seconds: float | None = None,
+        org_id: str = "",
     ) -> Ranking:
-        """Scores the documents batch by batch, so that calls take turns and an abandoned one ends soon.
+        """Scores the documents batch by batch, the best first, so that calls take turns and an abandoned one ends soon.
 
         A score is the closeness to the query, or the blend with the first ranking's if that is given.
 
         Raises:
-            ResourceExhausted: The queue is full (`OVERLOADED`).
+            ResourceExhausted: The call has no time limit, and the queue is full (`OVERLOADED`).
             Unavailable: The model can't be loaded, or the service ends.
         """
-        query_text, texts = await self._run(lambda: self._tokenise(query, documents, headings))
-        tokens = len(query_text.ids) + sum(len(document.text.ids) for document in texts)
-        if self._tokens and self._tokens + tokens > self._most_tokens:
-            raise ResourceExhausted(
-                "the reranker is at its limit of work; try again later",
-                reason="OVERLOADED",
-                retry_after=_RETRY_SECONDS,
-            )
-        self._tokens += tokens
-        try:
-            (own,) = await self._run(lambda: self.token_vectors([query_text]))
-            found: dict[int, float] = {}
-            for batch in batches([len(document.text.ids) for document in texts]):
-                chosen = [texts[index] for index in batch]
-                found.update(zip(batch, await self._run(partial(self._compare, own, chosen)), strict=True))
-        finally:
-            self._tokens -= tokens
-        closest = [found[index] for index in range(len(documents))]
-        scores = blend(first_scores, closest) if first_scores else closest
-        return Ranking(best_first(scores, top_n), tokens)
+        order = sorted(range(len(documents)), key=lambda index: -first_scores[index] if first_scores else 0.0)
+        limit = None if seconds is None else seconds * (1 - _RESERVE)
+        end = None if limit is None else time.monotonic() + limit
+        task = _Task(query, documents, headings, org_id, end, deque(order))
+        own: dict[int, float] = {}
+        scope = asyncio.timeout(limit)
+        with self._admit(task):
+            try:
+                async with scope:
+                    await self._score_all(task, own)
+            except TimeoutError:
+                if not scope.expired():
+                    raise
+        RERANKED.labels("left").inc(len(documents) - len(own))
+        scores = own
+        if first_scores:
+            scores = dict(zip(own, blend([first_scores[index] for index in own], list(own.values())), strict=True))
+        return Ranking(best_first(scores, len(documents), top_n), task.tokens, len(own))
 
     async def close(self) -> None:
         """Ends the thread without waiting for a running computation."""
         self._closed = True
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._turns.close()
         self._session = None
 
     def token_vectors(self, texts: Sequence[TokenisedText]) -> list[TokenVectors]:
@@ -156,22 +191,128 @@ class LateInteraction(RerankModel):
         # The first and the last token are special tokens, which stand for the whole text and match anything.
         return [row[1 : max(len(text.ids) - 1, 2)] for row, text in zip(output, texts, strict=True)]
 
-    def _compare(self, query: TokenVectors, documents: Sequence[_Document]) -> list[float]:
-        vectors = self.token_vectors([each.text for each in documents])
-        return [closeness(query, own, each.heading) for own, each in zip(vectors, documents, strict=True)]
+    def note_pace(self, tokens: int, seconds: float) -> None:
+        """Takes into account how long so many padded tokens took."""
+        self._pace += _PACE_WEIGHT * (seconds / tokens - self._pace)
 
-    def _tokenise(
-        self, query: str, documents: Sequence[str], headings: Sequence[str]
-    ) -> tuple[TokenisedText, list[_Document]]:
-        # What is beyond the window isn't read, so it needn't be tokenised either.
-        most = self._directory.max_tokens * _TOKEN_CHARACTERS
-        (asked,) = self._tokeniser.tokenise([query[:most]], Purpose.QUERY)
-        beginnings = [text[:most] for text in with_headings(headings, documents)]
-        texts = self._tokeniser.tokenise(beginnings, Purpose.DOCUMENT)
-        above = self._tokeniser.tokenise([text[:most] for text in headings], Purpose.DOCUMENT)
+    async def _score_all(self, task: _Task, own: dict[int, float]) -> None:
+        """Adds scores to `own` as they come, until all are there or the time doesn't do for more."""
+        own.update(await self._turn(lambda: self._begin(task), urgent=True))
+        while scores := await self._turn(lambda: self._advance(task)):
+            own.update(scores)
+
+    async def _turn(self, work: Callable[[], dict[int, float]], *, urgent: bool = False) -> dict[int, float]:
+        if self._closed:
+            raise Unavailable("the reranker is shutting down", reason="SHUTTING_DOWN", retry_after=_RETRY_SECONDS)
+        return await self._turns.run(work, urgent=urgent)
+
+    @contextmanager
+    def _admit(self, task: _Task) -> Generator[None]:
+        """Counts a call. One with a time limit ends by itself, so only others are refused."""
+        tokens = 0
+        if task.end is None:
+            most = self._directory.max_tokens
+            tokens = sum(min(most, 1 + len(text) // _TYPICAL_TOKEN_CHARACTERS) for text in task.documents)
+        if tokens and self._tokens and self._tokens + tokens > self._most_tokens:
+            raise ResourceExhausted(
+                "the reranker is at its limit of work; try again later",
+                reason="OVERLOADED",
+                retry_after=_RETRY_SECONDS,
+            )
+        self._tokens += tokens
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._tokens -= tokens
+            self._calls -= 1
+
+    def _begin(self, task: _Task) -> dict[int, float]:
+        """Reads the query; scores what the cache has of the best documents."""
+        (text,) = self._tokeniser.tokenise([self._beginning(task.query)], Purpose.QUERY)
+        (task.vectors,) = self.token_vectors([text])
+        task.tokens += len(text.ids)
+        return self._score_cached(task)
+
+    def _advance(self, task: _Task) -> dict[int, float]:
+        """Scores the next documents; returns nothing if there are none, or no time for one."""
+        if not task.batches and (scores := self._score_cached(task)):
+            return scores
+        batch = self._next_batch(task)
+        if not batch:
+            return {}
+        start = time.monotonic()
+        vectors = self.token_vectors([document.text for document in batch])
+        longest = max(len(document.text.ids) for document in batch)
+        self.note_pace(len(batch) * padded_length(longest), time.monotonic() - start)
+        task.tokens += sum(len(document.text.ids) for document in batch)
+        scores = {
+            document.index: self._score(task, document, own) for document, own in zip(batch, vectors, strict=True)
+        }
+        RERANKED.labels("computed").inc(len(scores))
+        return scores
+
+    def _score(self, task: _Task, document: _Document, vectors: TokenVectors) -> float:
+        if self._cache.limit:
+            # As rounded, so that a document has the same score when it comes from the cache.
+            packed = PackedVectors.pack(vectors, document.heading)
+            self._cache.put(document.key, packed)
+            vectors = packed.unpack()
+        return closeness(_query_of(task), vectors, document.heading)
+
+    def _score_cached(self, task: _Task) -> dict[int, float]:
+        """Scores the next documents as far as the cache has them, and makes batches of the first that it hasn't."""
+        scores: dict[int, float] = {}
+        while task.waiting and not task.batches and len(scores) < _CACHED_AT_ONCE:
+            group = [task.waiting.popleft() for _ in range(min(_GROUP, len(task.waiting)))]
+            keys = {index: self._key(task, index) for index in group}
+            for index, key in keys.items():
+                packed = self._cache.get(key)
+                if packed is not None:
+                    scores[index] = closeness(_query_of(task), packed.unpack(), packed.heading)
+            documents = self._tokenise(task, {index: key for index, key in keys.items() if index not in scores})
+            most = max(_FEWEST_TOKENS, _THREAD_TOKENS * self._threads // max(1, self._calls))
+            lengths = [len(document.text.ids) for document in documents]
+            task.batches.extend([documents[place] for place in places] for places in batches(lengths, most))
+        RERANKED.labels("cached").inc(len(scores))
+        return scores
+
+    def _next_batch(self, task: _Task) -> list[_Document]:
+        """Takes the next batch; of one that wouldn't end in time the shorter documents, as the last."""
+        batch = task.batches.popleft() if task.batches else []
+        if task.end is None:
+            return batch
+        room = (task.end - time.monotonic()) / self._pace
+        if not task.computed:
+            # One document is always tried: the pace may have been measured when the machine was busier.
+            room = max(room, min((padded_length(len(document.text.ids)) for document in batch), default=0))
+        fitting = [document for document in batch if padded_length(len(document.text.ids)) <= room]
+        while fitting and len(fitting) * padded_length(len(fitting[0].text.ids)) > room:
+            fitting = fitting[1:]
+        if len(fitting) < len(batch):
+            task.batches.clear()
+            task.waiting.clear()
+        task.computed = task.computed or bool(fitting)
+        return fitting
+
+    def _key(self, task: _Task, index: int) -> bytes:
+        heading = task.headings[index] if task.headings else ""
+        return self._cache.key(task.org_id, self._beginning(heading), self._beginning(task.documents[index]))
+
+    def _tokenise(self, task: _Task, keys: Mapping[int, bytes]) -> list[_Document]:
+        headings = [self._beginning(task.headings[index]) if task.headings else "" for index in keys]
+        texts = with_headings(headings, [task.documents[index] for index in keys])
+        tokenised = self._tokeniser.tokenise([self._beginning(text) for text in texts], Purpose.DOCUMENT)
         # Without the two special tokens of each text.
-        lengths = [max(len(text.ids) - 2, 0) for text in above] or [0] * len(texts)
-        return asked, list(map(_Document, texts, lengths))
+        lengths = [max(len(text.ids) - 2, 0) for text in self._tokeniser.tokenise(headings, Purpose.DOCUMENT)]
+        return [
+            _Document(index, key, text, length)
+            for (index, key), text, length in zip(keys.items(), tokenised, lengths, strict=True)
+        ]
+
+    def _beginning(self, text: str) -> str:
+        """What is beyond the window isn't read, so it needn't be tokenised either."""
+        return text[: self._directory.max_tokens * _TOKEN_CHARACTERS]
 
     def _load(self) -> Session:
         start = time.perf_counter()
@@ -185,71 +326,28 @@ class LateInteraction(RerankModel):
         self._session = session
         return session
 
-    async def _run(self, work: Callable[[], _T]) -> _T:
-        if self._closed:
-            raise Unavailable("the reranker is shutting down", reason="SHUTTING_DOWN", retry_after=_RETRY_SECONDS)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+def _query_of(task: _Task) -> TokenVectors:
+    if task.vectors is None:
+        raise RuntimeError("the query's vectors come first")
+    return task.vectors
 
 
-def max_sim(query: TokenVectors, document: TokenVectors) -> float:
-    """The mean, over the query's tokens, of the cosine to the most similar token of the document."""
-    return float((query @ document.T).max(axis=1).mean())
-
-
-def closeness(query: TokenVectors, document: TokenVectors, heading: int = 0) -> float:
-    """MaxSim within the whole document, and within its best long and its best short passage; −1 to 1.
+def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
+    """Puts texts of similar length together, as the shorter ones of a batch are padded.
 
     Args:
-        query: The question's token vectors.
-        document: The document's, those of its heading first.
-        heading: How many of them are the heading's, which belongs to each passage.
+        lengths: Tokens of each text.
+        most_tokens: Padded tokens of a batch; a single text may have more.
+
+    Returns:
+        Indices, those of the longest first.
     """
-    cosines = query @ document.T
-    whole = float(cosines.max(axis=1).mean())
-    body = cosines[:, heading:]
-    if not body.shape[1]:
-        return whole
-    above = cosines[:, :heading].max(axis=1, keepdims=True) if heading else None
-    steps = np.maximum.reduceat(body, range(0, body.shape[1], _STEP), axis=1)
-    pairs = np.maximum.reduceat(steps, range(0, steps.shape[1], 2), axis=1)
-    return _WHOLE * whole + _LONG * _best_passage(pairs, above) + _SHORT * _best_passage(steps, above)
-
-
-def blend(first: Sequence[float], own: Sequence[float]) -> list[float]:
-    """Adds the closeness of token vectors to a first ranking's scores, as far as both agree.
-
-    Agreement is the correlation of both over the documents; from 0.7 on the token vectors count wholly. A model that
-    doesn't know the language agrees with nobody, and leaves the first ranking as it is.
-
-    Args:
-        first: Of a first ranking, on the scale of a hybrid search: about 0–1, the best usually 0.2–0.6.
-        own: As many.
-    """
-    unclear = len(first) <= _FEW or max(first) - min(first) < _ALIKE
-    trust = 1.0 if unclear else min(1.0, max(0.0, _correlation(first, own)) / _FULL_AGREEMENT)
-    return [before + trust * more for before, more in zip(first, own, strict=True)]
-
-
-def _best_passage(parts: NDArray[np.float32], above: NDArray[np.float32] | None) -> float:
-    """MaxSim within the best two neighbouring parts, given each part's highest cosine for each token of the query."""
-    passages = np.maximum(parts[:, :-1], parts[:, 1:]) if parts.shape[1] > 1 else parts
-    return float((passages if above is None else np.maximum(passages, above)).mean(axis=0).max())
-
-
-def _correlation(first: Sequence[float], second: Sequence[float]) -> float:
-    """Returns Pearson's correlation; 0 if all values of one side are equal."""
-    left, right = np.asarray(first, np.float64), np.asarray(second, np.float64)
-    spread = float(left.std() * right.std())
-    return float(((left - left.mean()) * (right - right.mean())).mean()) / spread if spread > _ALIKE else 0.0
-
-
-def batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Puts texts of similar length together, as the shorter ones of a batch are padded; returns their indices."""
-    found: list[list[int]] = []
+    result: list[list[int]] = []
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        batch = found[-1] if found else None
-        if batch and len(batch) < _BATCH_TEXTS and (len(batch) + 1) * lengths[batch[0]] <= _BATCH_TOKENS:
+        batch = result[-1] if result else None
+        if batch and (len(batch) + 1) * padded_length(lengths[batch[0]]) <= most_tokens:
             batch.append(index)
         else:
-            found.append([index])
-    return found
+            result.append([index])
+    return result

@@ -3,6 +3,7 @@
 There is no official SDK that several of them share: the calls are plain HTTP.
 """
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,14 @@ from typing import Final
 import httpx2
 from citewire.common.v1.common_pb2 import EmbeddingSpace
 
-from citewire_embedder.providers.base import ModelInfo, Ranked, Ranking, RerankModel, with_headings
+from citewire_embedder.providers.base import (
+    ModelInfo,
+    Ranked,
+    Ranking,
+    RerankModel,
+    best_first,
+    with_headings,
+)
 from citewire_embedder.providers.remote_calls import (
     CallLimits,
     ModelSpec,
@@ -22,11 +30,14 @@ from citewire_embedder.providers.remote_calls import (
     read_body,
 )
 from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NoLedger, Purpose
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue
 from citewire_remote.failures import as_list, as_mapping
 from citewire_remote.kinds import ProviderType
+
+log = get_logger(__name__)
 
 OPERATION: Final = "rerank"
 MAX_BODY: Final = 8 * 1024 * 1024
@@ -124,13 +135,33 @@ class RemoteReranker(RerankModel):
         top_n: int | None = None,
         first_scores: Sequence[float] = (),  # no provider's interface has room for them
         headings: Sequence[str] = (),
+        *,
+        seconds: float | None = None,
+        org_id: str = "",  # the ledger knows whose call it is
     ) -> Ranking:
         """Asks the provider; of several possible endpoints, the first call finds the one that works.
+
+        Where the time is over before the provider has scored all documents, none is.
 
         Raises:
             CitewireError: One of `failures`, whatever went wrong.
         """
-        documents = with_headings(headings, documents)
+        del first_scores, org_id
+        scope = asyncio.timeout(seconds)
+        try:
+            async with scope:
+                return await self._find_and_ask(query, with_headings(headings, documents), top_n)
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            log.warning("rerank_out_of_time", provider=self._spec.kind, seconds=seconds)
+            return Ranking(best_first({}, len(documents), top_n), 0, scored=0)
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _find_and_ask(self, query: str, documents: Sequence[str], top_n: int | None) -> Ranking:
         wanted = min(top_n or len(documents), len(documents))
         first: CitewireError | None = None
         for endpoint in self._endpoints if self._endpoint is None else (self._endpoint,):
@@ -146,10 +177,6 @@ class RemoteReranker(RerankModel):
         self._endpoint = None  # another server may be there by now
         raise first or RuntimeError("the provider has no endpoint")
 
-    async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
-
     async def _ask(self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int) -> Ranking:
         """Asks in as many requests as the server's limit needs, one after the other."""
         ranked: list[Ranked] = []
@@ -161,7 +188,7 @@ class RemoteReranker(RerankModel):
             tokens += estimate if answer.tokens is None else answer.tokens
             estimated = estimated or answer.tokens is None
         ranked.sort(key=lambda document: (-document.score, document.index))
-        return Ranking(tuple(ranked[:wanted]), tokens, estimated)
+        return Ranking(tuple(ranked[:wanted]), tokens, len(documents), estimated)
 
     async def _request(
         self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int

@@ -1,0 +1,69 @@
+"""A thread that calls share: one piece of work at a time, the callers in turn."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class Turns:
+    """Runs work in one thread, in the order of asking; what is urgent goes before what isn't.
+
+    A caller that leaves gives its place up. What is being computed can't be stopped: the next turn begins when it ends.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
+        self._order = count()
+        self._busy = False
+
+    async def run(self, work: Callable[[], _T], *, urgent: bool = False) -> _T:
+        """Waits for a turn, and for the work.
+
+        Raises:
+            RuntimeError: The thread was closed.
+        """
+        await self._wait(urgent)
+        try:
+            future = asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except BaseException:
+            self._pass_on()
+            raise
+        future.add_done_callback(self._end)
+        return await asyncio.shield(future)
+
+    def close(self) -> None:
+        """Ends the thread without waiting for running work."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _wait(self, urgent: bool) -> None:
+        if not self._busy:
+            self._busy = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (not urgent, next(self._order), turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            # The turn may have come in the same round of the event loop in which the caller left.
+            if turn.done() and not turn.cancelled():
+                self._pass_on()
+            raise
+
+    def _end(self, future: "asyncio.Future[_T]") -> None:
+        if not future.cancelled():
+            future.exception()  # its caller may have left: then nobody else looks at it
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        while self._waiting:
+            _, _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._busy = False

@@ -1,0 +1,57 @@
+"""Token vectors in int8, and the cache of them: whose they are, which leave, what they take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors
+
+
+def vectors(tokens: int, seed: int = 1) -> TokenVectors:
+    rows = np.random.default_rng(seed).standard_normal((tokens, 384)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_cosines_hardly_change_in_a_quarter_of_the_size() -> None:
+    exact = vectors(100)
+    packed = PackedVectors.pack(exact, 7)
+    assert packed.heading == 7
+    assert packed.size < exact.nbytes * 0.27
+    assert np.abs(packed.unpack() @ exact.T - exact @ exact.T).max() < 0.01
+
+
+def test_vectors_of_nothing_can_be_packed() -> None:
+    assert PackedVectors.pack(np.zeros((2, 4), np.float32), 0).unpack().tolist() == [[0.0] * 4] * 2
+    assert PackedVectors.pack(np.zeros((0, 4), np.float32), 0).unpack().shape == (0, 4)
+
+
+def test_the_least_recently_used_leaves_when_the_bytes_are_spent() -> None:
+    entry = PackedVectors.pack(vectors(10), 0)
+    cache = TokenVectorCache(3 * entry.size)
+    keys = [TokenVectorCache.key("acme", "", text) for text in "abcd"]
+    for key in keys[:3]:
+        cache.put(key, entry)
+    assert cache.get(keys[0]) is entry
+    cache.put(keys[3], entry)
+    assert [cache.get(key) is not None for key in keys] == [True, False, True, True]
+    cache.put(keys[3], entry)
+    assert (len(cache), cache.size) == (3, 3 * entry.size), "replaced, not added"
+    cache.put(keys[1], PackedVectors.pack(vectors(25), 0))
+    assert cache.size <= 3 * entry.size
+    assert cache.get(keys[1]) is not None
+
+
+@pytest.mark.parametrize("limit", [0, 1000])
+def test_what_is_larger_than_the_cache_is_not_kept(limit: int) -> None:
+    cache = TokenVectorCache(limit)
+    key = cache.key("acme", "", "a")
+    cache.put(key, PackedVectors.pack(vectors(10), 0))
+    assert (cache.get(key), len(cache), cache.size) == (None, 0, 0)
+
+
+def test_a_key_names_organisation_heading_and_text() -> None:
+    parts = [("acme", "Cats", "sleep"), ("evil", "Cats", "sleep"), ("acme", "Cat", "ssleep"), ("acme", "", "Catssleep")]
+    assert len({TokenVectorCache.key(*each) for each in parts}) == len(parts)
+    assert TokenVectorCache.key(*parts[0]) == TokenVectorCache.key(*parts[0])
+    assert TokenVectorCache.key("acme", "", "\ud800")
