@@ -88,16 +88,40 @@ async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
     found = response.json()["results"]
     assert [(entry["chunk_id"], entry["rerank_score"]) for entry in found] == [(5, 5.0), (4, 4.0)]
     assert found[0]["similarity"] == pytest.approx(0.85)
+    assert response.json()["rerank"] == {"candidates": 5, "ranked": 5}
 
 
-async def test_a_search_waits_for_its_order_and_a_chat_does_without_it(gateway: Gateway) -> None:
+async def test_a_rerank_has_its_time_and_an_order_that_was_asked_for_alone_has_any(gateway: Gateway) -> None:
     gateway.fakes.retriever.results = [result(number, 0.9) for number in range(1, 6)]
     await gateway.http.post("/v1/search", json={"query": "x", "rerank": True})
-    await gateway.http.post("/v1/rerank", json={"model": "", "query": "x", "documents": ["a", "b"]})
+    await gateway.http.post("/v1/search", json={"query": "x", "rerank": True, "rerank_seconds": 1.25})
     await gateway.http.post("/v1/chat", json={"question": "x", "options": {"rerank": True}})
-    searched, ranked, chatted = gateway.fakes.embedder.rerank_seconds
-    assert min(searched, ranked) > 10
-    assert 0 < chatted < 3.5
+    await gateway.http.post("/v1/chat", json={"question": "x", "options": {"rerank": True, "rerank_seconds": 2}})
+    await gateway.http.post("/v1/rerank", json={"model": "", "query": "x", "documents": ["a", "b"]})
+    embedder = gateway.fakes.embedder
+    budgets = [request.budget.ToMilliseconds() for request in embedder.reranked]
+    assert budgets == [3000, 1250, 300, 2000, 0]
+    assert not embedder.reranked[-1].HasField("budget")
+    assert all(
+        budget / 1000 < left <= budget / 1000 + 0.51
+        for budget, left in zip(budgets[:4], embedder.rerank_seconds, strict=False)
+    )
+    assert embedder.rerank_seconds[-1] > 10
+
+
+async def test_what_a_rerank_had_no_time_for_follows_in_the_order_of_the_search(gateway: Gateway) -> None:
+    gateway.fakes.retriever.results = [result(number, 0.9 - number / 100) for number in range(1, 6)]
+    gateway.fakes.embedder.scored = 2
+    response = (await gateway.http.post("/v1/search", json={"query": "x", "top_k": 4, "rerank": True})).json()
+    assert [(entry["chunk_id"], entry.get("rerank_score")) for entry in response["results"]] == [
+        (2, 2.0),
+        (1, 1.0),
+        (3, None),
+        (4, None),
+    ]
+    assert response["rerank"] == {"candidates": 5, "ranked": 2}
+    plain = await gateway.http.post("/v1/search", json={"query": "x"})
+    assert "rerank" not in plain.json()
 
 
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:
@@ -125,6 +149,9 @@ BAD_SEARCHES: list[tuple[dict[str, Any], int, str | None]] = [
     ({"query": "x", "diversity": "much"}, 422, "diversity"),
     ({"query": "x", "diversity": 0.5, "mode": "lexical"}, 422, "diversity"),
     ({"query": "x", "diversity": 0.5, "rerank": True}, 422, "diversity"),
+    ({"query": "x", "rerank": True, "rerank_seconds": 0}, 422, "rerank_seconds"),
+    ({"query": "x", "rerank": True, "rerank_seconds": 21}, 422, "rerank_seconds"),
+    ({"query": "x", "rerank_seconds": 1}, 422, "rerank_seconds"),
     ({"query": "x", "keep_duplicates": 1}, 422, "keep_duplicates"),
     ({"query": "x", "document_ids": [404]}, 404, None),
     ({"query": "x", "filter": {}}, 422, "filter"),

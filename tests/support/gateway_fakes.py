@@ -162,6 +162,8 @@ class FakeEmbedder(Embedder):
         self.reranked: list[embedder_pb2.RerankRequest] = []
         self.rerank_seconds: list[float] = []
         """That each call had left."""
+        self.scored: int | None = None
+        """How many documents a rerank has the time for; None: all."""
 
     async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
         self.requests.append(request)
@@ -183,15 +185,17 @@ class FakeEmbedder(Embedder):
             truncated=[0] if self.truncated else [],
         )
 
-    async def rerank(
-        self, request: embedder_pb2.RerankRequest, *, patient: bool = False
-    ) -> embedder_pb2.RerankResponse:
+    async def rerank(self, request: embedder_pb2.RerankRequest) -> embedder_pb2.RerankResponse:
         self.reranked.append(request)
         self.rerank_seconds.append(remaining() or 0)
         await self.log.note("rerank")
-        order = sorted(range(len(request.documents)), key=lambda index: -index)[: request.top_n]
-        results = [embedder_pb2.RerankResult(index=index, score=1.0 + index) for index in order]
-        return embedder_pb2.RerankResponse(results=results, model="rerank")
+        documents = len(request.documents)
+        scored = documents if self.scored is None else min(self.scored, documents)
+        order = [*sorted(range(scored), reverse=True), *range(scored, documents)][: request.top_n]
+        results = [
+            embedder_pb2.RerankResult(index=index, score=1.0 + index if index < scored else 0.0) for index in order
+        ]
+        return embedder_pb2.RerankResponse(results=results, model="rerank", scored=scored)
 
     async def list_models(self, request: embedder_pb2.ListModelsRequest) -> embedder_pb2.ListModelsResponse:  # pyright: ignore[reportIncompatibleMethodOverride] - only behind its server
         return embedder_pb2.ListModelsResponse(models=self.models)

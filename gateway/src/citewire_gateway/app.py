@@ -109,7 +109,6 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     embedder = Embedder(
         embedder_channel,
         embed_seconds=settings.embed_seconds,
-        rerank_seconds=settings.rerank_seconds,
         request_seconds=settings.request_seconds,
     )
     retriever = Retriever(
@@ -138,6 +137,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
         models=settings.profile_models(),
         cost_of=accounts.cost_of,
+        rerank_seconds=settings.rerank_seconds,
     )
     identity, local = IdentityStore(pool), settings.auth == "off"
     authenticator = Authenticator(identity, off=local)

@@ -86,8 +86,11 @@ class GatewaySettings(ProcessSettings):
     search_seconds: float = Field(default=2.0, gt=0)
     """Longest `Search`."""
 
-    rerank_seconds: float = Field(default=3.0, gt=0)
-    """Longest `Rerank` of a chat, which then goes on in the first order. A search that asks for one waits for it."""
+    rerank_seconds: float = Field(default=0.3, gt=0, le=20)
+    """Longest `Rerank` of a chat. What it had no time for follows in the first order, and a step says so."""
+
+    search_rerank_seconds: float = Field(default=3.0, gt=0, le=20)
+    """The same of a search that doesn't say how long."""
 
     suggest_seconds: float = Field(default=10.0, gt=0)
     """Longest `SuggestQuestions`."""

@@ -294,6 +294,23 @@ async def test_a_second_ranking_that_fails_leaves_the_first(harness: PipelineHar
     assert "rerank_failed" in [event.name for event in events if isinstance(event, Step)]
 
 
+async def test_a_second_ranking_says_how_far_it_came(harness: PipelineHarness) -> None:
+    harness.retriever.results = [result(number) for number in range(1, 8)]
+
+    async def reranked(profile: Profile) -> Step:
+        events = await harness.events(profile, top_k=5)
+        return next(event for event in events if isinstance(event, Step) and event.name == "reranked")
+
+    step = await reranked(GROUNDED)
+    assert (step.text, step.counts) == ("7 of 7 results were ranked a second time.", {"candidates": 7, "ranked": 7})
+    harness.embedder.scored = 3
+    step = await reranked(apply_changes(GROUNDED, ProfileOptions(rerank_seconds=0.25), "options"))
+    assert step.text == "3 of 7 results were ranked a second time within 0.25 s; the others follow in the first order."
+    assert step.counts == {"candidates": 7, "ranked": 3}
+    assert [request.budget.ToMilliseconds() for request in harness.embedder.reranked] == [300, 250]
+    assert [passage.chunk_id for passage in harness.generator.requests[-1].passages] == [3, 2, 1, 4, 5]
+
+
 async def test_a_chat_is_kept_on_request_where_the_profile_leaves_that_to_it(harness: PipelineHarness) -> None:
     await harness.events(SELF_RAG)
     assert "begin" not in harness.calls

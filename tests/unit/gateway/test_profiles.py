@@ -19,6 +19,7 @@ from citewire_gateway.profiles.model import (
     History,
     Persist,
     ProfileOptions,
+    Rerank,
     apply_changes,
 )
 from citewire_kit.errors import InvalidArgument, NotFound
@@ -118,6 +119,17 @@ def test_library_is_system_d() -> None:
     assert profile.history == History(tokens=1_500)
     assert profile.no_match is not None
     assert profile.full_usage
+
+
+def test_the_time_of_a_second_ranking_is_an_option_where_there_is_one() -> None:
+    quick = apply_changes(PROFILES["grounded"], ProfileOptions(rerank_seconds=0.1), "options")
+    assert quick.rerank == Rerank(candidates=40, seconds=0.1)
+    library = apply_changes(PROFILES["library"], ProfileOptions(rerank=True, rerank_seconds=2), "options")
+    assert library.rerank == Rerank(candidates=40, keep=10, seconds=2)
+    for changes in (ProfileOptions(rerank_seconds=1), ProfileOptions(rerank=False, rerank_seconds=1)):
+        with pytest.raises(InvalidArgument) as raised:
+            apply_changes(PROFILES["library"], changes, "options")
+        assert [violation.field for violation in raised.value.violations] == ["options.rerank_seconds"]
 
 
 def test_an_unknown_profile_is_not_found_and_the_known_ones_are_named() -> None:

@@ -15,12 +15,13 @@ from citewire_gateway.chat.steps import (
     filter_derived_step,
     filter_dropped_step,
     rerank_failed_step,
+    reranked_step,
     truncated_step,
 )
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.profiles.model import EmptySelection
+from citewire_gateway.profiles.model import EmptySelection, Rerank
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
 
@@ -33,12 +34,20 @@ MOST_MESSAGES = 200
 class ContextFinder:
     """Finds passages, and notes in the chat run how."""
 
-    def __init__(self, embedder: Embedder, retriever: Retriever, records: ChatStore, reflection: Reflection) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        retriever: Retriever,
+        records: ChatStore,
+        reflection: Reflection,
+        rerank_seconds: float,
+    ) -> None:
         self._embedder = embedder
         self._retriever = retriever
         self.libraries = FilledLibraries(retriever)
         self._records = records
         self._reflection = reflection
+        self._rerank_seconds = rerank_seconds
 
     async def find(self, run: ChatRun) -> Retrieval:
         """Returns the chunks; none if nothing is selected, or if no chunk has to do with the question."""
@@ -68,8 +77,7 @@ class ContextFinder:
             return replace(retrieval, results=())
         if profile.rerank is None or retrieval.counts is not None:  # whole items are in the order of their dates
             return retrieval
-        keep = chat.top_k if profile.rerank.keep is None else min(chat.top_k, profile.rerank.keep)
-        return await self._rerank(run, question, retrieval, keep)
+        return await self._rerank(run, profile.rerank, question, retrieval)
 
     async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str
@@ -140,15 +148,19 @@ class ContextFinder:
         run.add_usage(passage.usage)
         return "" if passage.fallback else passage.text
 
-    async def _rerank(self, run: ChatRun, question: str, retrieval: Retrieval, keep: int) -> Retrieval:
+    async def _rerank(self, run: ChatRun, options: Rerank, question: str, retrieval: Retrieval) -> Retrieval:
         """The best of a second ranking; of the first, where that can't be had."""
+        keep = run.chat.top_k if options.keep is None else min(run.chat.top_k, options.keep)
+        seconds = self._rerank_seconds if options.seconds is None else options.seconds
         try:
-            ranking = await rerank(self._embedder, question, retrieval.results, keep, run.chat.route)
+            ranking = await rerank(self._embedder, question, retrieval.results, keep, run.chat.route, seconds)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
             run.steps.append(rerank_failed_step(exc.reason))
             return replace(retrieval, results=retrieval.results[:keep])
-        return replace(retrieval, results=tuple(retrieval.results[ranked.index] for ranked in ranking))
+        if ranking.candidates:
+            run.steps.append(reranked_step(ranking, seconds))
+        return replace(retrieval, results=ranking.results)
 
 
 def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:

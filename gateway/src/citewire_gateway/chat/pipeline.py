@@ -64,6 +64,7 @@ class ChatPipeline:
         details_json: DetailsJson,
         cost_of: CostOf | None = None,
         models: Mapping[str, ProfileModels] | None = None,
+        rerank_seconds: float = 0.3,
     ) -> None:
         """Takes what it works with.
 
@@ -77,6 +78,7 @@ class ChatPipeline:
             details_json: What is kept with an answer, from its run, what it spent, and whether it is done.
             cost_of: What an exchange has cost so far; None: costs aren't shown.
             models: Of profiles that have their own, by the profile's name.
+            rerank_seconds: How long a second ranking may take where the profile doesn't say.
         """
         self._models = models or {}
         self._cost_of = cost_of
@@ -85,7 +87,7 @@ class ChatPipeline:
         self._lease_seconds = lease_seconds
         self._details_json = details_json
         self._reflection = Reflection(generator)
-        self._contexts = ContextFinder(embedder, retriever, records, self._reflection)
+        self._contexts = ContextFinder(embedder, retriever, records, self._reflection, rerank_seconds)
         self._answers = AnswerWriter(generator, self._begin_decided)
 
     async def run(self, chat: ChatInput, control: RunControl) -> AsyncGenerator[Event, None]:

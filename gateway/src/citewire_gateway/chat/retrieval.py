@@ -9,6 +9,7 @@ from typing import TypeVar
 from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import retriever_pb2
+from google.protobuf import duration_pb2
 
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
@@ -56,6 +57,20 @@ class Retrieval:
             return None
         known = plan.calibration.HasField("answerable_threshold")
         return plan.calibration.answerable_threshold if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Reranking:
+    """Results in the order of a second ranking."""
+
+    results: tuple[retriever_pb2.SearchResult, ...] = ()
+    """Those that it scored, best first; then those that it had no time for, in the order of the first ranking."""
+    scores: tuple[float, ...] = ()
+    """Of the former."""
+    candidates: int = 0
+    """How many there were to rank."""
+    scored: int = 0
+    """How many of them were scored."""
 
 
 async def plan_and_search(
@@ -129,12 +144,11 @@ async def rerank(
     results: Sequence[retriever_pb2.SearchResult],
     top_n: int,
     route: ModelRoute,
-    *,
-    patient: bool = False,
-) -> Sequence[embedder_pb2.RerankResult]:
-    """Ranks results again with a rerank model; returns the indices and scores of the best `top_n`."""
+    seconds: float,
+) -> Reranking:
+    """Ranks results again with a rerank model, as many as so many seconds do for; returns the best `top_n`."""
     if not results:
-        return ()
+        return Reranking()
     request = embedder_pb2.RerankRequest(
         query=question,
         documents=[result.chunk.text for result in results],
@@ -142,8 +156,15 @@ async def rerank(
         provider=route.rerank,
         first_scores=[result.first_score for result in results],
         headings=[result.chunk.heading for result in results],
+        budget=duration_pb2.Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1e9)),
     )
-    return (await embedder.rerank(request, patient=patient)).results
+    response = await embedder.rerank(request)
+    return Reranking(
+        tuple(results[ranked.index] for ranked in response.results),
+        tuple(ranked.score for ranked in response.results[: response.scored]),
+        candidates=len(results),
+        scored=response.scored,
+    )
 
 
 async def both(first: Awaitable[A], second: Awaitable[B]) -> tuple[A, B]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.chat.events import Step
-from citewire_gateway.chat.retrieval import WHOLE_ITEM_PATHS
+from citewire_gateway.chat.retrieval import WHOLE_ITEM_PATHS, Reranking
 from citewire_gateway.profiles.model import NoMatch, Suggest
 from citewire_kit.enums import enum_text
 
@@ -62,6 +62,15 @@ def filter_derived_step(phrases: Sequence[str]) -> Step:
 def filter_dropped_step(phrases: Sequence[str]) -> Step:
     """Says that such a narrowing left nothing."""
     return Step("filter_dropped", f"Nothing matches {', '.join(phrases)}: everything in scope was searched instead.")
+
+
+def reranked_step(ranking: Reranking, seconds: float) -> Step:
+    """Says how many of the results were ranked a second time, and in which time."""
+    scored, candidates = ranking.scored, ranking.candidates
+    text = f"{scored} of {_count(candidates, 'result')} {'was' if scored == 1 else 'were'} ranked a second time."
+    if scored < candidates:
+        text = text[:-1] + f" within {seconds:g} s; the others follow in the first order."
+    return Step("reranked", text, counts={"candidates": candidates, "ranked": scored})
 
 
 def rerank_failed_step(reason: str) -> Step:

@@ -9,20 +9,17 @@ from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 
 from citewire_kit import client
 
+_GRACE_SECONDS = 0.5
+"""Beyond a budget, after which the embedder isn't waited for any more: what it has then is worth more than nothing."""
+
 
 class Embedder:
-    """Embeds and reranks. All methods raise `CitewireError`.
+    """Embeds and reranks. All methods raise `CitewireError`."""
 
-    A call that is `patient` may take as long as its request; any other gets what a chat grants it.
-    """
-
-    def __init__(
-        self, channel: grpc.aio.Channel, *, embed_seconds: float, rerank_seconds: float, request_seconds: float
-    ) -> None:
+    def __init__(self, channel: grpc.aio.Channel, *, embed_seconds: float, request_seconds: float) -> None:
         """Takes the longest calls; a call never gets more than its request has left."""
         self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
         self._embed_seconds = embed_seconds
-        self._rerank_seconds = rerank_seconds
         self._request_seconds = request_seconds
 
     async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
@@ -30,11 +27,11 @@ class Embedder:
         timeout = self._request_seconds if patient else self._embed_seconds
         return await client.unary(self._stub.Embed, request, timeout=timeout)
 
-    async def rerank(
-        self, request: embedder_pb2.RerankRequest, *, patient: bool = False
-    ) -> embedder_pb2.RerankResponse:
-        """Scores texts by their relevance to a question, best first."""
-        timeout = self._request_seconds if patient else self._rerank_seconds
+    async def rerank(self, request: embedder_pb2.RerankRequest) -> embedder_pb2.RerankResponse:
+        """Scores texts by their relevance to a question, best first: within the request's budget, if it has one."""
+        timeout = self._request_seconds
+        if request.HasField("budget"):
+            timeout = request.budget.ToTimedelta().total_seconds() + _GRACE_SECONDS
         return await client.unary(self._stub.Rerank, request, timeout=timeout)
 
     async def list_models(self) -> Sequence[embedder_pb2.Model]:

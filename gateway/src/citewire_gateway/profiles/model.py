@@ -88,6 +88,8 @@ class Rerank:
     """How many are ranked again."""
     keep: int | None = None
     """How many of them are kept at most; None: `top_k`."""
+    seconds: float | None = None
+    """How long that may take; None: what the gateway's settings say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,10 @@ _IN_SEARCH = ("max_per_document",)
 _IN_ANSWER = ("answer_language", "not_found_sentence", "remove_invalid_markers", "ask_back", "instructions")
 
 
+RerankSeconds = Annotated[float, Field(strict=True, ge=0.01, le=20, allow_inf_nan=False)]
+"""How long a second ranking may take."""
+
+
 class ProfileOptions(BaseModel):
     """Fields of a profile to be changed, within its limits; what is absent stays."""
 
@@ -201,6 +207,9 @@ class ProfileOptions(BaseModel):
         default=None, description="Most chunks of one document."
     )
     rerank: StrictBool | None = Field(default=None, description="A second ranking by a rerank model.")
+    rerank_seconds: RerankSeconds | None = Field(
+        default=None, description="How long that may take; absent means what the operator set, 0.3 unless changed."
+    )
     hyde: StrictBool | None = Field(default=None, description="Searches for a passage that might be the answer.")
     derive_filter: StrictBool | None = Field(
         default=None,
@@ -268,6 +277,10 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
         f"{at}.not_found_sentence",
         f"has no meaning: profile {profile.name} lets the model say in its own words that nothing was found",
     )
+    reranks = profile.rerank is not None if changes.rerank is None else changes.rerank
+    violations.require(
+        changes.rerank_seconds is None or reranks, f"{at}.rerank_seconds", "has no meaning without rerank"
+    )
     violations.require(
         changes.speculate is not True or profile.decide or changes.decide is True,
         f"{at}.speculate",
@@ -308,6 +321,9 @@ def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
         values["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
     if changes.rerank is not None:
         values["rerank"] = (profile.rerank or DEFAULT_RERANK) if changes.rerank else None
+    if changes.rerank_seconds is not None:
+        rerank = values.get("rerank", profile.rerank)
+        values["rerank"] = rerank and replace(rerank, seconds=changes.rerank_seconds)
     if changes.condense is not None and profile.history is not None:
         values["history"] = History(profile.history.tokens, condense=changes.condense)
     return values

@@ -149,7 +149,7 @@ async def order(
     request = embedder_pb2.RerankRequest(
         query=body.query, documents=texts, top_n=body.top_n or len(texts), provider=route.rerank
     )
-    response = await services.embedder.rerank(request, patient=True)
+    response = await services.embedder.rerank(request)
     results = [
         RerankResult(
             index=ranked.index,

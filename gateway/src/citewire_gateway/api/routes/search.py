@@ -1,14 +1,17 @@
 """`POST /v1/search`, chunks by id, and `POST /v1/verify`."""
 
+from itertools import chain, repeat
 from typing import Annotated
 
 from citewire.retriever.v1 import retriever_pb2
 from fastapi import APIRouter, Depends, Response
+from pydantic import MISSING
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, read_id
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.search import (
     Chunk,
+    RerankSummary,
     SearchBody,
     SearchResult,
     SearchResults,
@@ -46,16 +49,19 @@ async def search(
     violations.require(
         not (body.rerank and body.diversity), "diversity", "must be 0 with rerank, which orders by relevance"
     )
+    violations.require(body.rerank or body.rerank_seconds is None, "rerank_seconds", "has no meaning without rerank")
     violations.raise_if_any()
     if body.document_ids == []:  # nothing is selected, so nothing is found
         return _response([], body, 0)
     route = await services.providers.route(tenant, _needed(body))
     retrieval = await embed_and_search(services.embedder, services.retriever, body.to_proto(), body.query, route)
     if body.rerank:
-        ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, patient=True)
-        results = [SearchResult.from_proto(retrieval.results[ranked.index], ranked.score) for ranked in ranking]
-    else:
-        results = [SearchResult.from_proto(result) for result in retrieval.results]
+        seconds = services.settings.search_rerank_seconds if body.rerank_seconds is None else body.rerank_seconds
+        ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, seconds)
+        results = list(map(SearchResult.from_proto, ranking.results, chain(ranking.scores, repeat(None))))
+        summary = RerankSummary(candidates=ranking.candidates, ranked=ranking.scored)
+        return _response(results, body, retrieval.embedding_tokens, summary)
+    results = [SearchResult.from_proto(result) for result in retrieval.results]
     return _response(results, body, retrieval.embedding_tokens)
 
 
@@ -90,9 +96,11 @@ async def verify(
     return Verification.from_proto(await services.generator.verify(body.to_proto()))
 
 
-def _response(results: list[SearchResult], body: SearchBody, embedding_tokens: int) -> Response:
+def _response(
+    results: list[SearchResult], body: SearchBody, embedding_tokens: int, reranking: RerankSummary | MISSING = MISSING
+) -> Response:
     usage = SearchUsage(embedding_tokens=embedding_tokens)
-    found = SearchResults(results=results, mode=body.mode, usage=usage)
+    found = SearchResults(results=results, mode=body.mode, rerank=reranking, usage=usage)
     # Straight to bytes: up to 200 results with their texts.
     return Response(found.model_dump_json(), media_type="application/json")
 

@@ -24,6 +24,7 @@ from citewire_gateway.api.schemas.base import (
     rounded,
 )
 from citewire_gateway.api.schemas.chat import AnswerSpan, UncitedSentence, Verdict, verdict_from_proto
+from citewire_gateway.profiles.model import RerankSeconds
 from citewire_kit.enums import enum_number
 
 _RERANKED = 40
@@ -42,6 +43,11 @@ class SearchBody(RequestModel):
         default=None, description="`document`: the best chunk of each document; `top_k` counts documents."
     )
     rerank: StrictBool = Field(default=False, description="Puts the results into the order of a rerank model.")
+    rerank_seconds: RerankSeconds | None = Field(
+        default=None,
+        description="How long that may take; what it had no time for follows in the order of the search. Absent means "
+        "what the operator set, 3 unless changed.",
+    )
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a result.")
     dense_weight: Score | None = Field(
         default=None,
@@ -136,11 +142,19 @@ class SearchUsage(ResponseModel):
     embedding_tokens: Count = Field(examples=[4])
 
 
+class RerankSummary(ResponseModel):
+    """What a rerank model did in its time."""
+
+    candidates: Count = Field(description="Results that it was given.", examples=[40])
+    ranked: Count = Field(description="Results that it scored: all, unless its time was over first.", examples=[40])
+
+
 class SearchResults(ResponseModel):
     """The best matches, best first."""
 
     results: list[SearchResult]
     mode: SearchModeName = Field(examples=["dense"])
+    rerank: RerankSummary | MISSING = Field(default=MISSING, description="With `rerank`.")
     usage: SearchUsage
 
 

@@ -81,6 +81,7 @@ class ProfileInfo(ResponseModel):
     recent: int = Field(description="How many of the latest documents are added.", examples=[0])
     input_tokens: dict[str, int] | None = Field(description="By tenant plan.", examples=[None])
     rerank_candidates: int | None = Field(examples=[40])
+    rerank_seconds: float | None = Field(description="null is what the operator set.", examples=[None])
     hyde: bool = Field(examples=[False])
     derive_filter: bool = Field(examples=[False])
     decide: bool = Field(examples=[False])
@@ -124,6 +125,7 @@ class ProfileInfo(ResponseModel):
             recent=profile.search.recent,
             input_tokens=None if profile.budget is None else {**profile.budget.input_tokens},
             rerank_candidates=None if profile.rerank is None else profile.rerank.candidates,
+            rerank_seconds=None if profile.rerank is None else profile.rerank.seconds,
             hyde=profile.hyde,
             derive_filter=profile.derive_filter,
             decide=profile.decide,
