@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors
+from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors, cosines_of
 
 
 def vectors(tokens: int, seed: int = 1) -> TokenVectors:
@@ -18,12 +18,18 @@ def test_cosines_hardly_change_in_a_quarter_of_the_size() -> None:
     packed = PackedVectors.pack(exact, 7)
     assert packed.heading == 7
     assert packed.size < exact.nbytes * 0.27
-    assert np.abs(packed.unpack() @ exact.T - exact @ exact.T).max() < 0.01
+    query, other = vectors(9, seed=2), PackedVectors.pack(vectors(30, seed=3), 0)
+    of_exact, of_other = cosines_of(query, [packed, other])
+    assert (of_exact.shape, of_other.shape) == ((9, 100), (9, 30))
+    assert np.abs(of_exact - query @ exact.T).max() < 0.01
+    assert np.abs(of_other - query @ vectors(30, seed=3).T).max() < 0.01
+    assert cosines_of(query, []) == []
 
 
 def test_vectors_of_nothing_can_be_packed() -> None:
-    assert PackedVectors.pack(np.zeros((2, 4), np.float32), 0).unpack().tolist() == [[0.0] * 4] * 2
-    assert PackedVectors.pack(np.zeros((0, 4), np.float32), 0).unpack().shape == (0, 4)
+    query = np.ones((1, 4), np.float32)
+    zeros, none = (PackedVectors.pack(np.zeros((rows, 4), np.float32), 0) for rows in (2, 0))
+    assert [cosines.tolist() for cosines in cosines_of(query, [zeros, none])] == [[[0.0, 0.0]], [[]]]
 
 
 def test_the_least_recently_used_leaves_when_the_bytes_are_spent() -> None:

@@ -36,7 +36,11 @@ def closeness(query: TokenVectors, document: TokenVectors, heading: int = 0) -> 
         document: The document's, those of its heading first.
         heading: How many of them are the heading's, which belongs to each passage.
     """
-    cosines = query @ document.T
+    return passage_closeness(query @ document.T, heading)
+
+
+def passage_closeness(cosines: NDArray[np.float32], heading: int) -> float:
+    """As `closeness`, from the cosines of each token of the query (rows) to each of the document."""
     whole = float(cosines.max(axis=1).mean())
     body = cosines[:, heading:]
     if not body.shape[1]:

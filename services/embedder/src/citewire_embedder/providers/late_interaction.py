@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from citewire.common.v1.common_pb2 import EmbeddingSpace
 
@@ -23,11 +24,11 @@ from citewire_embedder.providers.base import (
     best_first,
     with_headings,
 )
-from citewire_embedder.providers.closeness import blend, closeness
+from citewire_embedder.providers.closeness import blend, closeness, passage_closeness
 from citewire_embedder.providers.local import pad, padded_length
 from citewire_embedder.providers.model_directory import ModelDirectory
 from citewire_embedder.providers.openvino_session import Session, compile_session
-from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors
+from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors, cosines_of
 from citewire_embedder.providers.turns import Turns
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
@@ -246,36 +247,48 @@ class LateInteraction(RerankModel):
         longest = max(len(document.text.ids) for document in batch)
         self.note_pace(len(batch) * padded_length(longest), time.monotonic() - start)
         task.tokens += sum(len(document.text.ids) for document in batch)
-        scores = {
-            document.index: self._score(task, document, own) for document, own in zip(batch, vectors, strict=True)
-        }
+        scores = self._compare(task, batch, vectors)
         RERANKED.labels("computed").inc(len(scores))
         return scores
 
-    def _score(self, task: _Task, document: _Document, vectors: TokenVectors) -> float:
-        if self._cache.limit:
-            # As rounded, so that a document has the same score when it comes from the cache.
-            packed = PackedVectors.pack(vectors, document.heading)
-            self._cache.put(document.key, packed)
-            vectors = packed.unpack()
-        return closeness(_query_of(task), vectors, document.heading)
+    def _compare(
+        self, task: _Task, documents: Sequence[_Document], vectors: Sequence[TokenVectors]
+    ) -> dict[int, float]:
+        if not self._cache.limit:
+            scores = map(partial(closeness, _query_of(task)), vectors, [document.heading for document in documents])
+            return dict(zip([document.index for document in documents], scores, strict=True))
+        packed = {
+            document.index: PackedVectors.pack(rows, document.heading)
+            for document, rows in zip(documents, vectors, strict=True)
+        }
+        for document in documents:
+            self._cache.put(document.key, packed[document.index])
+        # As rounded, so that a document has the same score when it comes from the cache.
+        return self._compare_packed(task, packed)
+
+    def _compare_packed(self, task: _Task, documents: Mapping[int, PackedVectors]) -> dict[int, float]:
+        cosines = cosines_of(_query_of(task), list(documents.values()))
+        return {
+            index: passage_closeness(own, packed.heading)
+            for (index, packed), own in zip(documents.items(), cosines, strict=True)
+        }
 
     def _score_cached(self, task: _Task) -> dict[int, float]:
         """Scores the next documents as far as the cache has them, and makes batches of the first that it hasn't."""
-        scores: dict[int, float] = {}
-        while task.waiting and not task.batches and len(scores) < _CACHED_AT_ONCE:
+        cached: dict[int, PackedVectors] = {}
+        while task.waiting and not task.batches and len(cached) < _CACHED_AT_ONCE:
             group = [task.waiting.popleft() for _ in range(min(_GROUP, len(task.waiting)))]
             keys = {index: self._key(task, index) for index in group}
             for index, key in keys.items():
                 packed = self._cache.get(key)
                 if packed is not None:
-                    scores[index] = closeness(_query_of(task), packed.unpack(), packed.heading)
-            documents = self._tokenise(task, {index: key for index, key in keys.items() if index not in scores})
+                    cached[index] = packed
+            documents = self._tokenise(task, {index: key for index, key in keys.items() if index not in cached})
             most = max(_FEWEST_TOKENS, _THREAD_TOKENS * self._threads // max(1, self._calls))
             lengths = [len(document.text.ids) for document in documents]
             task.batches.extend([documents[place] for place in places] for places in batches(lengths, most))
-        RERANKED.labels("cached").inc(len(scores))
-        return scores
+        RERANKED.labels("cached").inc(len(cached))
+        return self._compare_packed(task, cached)
 
     def _next_batch(self, task: _Task) -> list[_Document]:
         """Takes the next batch; of one that wouldn't end in time the shorter documents, as the last."""
