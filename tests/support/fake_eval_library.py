@@ -108,7 +108,13 @@ class EvalLibrary:
             return reply_problem(status, "Broken", detail="as the test says")
         result = self._found(body, str(body["query"]))
         hits: list[Json] = [self._hit(one, score) for score, one in result[: cast("int", body["top_k"])]]
-        return reply_json({"results": hits, "mode": body["mode"]})
+        answer: Json = {"results": hits, "mode": body["mode"]}
+        if body.get("rerank"):
+            answer["rerank"] = {
+                "candidates": 40,
+                "ranked": min(40, int(cast("float", body.get("rerank_seconds", 3)) * 40)),
+            }
+        return reply_json(answer)
 
     def chat(self, request: Request) -> Reply:
         body = request.json()

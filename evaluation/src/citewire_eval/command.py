@@ -1,6 +1,8 @@
 """`citewire eval` and its options."""
 
 import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +42,12 @@ _LEAVE_OUT = typer.Option(
 _COLLECTION = typer.Option("--collection", "-c", help="The collection that sets without a corpus are about.")
 _QUESTIONS = typer.Option("--questions", "-n", min=1, help="Only this many of each set, always the same.")
 _BY = typer.Option("--by", help="What is judged: documents, or chunks where sets say which part answers.")
+_RERANK_SECONDS = typer.Option(
+    "--rerank-seconds",
+    min=0.01,
+    max=20,
+    help="How long a rerank may take; may be repeated, for a row each. Default: the server's 3.",
+)
 _KEEP = typer.Option("--keep", min=0.5, max=0.9999, help="Share of gold chunks that the threshold has to keep.")
 _GATE = "Exit with 1 if a measure is {} this, such as {}; MODE:MEASURE=VALUE for one mode or profile."
 
@@ -77,6 +85,7 @@ async def eval_command(
     fail_over: Annotated[
         list[str] | None, typer.Option("--fail-over", help=_GATE.format("over", "false_not_found=0.1"))
     ] = None,
+    rerank_seconds: Annotated[list[float] | None, _RERANK_SECONDS] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", min=1, max=64, help="Requests in flight.")] = 8,
     url: UrlOption = None,
     json: JsonOption = False,
@@ -101,7 +110,7 @@ async def eval_command(
         collection=collection,
         questions=questions,
         seed=seed,
-        modes=tuple(SearchMode.parse(name) for name in modes),
+        modes=tuple(parsed for name in modes for parsed in _search_modes(name, rerank_seconds or ())),
         by_chunk=by == "chunk",
         top_k=top_k,
         profiles=tuple(dict.fromkeys(profile or (DEFAULT_PROFILE,))) if with_answers or calibrate else (),
@@ -119,3 +128,10 @@ async def eval_command(
         as_json=json,
     )
     return await evaluate(paths, load_client_settings(url=url), options)
+
+
+def _search_modes(name: str, rerank_seconds: Sequence[float]) -> Iterable[SearchMode]:
+    mode = SearchMode.parse(name)
+    if not mode.rerank or not rerank_seconds:
+        return (mode,)
+    return (replace(mode, rerank_seconds=seconds) for seconds in rerank_seconds)

@@ -11,6 +11,9 @@ from citewire_eval.statistics import roc_auc
 RETRIEVAL = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10")
 """Names as `ir_measures` writes them; R is recall, RR the reciprocal rank of the first relevant result."""
 
+RANKED = "ranked"
+"""Share of the candidates that a rerank model had the time for."""
+
 FALSE_NOT_FOUND_RATE = 0.10
 """The rate of false not-found at which recall is stated."""
 
@@ -41,7 +44,9 @@ def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str
     calculated = ir_measures.iter_calc(measures, qrels, scored)  # pyright: ignore[reportUnknownMemberType]  # untyped there
     for metric in cast("Iterable[Any]", calculated):
         values[str(metric.measure)][str(metric.query_id)] = float(metric.value)
-    return {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
+    shares = {key: ranking.ranked for key, ranking in run.rankings.items() if ranking.ranked is not None}
+    measured = {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
+    return measured | {RANKED: shares} if shares else measured
 
 
 def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> dict[str, float]:

@@ -6,7 +6,7 @@ from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, 
 from citewire_cli.output import print_table, stdout
 from citewire_eval.calibration import THRESHOLDS
 from citewire_eval.comparison import Difference
-from citewire_eval.measures import RETRIEVAL
+from citewire_eval.measures import RANKED, RETRIEVAL
 from citewire_eval.results import (
     ANSWER_MEASURES,
     LEFT_OUT,
@@ -23,7 +23,7 @@ def print_run(run: Run) -> None:
     searches = [row for row in run.rows if row.part == "search"]
     answers = [row for row in run.rows if row.part == "answers"]
     if searches:
-        _table("Retrieval", "mode", searches, RETRIEVAL, ())
+        _table("Retrieval", "mode", searches, (*RETRIEVAL, RANKED), ())
     if answers:
         _table("Answers to answerable questions", "profile", answers, ANSWER_MEASURES, ("answerable",))
     if any("quote_verbatim" in row.measures for row in answers):

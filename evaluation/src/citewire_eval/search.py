@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from citewire_cli.errors import CliError
-from citewire_cli.jsonio import JsonObject, get_float, get_int, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_float, get_int, get_object, get_objects, get_str
 from citewire_eval.client import EvaluationError, Failures, Progress, RetryingClient
 from citewire_eval.collection import Collection
 from citewire_eval.datasets.model import Dataset, Question
@@ -25,6 +25,8 @@ class SearchMode:
     """Whether a rerank model orders the results."""
     dense_weight: float | None = None
     """Weight of dense search in hybrid search, 0–1; None is the space's."""
+    rerank_seconds: float | None = None
+    """How long the rerank model may take; None is what the server says."""
 
     @classmethod
     def parse(cls, name: str) -> "SearchMode":
@@ -34,7 +36,8 @@ class SearchMode:
     def __str__(self) -> str:
         """The name that `parse` reads, with the weight if there is one."""
         weight = "" if self.dense_weight is None else f" {self.dense_weight:g}"
-        return f"{self.mode}{RERANK_SUFFIX}" if self.rerank else f"{self.mode}{weight}"
+        seconds = "" if self.rerank_seconds is None else f" {self.rerank_seconds:g} s"
+        return f"{self.mode}{RERANK_SUFFIX}{seconds}" if self.rerank else f"{self.mode}{weight}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Ranking:
     """The same of a result that isn't relevant."""
     seconds: float
     """How long the search took."""
+    ranked: float | None = None
+    """Share of the candidates that the rerank model had the time for; None without one."""
 
 
 @dataclass(slots=True)
@@ -89,6 +94,8 @@ async def run_searches(
         }
         if mode.rerank:
             body["rerank"] = True
+        if mode.rerank_seconds is not None:
+            body["rerank_seconds"] = mode.rerank_seconds
         if mode.dense_weight is not None:
             body["dense_weight"] = mode.dense_weight
         if not by_chunk:
@@ -100,12 +107,19 @@ async def run_searches(
         else:
             run.failures.add_success()
             results = get_objects(answer, "results")
-            run.rankings[question.question_id] = _rank(question, results, collection.doc_ids, seconds, by_chunk)
+            ranking = _rank(question, results, collection.doc_ids, seconds, by_chunk)
+            run.rankings[question.question_id] = replace(ranking, ranked=_ranked_share(answer))
         done += 1
         progress(f"search {mode}", done, len(questions))
 
     await client.for_each(questions, search)
     return run
+
+
+def _ranked_share(answer: JsonObject) -> float | None:
+    reranking = get_object(answer, "rerank")
+    candidates, ranked = get_int(reranking, "candidates"), get_int(reranking, "ranked")
+    return ranked / candidates if candidates and ranked is not None else None
 
 
 def _rank(

@@ -52,6 +52,20 @@ def test_retrieval_in_each_mode(
     assert len(library.documents) == 3
 
 
+@pytest.mark.usefixtures("library")
+def test_a_rerank_in_several_times(run: Run, gateway: FakeGateway, beir: Path, tmp_path: Path) -> None:
+    seconds = ("--rerank-seconds", "3", "--rerank-seconds", "0.3")
+    modes = ("--mode", "hybrid", "--mode", "hybrid+rerank")
+    done = run("eval", str(beir), *modes, *seconds, "--save", str(tmp_path / "run.json"))
+    assert done.exit_code == 0, done.output
+    rows = rows_of(stored(tmp_path / "run.json"))
+    assert list(rows) == ["fruit/hybrid", "fruit/hybrid+rerank 3 s", "fruit/hybrid+rerank 0.3 s"]
+    assert [cast("Json", row["measures"]).get("ranked") for row in rows.values()] == [None, 1.0, 0.3]
+    asked = [request.get("rerank_seconds") for request in bodies(gateway, "POST", "/v1/search")]
+    assert asked == [None] * 2 + [3.0] * 2 + [0.3] * 2
+    assert "0.3000" in done.stdout
+
+
 def test_several_sets_and_a_second_run_that_uploads_nothing(
     run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path, squad: Path
 ) -> None:
