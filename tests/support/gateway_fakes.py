@@ -37,9 +37,10 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
         "token_count": 10,
         "live": True,
         "heading": "Annual report",
-        "label": "report.pdf",
     }
-    return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{**values, **fields})
+    values |= fields
+    names = [name for name in (values["file_name"] or values["title"], values.get("section")) if name]
+    return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{"label": " § ".join(names), **values})
 
 
 def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant

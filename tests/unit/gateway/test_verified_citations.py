@@ -131,16 +131,16 @@ async def run(
 
 def test_a_quote_is_placed_in_the_document() -> None:
     assert TEXT[VERIFIED.quote_start : VERIFIED.quote_end] == QUOTE
-    assert (EVENT.document_span, EVENT.place) == ((119, 139), place_pb2.Place(page=4, start_line=11))
+    assert (EVENT.document_start, EVENT.document_end, EVENT.place) == (119, 139, place_pb2.Place(page=4, start_line=11))
 
 
 def test_without_a_quote_there_is_no_place_for_it() -> None:
     without = with_fields(VERIFIED, quote="", quote_start=0, quote_end=0)
-    assert VerifiedCitation(without, CHUNK).document_span is None
+    assert VerifiedCitation(without, CHUNK).document_start is None
 
 
 def test_a_chunk_that_is_not_its_documents_text_gives_no_place_there() -> None:
-    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, verbatim=False)).document_span is None
+    assert VerifiedCitation(VERIFIED, with_fields(CHUNK, verbatim=False)).document_end is None
 
 
 def test_a_quote_has_its_own_line_where_the_chunk_is_the_documents_text() -> None:

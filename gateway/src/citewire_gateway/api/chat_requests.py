@@ -11,7 +11,7 @@ from fastapi import Response
 
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
-from citewire_gateway.api.replay import kept, replay
+from citewire_gateway.api.replay import recorded, replay
 from citewire_gateway.api.streams import EventBody, EventStream
 from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.run import ChatInput, RunControl
@@ -146,7 +146,7 @@ async def respond(
         if isinstance(held, StoredAnswer):
             return replay(held.response)
         events = services.pipeline.run(chat, control)
-        return events if held is None else kept(events, held.answer, held.release)
+        return events if held is None else recorded(events, held.answer, held.release)
 
     if isinstance(dialect, AnswerDialect):
         return EventBody[Event](

@@ -1,36 +1,22 @@
 """A chat's events as JSON and back, so that a repeated request is answered with what the first one was."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import fields
-from typing import Any, TypeVar
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
-from citewire.generator.v1 import generator_pb2
-from citewire.retriever.v1 import retriever_pb2
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from citewire_gateway.api.schemas.base import SCHEMA_VERSION
-from citewire_gateway.chat.events import (
-    Assessment,
-    Citation,
-    Citations,
-    ConversationCreated,
-    Decision,
-    Done,
-    Event,
-    Outcome,
-    Sources,
-    Step,
-    Tokens,
-    UncitedSentence,
-    Usage,
-    VerifiedCitation,
-)
+from citewire_gateway.chat.events import Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
 
+_EVENTS: Mapping[EventType, type[Event]] = {event.type: event for event in get_args(Event)}
 
-async def kept(
+
+async def recorded(
     events: AsyncGenerator[Event, None],
     answer: Callable[[dict[str, Any]], Awaitable[None]],
     release: Callable[[], Awaitable[None]],
@@ -59,17 +45,17 @@ async def replay(response: dict[str, Any]) -> AsyncGenerator[Event, None]:
 
 def dump(events: list[Event]) -> dict[str, Any]:
     """Returns the events of a whole chat as JSON; neighbouring texts become one."""
-    kept: list[dict[str, Any]] = []
+    dumped: list[dict[str, Any]] = []
     for event in events:
-        if isinstance(event, Tokens):
-            text = "".join(event.texts).replace("\x00", "\ufffd")  # what jsonb can't hold
-            if kept and kept[-1]["type"] == event.type:
-                kept[-1]["text"] += text
-            else:
-                kept.append({"type": event.type.value, "text": text})
+        if not isinstance(event, Tokens):
+            dumped.append({"type": event.type.value} | _to_json(event))
+            continue
+        text = "".join(event.texts).replace("\x00", "\ufffd")  # what jsonb can't hold
+        if dumped and dumped[-1]["type"] == event.type:
+            dumped[-1]["text"] += text
         else:
-            kept.append({"type": event.type.value} | {name: _to_json(getattr(event, name)) for name in _names(event)})
-    return {"schema_version": SCHEMA_VERSION, "events": kept}
+            dumped.append({"type": event.type.value, "text": text})
+    return {"schema_version": SCHEMA_VERSION, "events": dumped}
 
 
 def load(response: dict[str, Any]) -> list[Event]:
@@ -79,46 +65,27 @@ def load(response: dict[str, Any]) -> list[Event]:
 
 
 def _event(stored: dict[str, Any]) -> Event:
-    match EventType(stored.pop("type")):
-        case EventType.TOKEN:
-            return Tokens((stored["text"],))
-        case EventType.CITATIONS:
-            return Citations(_citations(stored))
-        case EventType.SOURCES:
-            return Sources(_citations(stored))
-        case EventType.CITATION:
-            verified = _message(stored["verified"], generator_pb2.VerifiedCitation)
-            return VerifiedCitation(verified, _message(stored["chunk"], retriever_pb2.Chunk))
-        case EventType.UNCITED:
-            return UncitedSentence(_message(stored["sentence"], generator_pb2.AnswerSpan))
-        case EventType.DONE:
-            outcome: dict[str, Any] = dict(stored["outcome"])
-            outcome["cited"] = tuple(outcome["cited"])
-            outcome["steps"] = tuple(Step(**step) for step in outcome["steps"])
-            return Done(Outcome(**outcome))
-        case EventType.CONVERSATION:
-            return ConversationCreated(**stored)
-        case EventType.STEP:
-            return Step(**stored)
-        case EventType.DECISION:
-            return Decision(_message(stored["decision"], generator_pb2.DecideResponse))
-        case EventType.ASSESSMENT:
-            return Assessment(_message(stored["assessment"], generator_pb2.AssessResponse))
-        case EventType.USAGE:
-            return Usage(**stored)
-        case EventType.ERROR:
-            raise ValueError("a chat that failed is not kept")
+    name = EventType(stored.pop("type"))
+    if name is EventType.ERROR:
+        raise ValueError("a chat that failed is not kept")
+    return Tokens((stored["text"],)) if name is EventType.TOKEN else _from_json(_EVENTS[name], stored)
 
 
-def _citations(stored: dict[str, Any]) -> tuple[Citation, ...]:
-    return tuple(
-        Citation(citation["index"], _message(citation["result"], retriever_pb2.SearchResult))
-        for citation in stored["citations"]
-    )
+def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 # fields of events are of any kind
+    """Returns a value of an event as its type says: one of our dataclasses, a message, a tuple, or the value itself."""
+    if get_origin(kind) is tuple:
+        return tuple(_from_json(get_args(kind)[0], member) for member in value)
+    if is_dataclass(kind):
+        build = cast("Callable[..., Any]", kind)
+        return build(**{name: _from_json(_types(kind)[name], member) for name, member in value.items()})
+    if isinstance(kind, type) and issubclass(kind, Message):
+        return json_format.ParseDict(value, kind(), ignore_unknown_fields=True)
+    return value
 
 
-def _names(value: Any) -> list[str]:  # noqa: ANN401 # any of our dataclasses
-    return [field.name for field in fields(value)]
+@cache
+def _types(kind: Any) -> dict[str, Any]:  # noqa: ANN401 # a class
+    return get_type_hints(kind)
 
 
 def _to_json(value: Any) -> Any:  # noqa: ANN401 # fields of events are of any kind
@@ -126,16 +93,9 @@ def _to_json(value: Any) -> Any:  # noqa: ANN401 # fields of events are of any k
         return json_format.MessageToDict(value, preserving_proto_field_name=True)
     if isinstance(value, tuple):
         return [_to_json(member) for member in value]  # pyright: ignore[reportUnknownVariableType] - of any kind
-    if isinstance(value, Citation | Outcome | Step):
-        return {name: _to_json(getattr(value, name)) for name in _names(value)}
+    if is_dataclass(value):
+        return {field.name: _to_json(getattr(value, field.name)) for field in fields(value)}
     return value
-
-
-M = TypeVar("M", bound=Message)
-
-
-def _message(value: dict[str, Any], message_type: type[M]) -> M:
-    return json_format.ParseDict(value, message_type(), ignore_unknown_fields=True)
 
 
 def _from_version_1(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -167,6 +127,8 @@ def _from_version_1(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _result_from_version_1(hit: dict[str, Any]) -> dict[str, Any]:
     chunk = hit["chunk"] | {"created_at": None}  # that release didn't show when a document was saved
+    name = chunk["file_name"] or chunk["title"]
+    chunk["label"] = f"{name} § {chunk['section']}" if chunk["section"] else name
     place = {"page": "page_number", "row": "row_number", "start_line": "start_line", "end_line": "end_line"}
     return {
         "chunk": chunk | {"place": {name: chunk[old] for name, old in place.items() if chunk[old] is not None}},

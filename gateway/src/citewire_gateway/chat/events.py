@@ -55,6 +55,11 @@ class Citation:
         return self.result.chunk
 
     @property
+    def document_name(self) -> str:
+        """The file name of the passage's document, or its title where it wasn't a file."""
+        return self.chunk.file_name or self.chunk.title
+
+    @property
     def snippet(self) -> str:
         """The passage's first 200 characters."""
         return self.chunk.text[:SNIPPET_CHARS]
@@ -106,13 +111,17 @@ class VerifiedCitation:
         return place
 
     @property
-    def document_span(self) -> tuple[int, int] | None:
-        """Where the quote stands in the version's stored text; None without a quote, or where that isn't known."""
+    def document_start(self) -> int | None:
+        """Where the quote starts in the version's stored text; None without a quote, or where that isn't known."""
         # The text of a chunk that isn't its document's, character by character, has no place there.
-        if not self.verified.quote or not self.chunk.verbatim:
-            return None
-        start = self.chunk.char_start
-        return start + self.verified.quote_start, start + self.verified.quote_end
+        known = self.verified.quote and self.chunk.verbatim
+        return self.chunk.char_start + self.verified.quote_start if known else None
+
+    @property
+    def document_end(self) -> int | None:
+        """Where it ends there, exclusive."""
+        start = self.document_start
+        return None if start is None else start + self.verified.quote_end - self.verified.quote_start
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from citewire_gateway.api.schemas.chat import (
     Citation,
     Decision,
     Source,
-    Step,
     TokenUsage,
     UncitedSentence,
     VerifiedCitation,
@@ -88,19 +87,19 @@ class JsonAnswer(AnswerDialect):
             case Tokens(texts=texts):
                 self._texts.extend(texts)
             case events.Citations(citations=citations):
-                self._citations = [Citation.of(citation) for citation in citations]
+                self._citations = [Citation.read(citation) for citation in citations]
             case events.Sources(citations=citations):
                 self._sources = [Source.of(citation) for citation in citations]
             case events.VerifiedCitation():
-                self._verified.append(VerifiedCitation.of(event))
+                self._verified.append(VerifiedCitation.read(event))
             case events.UncitedSentence():
-                self._uncited.append(UncitedSentence.of(event))
+                self._uncited.append(UncitedSentence.read(event))
             case events.Decision():
-                self._decision = Decision.of(event)
+                self._decision = Decision.read(event)
             case events.Assessment():
-                self._assessment = Assessment.of(event)
+                self._assessment = Assessment.read(event)
             case events.Usage():
-                self._usage = TokenUsage.of(event)
+                self._usage = TokenUsage.read(event)
             case events.Done(outcome=outcome):
                 self._outcome = outcome
             case _:
@@ -111,10 +110,8 @@ class JsonAnswer(AnswerDialect):
         outcome, usage = self._outcome, self._usage
         if outcome is None or usage is None:
             raise RuntimeError("the chat isn't done")
-        return ChatAnswer(
-            conversation_id=outcome.conversation_id or MISSING,
-            exchange_id=outcome.exchange_id,
-            profile=outcome.profile,
+        return ChatAnswer.read(
+            outcome,
             answer="".join(self._texts),
             citations=self._citations,
             sources=self._sources,
@@ -123,10 +120,4 @@ class JsonAnswer(AnswerDialect):
             usage=usage,
             verified=self._verified if EventType.CITATION in self._shown else MISSING,
             uncited=self._uncited if EventType.UNCITED in self._shown else MISSING,
-            not_found=outcome.not_found,
-            answerable_score=MISSING if outcome.answerable_score is None else outcome.answerable_score,
-            finish_reason=outcome.finish_reason,
-            provider=outcome.provider or None,
-            model=outcome.model or None,
-            steps=[Step.of(step) for step in outcome.steps],
         )

@@ -14,7 +14,7 @@ from pydantic import MISSING
 
 from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
 from citewire_gateway.api.schemas import chat as schemas
-from citewire_gateway.api.schemas.base import OpenAiError, chunk_ref
+from citewire_gateway.api.schemas.base import OpenAiError
 from citewire_gateway.api.schemas.openai import (
     Annotation,
     AnswerMessage,
@@ -168,10 +168,10 @@ class _Completion:
 
     def _annotation(self, citation: Citation, start: int, end: int, verified: VerifiedCitation | None) -> Annotation:
         return Annotation(
-            citewire=MISSING if verified is None else schemas.VerifiedCitation.of(verified),
+            citewire=MISSING if verified is None else schemas.VerifiedCitation.read(verified),
             type="url_citation",
             url_citation=UrlCitation(
-                start_index=start, end_index=end, url=self._url_of(citation), title=chunk_ref(citation.chunk)
+                start_index=start, end_index=end, url=self._url_of(citation), title=citation.chunk.label
             ),
         )
 
@@ -282,7 +282,7 @@ def openai_error(error: CitewireError) -> OpenAiError:
 
 
 def _label(citation: Citation) -> str:
-    return chunk_ref(citation.chunk).replace("[", "(").replace("]", ")")
+    return citation.chunk.label.replace("[", "(").replace("]", ")")
 
 
 def _sentence(event: VerifiedCitation) -> generator_pb2.AnswerSpan:

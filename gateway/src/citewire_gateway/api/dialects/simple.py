@@ -22,7 +22,7 @@ class SimpleDialect(StreamDialect):
             case Tokens(texts=texts):
                 return "".join([f'data: {{"token": {quoted(text)}}}\n\n' for text in texts]).encode()
             case Citations(citations=citations):
-                self._sources = [SimpleSource.of(citation) for citation in citations]
+                self._sources = [SimpleSource.read(citation) for citation in citations]
                 return b""
             case Done():
                 return SimpleDone(done=True, sources=self._sources).frame().encode()
@@ -48,7 +48,7 @@ class SimpleJsonAnswer(AnswerDialect):
             case Tokens(texts=texts):
                 self._texts.extend(texts)
             case Citations(citations=citations):
-                self._sources = [SimpleSource.of(citation) for citation in citations]
+                self._sources = [SimpleSource.read(citation) for citation in citations]
             case _:
                 pass
 

@@ -36,11 +36,7 @@ async def list_collections(
 ) -> CollectionList:
     """Returns collections by name."""
     request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "")
-    response = await services.corpus.list_collections(request)
-    return CollectionList(
-        collections=[Collection.from_proto(message) for message in response.collections],
-        next_page_token=response.next_page_token,
-    )
+    return CollectionList.read(await services.corpus.list_collections(request))
 
 
 @router.post(
@@ -50,7 +46,7 @@ async def create_collection(
     _tenant: TenantDep, services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
 ) -> Collection:
     """Creates an empty collection. Uploads also create the one that they name."""
-    return Collection.from_proto(await services.corpus.create_collection(body.name))
+    return Collection.read(await services.corpus.create_collection(body.name))
 
 
 @router.patch(
@@ -63,7 +59,7 @@ async def rename_collection(
     body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))],
 ) -> Collection:
     """Renames a collection."""
-    return Collection.from_proto(await services.corpus.rename_collection(_existing(name), body.name))
+    return Collection.read(await services.corpus.rename_collection(_existing(name), body.name))
 
 
 @router.delete(
@@ -146,9 +142,7 @@ async def put_calibration(
     `"calibration": null` removes them, so that those that come with the server count again. Owners and admins may.
     """
     require_admin(tenant)
-    space = common_pb2.EmbeddingSpace(
-        model=body.space.model, revision=body.space.revision, dimensions=body.space.dimensions
-    )
+    space = body.space.to_message(common_pb2.EmbeddingSpace)
     calibration = None if body.calibration is None else body.calibration.to_proto()
     return Space.from_proto(await services.corpus.set_calibration(space, calibration))
 

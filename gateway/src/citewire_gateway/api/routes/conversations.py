@@ -9,7 +9,6 @@ from fastapi.responses import JSONResponse
 
 from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.schemas.base import time_text
 from citewire_gateway.api.schemas.chat import (
     Conversation,
     ConversationExport,
@@ -17,6 +16,7 @@ from citewire_gateway.api.schemas.chat import (
     ConversationPage,
     ConversationPatch,
 )
+from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
 from citewire_gateway.http.bodies import JsonBody

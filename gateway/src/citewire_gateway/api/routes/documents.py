@@ -110,17 +110,13 @@ async def list_documents(
         tag=tag or "",
         filter=None if filter is None else parse_filter(parse_json(filter.encode())),
     )
-    response = await services.corpus.list(request)
-    return DocumentList(
-        documents=[Document.from_proto(message) for message in response.documents],
-        next_page_token=response.next_page_token,
-    )
+    return DocumentList.read(await services.corpus.list(request))
 
 
 @router.get("/v1/documents/{document_id}", summary="Get a document", responses=problems(404))
 async def get_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Document:
     """Returns a document, described by its latest version."""
-    return Document.from_proto(await services.corpus.get(_id(document_id)))
+    return Document.read(await services.corpus.get(_id(document_id)))
 
 
 @router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404))
@@ -135,7 +131,7 @@ async def patch_document(
         raise invalid_field("body", "must name at least one of title, url, tags, metadata, collection")
     if "title" in body.model_fields_set and body.title is None:
         raise invalid_field("title", "must not be null")
-    return Document.from_proto(await services.corpus.update(body.to_proto(_id(document_id))))
+    return Document.read(await services.corpus.update(body.to_proto(_id(document_id))))
 
 
 @router.delete(
@@ -157,7 +153,7 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
 )
 async def retry_document(document_id: str, response: Response, _tenant: TenantDep, services: ServicesDep) -> Document:
     """Processes a version that failed once more."""
-    return _accepted(response, Document.from_proto(await services.corpus.retry(_id(document_id))))
+    return _accepted(response, Document.read(await services.corpus.retry(_id(document_id))))
 
 
 @router.get(
@@ -263,7 +259,7 @@ class ProgressFrames:
 async def _progress(services: Services, document_id: int) -> AsyncGenerator[ResponseModel, None]:
     async with aclosing(services.corpus.watch(document_id)) as messages:
         async for message in messages:
-            yield DocumentProgress.from_proto(message)
+            yield DocumentProgress.read(message)
     yield Nothing()
 
 
@@ -317,7 +313,7 @@ async def _once(
     store: Callable[[str], Awaitable[corpus_pb2.Document]],
 ) -> Document:
     if key is None:
-        return Document.from_proto(await store(""))
+        return Document.read(await store(""))
     operation = "documents" if document_id is None else f"documents/{document_id}"
     request_hash = hashlib.sha256(digest).digest()
     held = await services.idempotency.claim(
@@ -328,7 +324,7 @@ async def _once(
     # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
     named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()
     try:
-        document = Document.from_proto(await store(hashlib.sha256(named).hexdigest()))
+        document = Document.read(await store(hashlib.sha256(named).hexdigest()))
     except BaseException:
         await held.release()
         raise

@@ -77,7 +77,7 @@ async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) ->
     if number is None:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
     response = await services.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=[number]))
-    return Chunk.from_proto(response.chunks[0])
+    return Chunk.read(response.chunks[0])
 
 
 @router.post(
@@ -93,7 +93,7 @@ async def verify(
 
     No model is asked, and nothing is stored.
     """
-    return Verification.from_proto(await services.generator.verify(body.to_proto()))
+    return Verification.read(await services.generator.verify(body.to_proto()))
 
 
 def _response(

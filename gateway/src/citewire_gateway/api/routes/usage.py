@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, is_admin
 from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.schemas.base import time_text
+from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.api.schemas.tenants import UsageReport
 from citewire_gateway.tenants.accounts import Group, Usage, UsageQuery, UsageSource, group_columns, to_usd
 from citewire_kit.errors import Violations, invalid_field

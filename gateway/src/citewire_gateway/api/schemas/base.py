@@ -1,13 +1,14 @@
 """What all bodies share: their base classes, the types of their fields, and what errors look like."""
 
 import json
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from citewire.common.v1 import place_pb2
-from citewire.retriever.v1 import retriever_pb2
-from pydantic import MISSING, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
-from typing_extensions import TypedDict
+from google.protobuf.message import Message
+from pydantic import MISSING, AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+
+from citewire_gateway.api.schemas.reading import ReadableModel
+
+M = TypeVar("M", bound=Message)
 
 MAX_ID = 2**53 - 1
 """Largest id of a document or chunk: what a JavaScript number holds exactly."""
@@ -23,8 +24,13 @@ class RequestModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    def to_message(self, message_type: type[M], **fields: Any) -> M:  # noqa: ANN401 # fields of any message
+        """Returns a message of the fields that it has by the same name; `fields` are beyond them, or instead."""
+        shared = set(message_type.DESCRIPTOR.fields_by_name) & type(self).model_fields.keys() - fields.keys()
+        return message_type(**{name: getattr(self, name) for name in shared}, **fields)
 
-class ResponseModel(BaseModel):
+
+class ResponseModel(ReadableModel):
     """What the API sends. A field that is `MISSING` is left out, one that is None is null."""
 
     model_config = ConfigDict(frozen=True)
@@ -52,55 +58,22 @@ DocumentType = Literal["file", "article", "repository", "capture"]
 Id = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]
 Count = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]
 Ratio = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+Rounded = Annotated[float, AfterValidator(lambda score: round(score, 6))]
+"""A score with six digits: what follows is noise of 32-bit vectors."""
+Similarity = Annotated[Rounded, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
 KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_args(DocumentType))})]
 Uuid = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
 Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
 """A moment as RFC 3339, in UTC."""
 
 
-def time_text(moment: datetime) -> str:
-    """Returns a moment as RFC 3339, in UTC."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-class PlaceFields(TypedDict, total=False):
-    """Where a chunk stands in the original; what its format doesn't have is left out."""
-
-    page_number: int
-    row_number: int
-    start_line: int
-    end_line: int
-
-
-def place_fields(place: place_pb2.Place) -> PlaceFields:
-    """Returns the fields that a place has in JSON."""
-    fields: PlaceFields = {}
-    if place.HasField("page"):
-        fields["page_number"] = place.page
-    if place.HasField("row"):
-        fields["row_number"] = place.row
-    if place.HasField("start_line"):
-        fields["start_line"] = place.start_line
-    if place.HasField("end_line"):
-        fields["end_line"] = place.end_line
-    return fields
-
-
-def document_name(chunk: retriever_pb2.Chunk) -> str:
-    """Returns the file name of a chunk's document, or its title where it wasn't a file."""
-    return chunk.file_name or chunk.title
-
-
-def chunk_ref(chunk: retriever_pb2.Chunk) -> str:
-    """Says where a chunk is as a person would: `file § section`, or the file alone."""
-    name = document_name(chunk)
-    return f"{name} § {chunk.section}" if chunk.section else name
-
-
-def rounded(score: float) -> float:
-    """Returns a score with six digits: what follows is noise of 32-bit vectors."""
-    return round(score, 6)
-
+PLACE_NAMES = {
+    "page_number": "place.page",
+    "row_number": "place.row",
+    "start_line": "place.start_line",
+    "end_line": "place.end_line",
+}
+"""Where a chunk stands in the original; what its format doesn't have is left out."""
 
 FILTER = Field(
     default=None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
@@ -19,6 +19,7 @@ from pydantic import (
 
 from citewire_gateway.api.schemas.base import (
     FILTER,
+    PLACE_NAMES,
     CollectionName,
     Count,
     DocumentIds,
@@ -28,19 +29,17 @@ from citewire_gateway.api.schemas.base import (
     Ratio,
     RequestModel,
     ResponseModel,
+    Rounded,
     Score,
+    Similarity,
     StreamError,
     Time,
     Uuid,
-    chunk_ref,
-    document_name,
-    place_fields,
-    rounded,
 )
+from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat import events, run
 from citewire_gateway.clients.retriever import struct_to_json
 from citewire_gateway.profiles.model import ProfileOptions
-from citewire_kit.enums import EnumMap
 
 MAX_MESSAGES = 200
 
@@ -154,32 +153,21 @@ class Step(ResponseModel):
     counts: dict[str, int] | MISSING = MISSING
     reason: str | MISSING = MISSING
 
-    @classmethod
-    def of(cls, step: events.Step) -> Self:
-        """What it doesn't say is left out."""
-        return cls(
-            name=step.name,
-            text=step.text,
-            path=MISSING if step.path is None else step.path,
-            counts=MISSING if step.counts is None else dict(step.counts),
-            reason=MISSING if step.reason is None else step.reason,
-        )
-
 
 class Decision(ResponseModel):
     """Whether the question needs retrieval."""
 
+    parts = ("decision",)
+
     needs_retrieval: bool = Field(examples=[True])
     reason: str = Field(examples=["It asks about saved content."])
-
-    @classmethod
-    def of(cls, event: events.Decision) -> Self:
-        """As the generator decided."""
-        return cls(needs_retrieval=event.decision.needs_retrieval, reason=event.decision.reason)
 
 
 class Citation(ResponseModel):
     """A passage that was placed in the prompt, under the number that markers refer to."""
+
+    parts = ("chunk", "result")
+    names: ClassVar[Names] = {**PLACE_NAMES, "ref": "label", "saved_at": "created_at"}
 
     index: Id = Field(description="The passage's number in the prompt.", examples=[1])
     chunk_id: Id = Field(examples=[1042])
@@ -191,7 +179,7 @@ class Citation(ResponseModel):
     snippet: str = Field(
         description="The passage's first 200 characters.", examples=["Revenue grew by 12 %, to 4.2 million …"]
     )
-    score: Ratio | None = Field(description="Cosine similarity.", examples=[0.742])
+    score: Similarity | None = Field(description="Cosine similarity.", examples=[0.742])
     saved_at: Time | MISSING = Field(
         default=MISSING, description="When the document was saved.", examples=["2026-01-15T09:31:00Z"]
     )
@@ -202,27 +190,6 @@ class Citation(ResponseModel):
     row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
     start_line: Id | MISSING = MISSING
     end_line: Id | MISSING = MISSING
-
-    @classmethod
-    def of(cls, citation: events.Citation) -> Self:
-        """Describes a passage that was placed in the prompt."""
-        chunk = citation.chunk
-        return cls(
-            index=citation.index,
-            chunk_id=chunk.chunk_id,
-            document_id=chunk.document_id,
-            version=chunk.version,
-            title=chunk.title,
-            file_name=chunk.file_name,
-            ref=chunk_ref(chunk),
-            snippet=citation.snippet,
-            score=rounded(citation.result.score) if citation.result.HasField("score") else None,
-            saved_at=chunk.created_at.ToJsonString() if chunk.HasField("created_at") else MISSING,
-            tags=list(chunk.tags) or MISSING,
-            url=chunk.url or MISSING,
-            section=chunk.section or MISSING,
-            **place_fields(chunk.place),
-        )
 
 
 class CitationList(ResponseModel):
@@ -237,16 +204,14 @@ class Token(ResponseModel):
     text: str = Field(examples=["Revenue grew by 12 %."])
 
 
+Support = Annotated[Ratio, AfterValidator(lambda support: round(support, 4))]
+
+
 class AnswerSpan(ResponseModel):
     """A sentence of the answer, in Unicode code points; `end` is exclusive."""
 
     start: Count = Field(examples=[0])
     end: Count = Field(examples=[21])
-
-    @classmethod
-    def from_proto(cls, message: generator_pb2.AnswerSpan) -> Self:
-        """As the generator counts."""
-        return cls(start=message.start, end=message.end)
 
 
 class Verdict(StrEnum):
@@ -256,15 +221,22 @@ class Verdict(StrEnum):
     PARTIAL = "partial"
     UNSUPPORTED = "unsupported"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "Verdict":
+        del value  # a verdict that isn't known supports nothing
+        return cls.UNSUPPORTED
 
-_VERDICTS = EnumMap(Verdict, generator_pb2.Verdict, unspecified=Verdict.UNSUPPORTED)
 
-
-class VerifiedCitation(ResponseModel):
-    """A sentence of the answer and what the passage that it cites says about it."""
+class CitedSentence(ResponseModel):
+    """A sentence of the answer, and a number that it cites."""
 
     index: Id = Field(description="The citation's number.", examples=[1])
     sentence: AnswerSpan
+
+
+class QuotePlace(ResponseModel):
+    """Where the words that support a sentence stand."""
+
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
     version: Id = Field(examples=[1])
@@ -275,13 +247,20 @@ class VerifiedCitation(ResponseModel):
         default=MISSING, description="Where the quote starts in the version's stored text.", examples=[2210]
     )
     document_end: Count | MISSING = Field(default=MISSING, examples=[2253])
+
+
+class QuoteVerdict(ResponseModel):
+    """What a passage says about a sentence, in its own words. Offsets are Unicode code points."""
+
+    names: ClassVar[Names] = {"index": "number"}
+
     quote: str = Field(
         description="The passage's own words; empty if nothing in it comes near.",
         examples=["Revenue grew by 12 %, to 4.2 million euros."],
     )
-    quote_start: Count = Field(description="Where the quote starts in the chunk, in Unicode code points.", examples=[0])
+    quote_start: Count = Field(description="Where the quote starts in the passage's text.", examples=[0])
     quote_end: Count = Field(examples=[43])
-    support: Ratio = Field(description="How far the passage supports the sentence.", examples=[0.97])
+    support: Support = Field(description="How far the passage supports the sentence.", examples=[0.97])
     verdict: Verdict = Field(description="On this passage alone.", examples=["supported"])
     sentence_verdict: Verdict = Field(
         description="On all passages that the sentence cites together.", examples=["supported"]
@@ -290,35 +269,16 @@ class VerifiedCitation(ResponseModel):
         description="What the sentence states and the passage doesn't: numbers, names, negations.", examples=[[]]
     )
 
-    @classmethod
-    def of(cls, event: events.VerifiedCitation) -> Self:
-        """Puts a verdict together with the place that it speaks of."""
-        verified, chunk, span = event.verified, event.chunk, event.document_span
-        place = place_fields(event.place)
-        return cls(
-            index=verified.number,
-            sentence=AnswerSpan.from_proto(verified.sentence),
-            chunk_id=chunk.chunk_id,
-            document_id=chunk.document_id,
-            version=chunk.version,
-            page_number=place.get("page_number", MISSING),
-            row_number=place.get("row_number", MISSING),
-            start_line=place.get("start_line", MISSING),
-            document_start=MISSING if span is None else span[0],
-            document_end=MISSING if span is None else span[1],
-            quote=verified.quote,
-            quote_start=verified.quote_start,
-            quote_end=verified.quote_end,
-            support=round(verified.support, 4),
-            verdict=verdict_from_proto(verified.verdict),
-            sentence_verdict=verdict_from_proto(verified.sentence_verdict),
-            mismatches=list(verified.mismatches),
-        )
+
+class VerifiedSentence(QuoteVerdict, CitedSentence):
+    """A sentence of the answer and what a passage that it cites says about it."""
 
 
-def verdict_from_proto(number: int) -> Verdict:
-    """Returns a verdict; one that isn't known supports nothing."""
-    return _VERDICTS.from_proto(number) or Verdict.UNSUPPORTED
+class VerifiedCitation(QuoteVerdict, QuotePlace, CitedSentence):
+    """A sentence of the answer and what the passage that it cites says about it."""
+
+    parts = ("verified", "chunk")
+    names: ClassVar[Names] = {**PLACE_NAMES, "index": "number"}
 
 
 class UncitedSentence(ResponseModel):
@@ -326,14 +286,12 @@ class UncitedSentence(ResponseModel):
 
     sentence: AnswerSpan
 
-    @classmethod
-    def of(cls, event: events.UncitedSentence) -> Self:
-        """As the generator reported it."""
-        return cls(sentence=AnswerSpan.from_proto(event.sentence))
-
 
 class Source(ResponseModel):
     """A source for a list under the answer; `sources[N-1]` is `[SOURCE N]`."""
+
+    parts = ("chunk",)
+    names: ClassVar[Names] = {**PLACE_NAMES, "file_name": "document_name", "ref": "label"}
 
     file_name: str = Field(examples=["report.pdf"])
     ref: str = Field(examples=["report.pdf § Results"])
@@ -345,15 +303,10 @@ class Source(ResponseModel):
     @classmethod
     def of(cls, citation: events.Citation) -> Self:
         """Describes a passage that was placed in the prompt."""
-        chunk, place = citation.chunk, place_fields(citation.chunk.place)
-        return cls(
-            file_name=document_name(chunk),
-            ref=chunk_ref(chunk),
-            snippet=citation.snippet,
-            page_number=place.get("page_number"),
-            row_number=place.get("row_number", place.get("start_line")),
-            document_id=str(chunk.document_id),
-        )
+        place = citation.chunk.place
+        row_number = place.row if place.HasField("row") else place.start_line or None
+        document_id = str(citation.chunk.document_id)
+        return cls.read(citation, row_number=row_number, document_id=document_id)
 
 
 class SourceList(ResponseModel):
@@ -365,21 +318,13 @@ class SourceList(ResponseModel):
 class Assessment(ResponseModel):
     """Whether the passages support the answer, and how useful it is."""
 
+    parts = ("assessment",)
+
     supported: bool = Field(examples=[True])
     utility: Ratio = Field(examples=[0.9])
     fallback: Literal[True] | MISSING = Field(
         default=MISSING, description="There only if the answer could not be assessed."
     )
-
-    @classmethod
-    def of(cls, event: events.Assessment) -> Self:
-        """As the generator judged."""
-        assessment = event.assessment
-        return cls(
-            supported=assessment.supported,
-            utility=assessment.utility,
-            fallback=True if assessment.fallback else MISSING,
-        )
 
 
 class TokenUsage(ResponseModel):
@@ -394,18 +339,6 @@ class TokenUsage(ResponseModel):
     cost_usd: float | MISSING = Field(
         default=MISSING, description="Only in profiles that show it, or with `include: [cost]`."
     )
-
-    @classmethod
-    def of(cls, usage: events.Usage, **more: Any) -> Self:  # noqa: ANN401 # fields of a subclass
-        """What the profile doesn't show is left out."""
-        return cls(
-            embedding_tokens=usage.embedding_tokens,
-            prompt_tokens=usage.prompt_tokens,
-            completion_tokens=usage.completion_tokens,
-            path=MISSING if usage.path is None else usage.path,
-            cost_usd=MISSING if usage.cost_usd is None else usage.cost_usd,
-            **more,
-        )
 
 
 CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
@@ -425,31 +358,28 @@ CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
 """The native dialect's events."""
 
 
+_SCHEMAS: Mapping[type[events.Event], type[ResponseModel]] = {
+    events.ConversationCreated: ConversationCreated,
+    events.Step: Step,
+    events.Decision: Decision,
+    events.Citations: CitationList,
+    events.VerifiedCitation: VerifiedCitation,
+    events.UncitedSentence: UncitedSentence,
+    events.Assessment: Assessment,
+    events.Usage: TokenUsage,
+    events.Done: Nothing,
+}
+
+
 def event_payload(event: events.Event) -> ResponseModel:
     """Returns what an event says, for dialects that name events as they are named here."""
     match event:
-        case events.ConversationCreated(conversation_id=conversation_id):
-            return ConversationCreated(conversation_id=conversation_id)
-        case events.Step():
-            return Step.of(event)
-        case events.Decision():
-            return Decision.of(event)
-        case events.Citations(citations=citations):
-            return CitationList(citations=[Citation.of(citation) for citation in citations])
         case events.Tokens(texts=texts):
             return Token(text="".join(texts))
-        case events.VerifiedCitation():
-            return VerifiedCitation.of(event)
-        case events.UncitedSentence():
-            return UncitedSentence.of(event)
         case events.Sources(citations=citations):
             return SourceList(sources=[Source.of(citation) for citation in citations])
-        case events.Assessment():
-            return Assessment.of(event)
-        case events.Usage():
-            return TokenUsage.of(event)
-        case events.Done():
-            return Nothing()
+        case _:
+            return _SCHEMAS[type(event)].read(event)
 
 
 class ChatAnswer(ResponseModel):
@@ -477,21 +407,13 @@ class ChatAnswer(ResponseModel):
 class SimpleSource(ResponseModel):
     """A source of the simple API."""
 
+    parts = ("chunk",)
+    names: ClassVar[Names] = {"filename": "document_name", "page": "place.page", "content": "text"}
+
     document_id: Id = Field(examples=[7])
     filename: str = Field(examples=["report.pdf"])
     page: Id | None = Field(examples=[3])
     content: str = Field(examples=["Revenue grew by 12 %, …"])
-
-    @classmethod
-    def of(cls, citation: events.Citation) -> Self:
-        """Describes a passage that was placed in the prompt."""
-        chunk = citation.chunk
-        return cls(
-            document_id=chunk.document_id,
-            filename=document_name(chunk),
-            page=place_fields(chunk.place).get("page_number"),
-            content=chunk.text,
-        )
 
 
 class SimpleAnswer(ResponseModel):
@@ -526,10 +448,13 @@ SIMPLE_STREAM = (SimpleToken, SimpleDone, SimpleError)
 class SelfRagSource(ResponseModel):
     """An article or repository that was found. What doesn't apply to its type is null."""
 
+    parts = ("chunk", "result")
+    names: ClassVar[Names] = {"content": "text", "source_type": "type"}
+
     id: str = Field(examples=["1042"])
     index: Id = Field(examples=[1])
     content: str = Field(examples=["Vector search …"])
-    score: float | None = Field(examples=[0.742])
+    score: Rounded | None = Field(examples=[0.742])
     source_type: KnownType = Field(examples=["article"])
     title: str = Field(examples=["Vector search"])
     url: str | None = Field(examples=["https://example.org/vectors"])
@@ -545,14 +470,9 @@ class SelfRagSource(ResponseModel):
         chunk = citation.chunk
         metadata = struct_to_json(chunk.metadata) if chunk.type == "repository" else {}
         stars = metadata.get("stargazers_count")
-        return cls(
+        return cls.read(
+            citation,
             id=str(chunk.chunk_id),
-            index=citation.index,
-            content=chunk.text,
-            score=rounded(citation.result.score) if citation.result.HasField("score") else None,
-            source_type=chunk.type,
-            title=chunk.title,
-            url=chunk.url or None,
             owner_login=metadata.get("owner_login"),
             owner_avatar_url=metadata.get("owner_avatar_url"),
             stargazers_count=int(stars) if isinstance(stars, int | float) else None,
@@ -661,21 +581,17 @@ class AnswerDetails(ResponseModel):
         tokens = events.Usage(
             ended.embedding_tokens, usage.prompt_tokens, usage.completion_tokens, cost_usd=ended.cost_usd
         )
-        return cls(
-            decision=MISSING if ended.decision is None else Decision.of(ended.decision),
-            assessment=MISSING if ended.assessment is None else Assessment.of(ended.assessment),
-            verified=[VerifiedCitation.of(verified) for verified in ended.verified]
-            if policy.verify_citations
-            else MISSING,
-            uncited=[UncitedSentence.of(uncited) for uncited in ended.uncited] if policy.flag_uncited else MISSING,
-            citations=[Citation.of(citation) for citation in ended.citations],
-            cited=list(outcome.cited),
-            usage=StoredUsage.of(tokens, estimated=True if usage.estimated else MISSING),
-            steps=[Step.of(step) for step in outcome.steps],
-            provider=outcome.provider,
-            model=outcome.model,
+        verified = [VerifiedCitation.read(event) for event in ended.verified]
+        uncited = [UncitedSentence.read(event) for event in ended.uncited]
+        return cls.read(
+            outcome,
+            decision=MISSING if ended.decision is None else Decision.read(ended.decision),
+            assessment=MISSING if ended.assessment is None else Assessment.read(ended.assessment),
+            verified=verified if policy.verify_citations else MISSING,
+            uncited=uncited if policy.flag_uncited else MISSING,
+            citations=[Citation.read(citation) for citation in ended.citations],
+            usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
             finish_reason=outcome.finish_reason if done or ended.completed is not None else MISSING,
-            not_found=outcome.not_found,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -22,7 +22,7 @@ from citewire_gateway.api.schemas.base import (
     StreamError,
     Time,
 )
-from citewire_gateway.clients.retriever import struct_from_json, struct_to_json
+from citewire_gateway.api.schemas.reading import Names
 from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50
@@ -39,6 +39,11 @@ class DocumentStatus(StrEnum):
     PROCESSING = "processing"
     READY = "ready"
     FAILED = "failed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> "DocumentStatus":
+        del value  # one of a later version
+        return cls.PENDING
 
 
 class Stage(StrEnum):
@@ -58,10 +63,13 @@ class SpaceRole(StrEnum):
     PREVIOUS = "previous"
     FURTHER = "further"
 
+    @classmethod
+    def _missing_(cls, value: object) -> "SpaceRole":
+        del value  # one of a later version
+        return cls.FURTHER
+
 
 STATUSES = EnumMap(DocumentStatus, corpus_pb2.DocumentStatus)
-_INGEST_STAGES = EnumMap(Stage, corpus_pb2.IngestStage)
-_ROLES = EnumMap(SpaceRole, corpus_pb2.SpaceRole)
 
 
 class DocumentBody(RequestModel):
@@ -77,16 +85,7 @@ class DocumentBody(RequestModel):
 
     def to_proto(self, document_id: int | None) -> corpus_pb2.PutDocumentRequest:
         """As the retriever takes it: a new document, or a new version of one."""
-        return corpus_pb2.PutDocumentRequest(
-            document_id=document_id,
-            type=self.type,
-            title=self.title,
-            content=self.content,
-            url=self.url,
-            collection=self.collection,
-            tags=self.tags,
-            metadata=None if self.metadata is None else struct_from_json(self.metadata),
-        )
+        return self.to_message(corpus_pb2.PutDocumentRequest, document_id=document_id)
 
 
 class DocumentForm(RequestModel):
@@ -120,15 +119,7 @@ class DocumentPatch(RequestModel):
     def to_proto(self, document_id: int) -> corpus_pb2.UpdateDocumentRequest:
         """The mask names the fields that were given; null empties one."""
         given = sorted(self.model_fields_set)
-        document = corpus_pb2.Document(
-            document_id=document_id,
-            title=self.title or "",
-            url=self.url or "",
-            tags=self.tags or (),
-            collection=self.collection or "",
-        )
-        if "metadata" in given:
-            document.metadata.CopyFrom(struct_from_json(self.metadata or {}))
+        document = self.to_message(corpus_pb2.Document, document_id=document_id, metadata=self.metadata or {})
         return corpus_pb2.UpdateDocumentRequest(document=document, update_mask=FieldMask(paths=given))
 
 
@@ -141,6 +132,8 @@ class DocumentError(ResponseModel):
 
 class Document(ResponseModel):
     """A document, described by its latest version."""
+
+    names: ClassVar[Names] = {"id": "document_id"}
 
     id: Id = Field(examples=[7])
     title: str = Field(examples=["Annual report"])
@@ -164,34 +157,6 @@ class Document(ResponseModel):
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
     updated_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:04Z"])
 
-    @classmethod
-    def from_proto(cls, message: corpus_pb2.Document) -> Self:
-        """As the retriever describes it."""
-        error = DocumentError(code=message.error.code, message=message.error.message)
-        return cls(
-            id=message.document_id,
-            title=message.title,
-            file_name=message.file_name,
-            type=message.type,
-            status=STATUSES.from_proto(message.status) or DocumentStatus.PENDING,
-            version=message.version,
-            live_version=message.live_version or None,
-            chunks=message.chunks,
-            media_type=message.media_type,
-            size_bytes=message.size_bytes,
-            tokens=message.tokens,
-            collection=message.collection or None,
-            tags=list(message.tags),
-            metadata=struct_to_json(message.metadata),
-            owner=message.owner,
-            sha256=message.sha256,
-            error=error if message.HasField("error") else MISSING,
-            pages=message.pages if message.HasField("pages") else MISSING,
-            url=message.url or MISSING,
-            created_at=message.created_at.ToJsonString() if message.HasField("created_at") else MISSING,
-            updated_at=message.updated_at.ToJsonString() if message.HasField("updated_at") else MISSING,
-        )
-
 
 class DocumentList(ResponseModel):
     """A page of documents, newest first."""
@@ -209,18 +174,6 @@ class DocumentProgress(ResponseModel):
     total: Count | None = Field(examples=[42])
     attempt: Count = Field(examples=[1])
     deleted: bool = Field(examples=[False])
-
-    @classmethod
-    def from_proto(cls, message: corpus_pb2.WatchDocumentResponse) -> Self:
-        """As the retriever describes it."""
-        return cls(
-            document=Document.from_proto(message.document),
-            stage=_INGEST_STAGES.from_proto(message.stage),
-            done=message.done,
-            total=message.total or None,
-            attempt=message.attempt,
-            deleted=message.deleted,
-        )
 
 
 PROGRESS_EVENTS: Mapping[str, type[ResponseModel]] = {
@@ -243,12 +196,6 @@ class Collection(ResponseModel):
     name: str = Field(examples=["reports"])
     documents: Count = Field(examples=[3])
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
-
-    @classmethod
-    def from_proto(cls, message: corpus_pb2.Collection) -> Self:
-        """As the retriever describes it."""
-        created_at = message.created_at.ToJsonString() if message.HasField("created_at") else MISSING
-        return cls(name=message.name, documents=message.documents, created_at=created_at)
 
 
 class CollectionList(ResponseModel):
@@ -317,12 +264,7 @@ class CalibrationValues(RequestModel):
 
     def to_proto(self) -> calibration_pb2.Calibration:
         """What is absent stays unset."""
-        return calibration_pb2.Calibration(
-            relevance_threshold=self.relevance_threshold,
-            answerable_threshold=self.answerable_threshold,
-            dense_weight=self.dense_weight,
-            report=struct_from_json(self.report or {}),
-        )
+        return self.to_message(calibration_pb2.Calibration, report=self.report or {})
 
 
 class CalibrationBody(RequestModel):
@@ -345,20 +287,17 @@ class Calibration(ResponseModel):
     )
     report: JsonObject = Field(examples=[{"questions": 1200}])
 
-    @classmethod
-    def from_proto(cls, message: calibration_pb2.Calibration) -> Self:
-        """As the retriever keeps it."""
-        return cls(
-            relevance_threshold=message.relevance_threshold if message.HasField("relevance_threshold") else None,
-            answerable_threshold=message.answerable_threshold if message.HasField("answerable_threshold") else None,
-            dense_weight=message.dense_weight if message.HasField("dense_weight") else None,
-            measured_at=message.measured_at.ToJsonString() if message.HasField("measured_at") else None,
-            report=struct_to_json(message.report),
-        )
-
 
 class Space(ResponseModel):
     """An embedding space: how far it is filled, and what its scores mean."""
+
+    parts = ("space",)
+    names: ClassVar[Names] = {
+        "items": "documents",
+        "with_vectors": "documents_filled",
+        "given_up": "documents_failed",
+        "chunks_with_vectors": "chunks_filled",
+    }
 
     model: str = Field(examples=["text-embedding-3-small"])
     revision: str = Field(examples=["1"])
@@ -375,19 +314,7 @@ class Space(ResponseModel):
     @classmethod
     def from_proto(cls, message: corpus_pb2.SpaceInfo) -> Self:
         """As the retriever describes it."""
-        return cls(
-            model=message.space.model,
-            revision=message.space.revision,
-            dimensions=message.space.dimensions,
-            role=_ROLES.from_proto(message.role) or SpaceRole.FURTHER,
-            items=message.documents,
-            with_vectors=message.documents_filled,
-            missing=message.documents - message.documents_filled,
-            given_up=message.documents_failed,
-            chunks=message.chunks,
-            chunks_with_vectors=message.chunks_filled,
-            calibration=Calibration.from_proto(message.calibration) if message.HasField("calibration") else None,
-        )
+        return cls.read(message, missing=message.documents - message.documents_filled)
 
 
 class SpaceList(ResponseModel):

@@ -1,6 +1,6 @@
 """Searches, chunks, and checking answers."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
@@ -9,21 +9,21 @@ from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.schemas.base import (
     FILTER,
+    PLACE_NAMES,
     CollectionName,
     Count,
     DocumentIds,
     Id,
     KnownType,
-    Ratio,
     RequestModel,
     ResponseModel,
+    Rounded,
     Score,
+    Similarity,
     Time,
-    chunk_ref,
-    place_fields,
-    rounded,
 )
-from citewire_gateway.api.schemas.chat import AnswerSpan, UncitedSentence, Verdict, verdict_from_proto
+from citewire_gateway.api.schemas.chat import UncitedSentence, VerifiedSentence
+from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.profiles.model import RerankSeconds
 from citewire_kit.enums import enum_number
 
@@ -75,32 +75,32 @@ class SearchBody(RequestModel):
             scope.selection.document_ids.extend(self.document_ids)
         if self.filter is not None:
             scope.filter.CopyFrom(parse_filter(self.filter))
-        return retriever_pb2.SearchRequest(
+        return self.to_message(
+            retriever_pb2.SearchRequest,
             scope=scope,
             mode=enum_number(retriever_pb2.SearchMode, self.mode),
             query="" if self.mode == "dense" else self.query,  # a dense search needs no text, which may be long
             top_k=max(self.top_k, _RERANKED) if self.rerank else self.top_k,
-            min_score=self.min_score,
             group_by=retriever_pb2.GROUP_BY_DOCUMENT if self.group_by == "document" else retriever_pb2.GROUP_BY_CHUNK,
-            dense_weight=self.dense_weight,
             diversity=self.diversity or None,
-            keep_duplicates=self.keep_duplicates,
-            max_per_document=self.max_per_document,
         )
 
 
 class SearchResult(ResponseModel):
     """A chunk that a search found."""
 
+    parts = ("chunk",)
+    names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "score": "rank_score", "similarity": "score"}
+
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
     version: Id = Field(examples=[1])
     chunk_index: Count = Field(description="Its order in the version, from 0.", examples=[3])
     content: str = Field(examples=["Revenue grew by 12 %, …"])
-    score: float = Field(description="Orders within one mode only.", examples=[0.742])
-    similarity: Ratio | MISSING = Field(default=MISSING, description="Cosine similarity.", examples=[0.742])
-    lexical_score: float | MISSING = MISSING
-    rerank_score: float | MISSING = MISSING
+    score: Rounded = Field(description="Orders within one mode only.", examples=[0.742])
+    similarity: Similarity | MISSING = Field(default=MISSING, description="Cosine similarity.", examples=[0.742])
+    lexical_score: Rounded | MISSING = MISSING
+    rerank_score: Rounded | MISSING = MISSING
     duplicate_chunk_ids: list[Id] | MISSING = Field(
         default=MISSING, description="Left out: their text is nearly this one's."
     )
@@ -114,26 +114,9 @@ class SearchResult(ResponseModel):
     end_line: Id | MISSING = MISSING
 
     @classmethod
-    def from_proto(cls, message: retriever_pb2.SearchResult, rerank_score: float | None = None) -> Self:
+    def from_proto(cls, message: retriever_pb2.SearchResult, rerank_score: Rounded | None = None) -> Self:
         """As the retriever found it; `rerank_score` is the rerank model's."""
-        chunk = message.chunk
-        return cls(
-            chunk_id=chunk.chunk_id,
-            document_id=chunk.document_id,
-            version=chunk.version,
-            chunk_index=chunk.chunk_index,
-            content=chunk.text,
-            score=rounded(message.rank_score),
-            similarity=rounded(message.score) if message.HasField("score") else MISSING,
-            lexical_score=rounded(message.lexical_score) if message.HasField("lexical_score") else MISSING,
-            rerank_score=MISSING if rerank_score is None else rounded(rerank_score),
-            duplicate_chunk_ids=list(message.duplicate_chunk_ids) or MISSING,
-            title=chunk.title,
-            file_name=chunk.file_name,
-            url=chunk.url or MISSING,
-            section=chunk.section or MISSING,
-            **place_fields(chunk.place),
-        )
+        return cls.read(message, rerank_score=MISSING if rerank_score is None else rerank_score)
 
 
 class SearchUsage(ResponseModel):
@@ -161,6 +144,8 @@ class SearchResults(ResponseModel):
 class Chunk(ResponseModel):
     """A chunk with its place in its document."""
 
+    names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "ref": "label"}
+
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
     version: Id = Field(examples=[1])
@@ -184,30 +169,6 @@ class Chunk(ResponseModel):
     row_number: Id | MISSING = Field(default=MISSING, description="Line of the sheet, header = 1.")
     start_line: Id | MISSING = MISSING
     end_line: Id | MISSING = MISSING
-
-    @classmethod
-    def from_proto(cls, message: retriever_pb2.Chunk) -> Self:
-        """As the retriever stores it."""
-        return cls(
-            chunk_id=message.chunk_id,
-            document_id=message.document_id,
-            version=message.version,
-            live=message.live,
-            chunk_index=message.chunk_index,
-            content=message.text,
-            token_count=message.token_count,
-            content_hash=message.content_hash,
-            char_start=message.char_start,
-            char_end=message.char_end,
-            title=message.title,
-            file_name=message.file_name,
-            ref=chunk_ref(message),
-            type=message.type,
-            created_at=message.created_at.ToJsonString() if message.HasField("created_at") else MISSING,
-            url=message.url or MISSING,
-            section=message.section or MISSING,
-            **place_fields(message.place),
-        )
 
 
 class PassageBody(RequestModel):
@@ -235,71 +196,23 @@ class VerifyBody(RequestModel):
 
     def to_proto(self) -> generator_pb2.VerifyRequest:
         """As the generator takes it."""
-        return generator_pb2.VerifyRequest(
-            answer=self.answer,
-            passages=[
-                generator_pb2.Passage(
-                    text=passage.text, title=passage.title, file_name=passage.file_name, section=passage.section
-                )
-                for passage in self.passages
-            ],
+        return self.to_message(
+            generator_pb2.VerifyRequest,
+            passages=[passage.to_message(generator_pb2.Passage) for passage in self.passages],
             marker_style=enum_number(generator_pb2.MarkerStyle, self.marker_style),
-        )
-
-
-class VerifiedSentence(ResponseModel):
-    """A sentence of the answer and what a passage that it cites says about it. Offsets are Unicode code points."""
-
-    index: Id = Field(description="The passage's number.", examples=[1])
-    sentence: AnswerSpan
-    quote: str = Field(
-        description="The passage's own words; empty if nothing in it comes near.",
-        examples=["Revenue grew by 12 %, to 4.2 million euros."],
-    )
-    quote_start: Count = Field(description="Where the quote starts in the passage's text.", examples=[0])
-    quote_end: Count = Field(examples=[43])
-    support: Ratio = Field(description="How far the passage supports the sentence.", examples=[0.97])
-    verdict: Verdict = Field(description="On this passage alone.", examples=["supported"])
-    sentence_verdict: Verdict = Field(
-        description="On all passages that the sentence cites together.", examples=["supported"]
-    )
-    mismatches: list[str] = Field(
-        description="What the sentence states and the passage doesn't: numbers, names, negations.", examples=[[]]
-    )
-
-    @classmethod
-    def from_proto(cls, message: generator_pb2.VerifiedCitation) -> Self:
-        """As the generator found out."""
-        return cls(
-            index=message.number,
-            sentence=AnswerSpan.from_proto(message.sentence),
-            quote=message.quote,
-            quote_start=message.quote_start,
-            quote_end=message.quote_end,
-            support=round(message.support, 4),
-            verdict=verdict_from_proto(message.verdict),
-            sentence_verdict=verdict_from_proto(message.sentence_verdict),
-            mismatches=list(message.mismatches),
         )
 
 
 class Verification(ResponseModel):
     """What an answer's sentences state and what the passages say."""
 
+    names: ClassVar[Names] = {
+        "verified": "verified_citations",
+        "uncited": "uncited_sentences",
+        "cited": "cited_numbers",
+    }
+
     verified: list[VerifiedSentence] = Field(description="In the order of the sentences.")
     uncited: list[UncitedSentence] = Field(description="Sentences that state facts and cite nothing.")
     cited: list[int] = Field(description="Numbers of the passages that markers refer to.", examples=[[1]])
     invalid_markers: Count = Field(description="Markers whose number isn't a passage's.", examples=[0])
-
-    @classmethod
-    def from_proto(cls, message: generator_pb2.VerifyResponse) -> Self:
-        """As the generator found out."""
-        return cls(
-            verified=[VerifiedSentence.from_proto(verified) for verified in message.verified_citations],
-            uncited=[
-                UncitedSentence(sentence=AnswerSpan.from_proto(uncited.sentence))
-                for uncited in message.uncited_sentences
-            ],
-            cited=list(message.cited_numbers),
-            invalid_markers=message.invalid_markers,
-        )

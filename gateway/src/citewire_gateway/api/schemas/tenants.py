@@ -1,12 +1,22 @@
 """What an organisation and its users bring and spend: profiles, providers, usage, budgets."""
 
+import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, NotRequired, Self
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 from citewire.common.v1 import common_pb2
-from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
-from pydantic import MISSING, Field, SecretStr, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    MISSING,
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 from typing_extensions import TypedDict
 
 from citewire_gateway.api.schemas.base import (
@@ -15,14 +25,17 @@ from citewire_gateway.api.schemas.base import (
     RequestModel,
     ResponseModel,
     Time,
-    time_text,
 )
+from citewire_gateway.api.schemas.reading import Names, time_text
 from citewire_gateway.profiles.model import EventType, Profile, ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
 from citewire_gateway.tenants.providers import ProviderEntry, ProviderType
 from citewire_kit.enums import enum_text
 
+Usd = Annotated[float, BeforeValidator(to_usd)]
+"""An amount, made from nano-USD."""
+Second = Annotated[Time, AfterValidator(lambda moment: re.sub(r"\.\d+", "", moment))]
 ScopeName = Literal["org", "user"]
 BudgetScope = Literal["org", "key"]
 
@@ -52,6 +65,14 @@ class ProfileHistory(ResponseModel):
 
 class ProfileInfo(ResponseModel):
     """A profile: how questions are answered. One of an organisation's own has `version`, `base` and `changes`."""
+
+    parts = ("answer", "search")
+    names: ClassVar[Names] = {
+        "input_tokens": "budget.input_tokens",
+        "rerank_candidates": "rerank.candidates",
+        "rerank_seconds": "rerank.seconds",
+        "conversations": "persist",
+    }
 
     name: str = Field(examples=["grounded"])
     description: str = Field(examples=["Strictly from the documents, each sentence verified."])
@@ -99,47 +120,25 @@ class ProfileInfo(ResponseModel):
     @classmethod
     def of(cls, profile: Profile, stored: StoredProfile | None = None) -> Self:
         """Describes a profile; `stored` is what it was made from, if it is an organisation's own."""
-        answer = profile.answer
-        return cls(
-            name=profile.name,
-            description=profile.description,
+        return cls.read(
+            profile,
             scope="user" if profile.level == retriever_pb2.SCOPE_LEVEL_USER else "org",
             strategy=enum_text(retriever_pb2.Strategy, profile.strategy),
-            mode=enum_text(retriever_pb2.SearchMode, profile.search.mode),
-            top_k=Bounds(default=profile.top_k.default, minimum=profile.top_k.minimum, maximum=profile.top_k.maximum),
-            min_score=profile.min_score,
-            min_score_calibrated=profile.min_score_calibrated,
-            types=list(profile.types),
-            empty_selection=profile.empty_selection.value,
             on_empty="model" if profile.no_match is None else "sentence",
-            context_format=enum_text(generator_pb2.ContextFormat, answer.context_format),
-            marker_style=enum_text(generator_pb2.MarkerStyle, answer.marker_style),
-            remove_invalid_markers=answer.remove_invalid_markers,
-            grounding=enum_text(generator_pb2.Grounding, answer.grounding),
-            answer_language=answer.answer_language or None,
-            not_found_sentence=answer.not_found_sentence or None,
-            history=None
-            if profile.history is None
-            else ProfileHistory(tokens=profile.history.tokens, condense=profile.history.condense),
             by_document=profile.search.group_by == retriever_pb2.GROUP_BY_DOCUMENT,
-            recent=profile.search.recent,
-            input_tokens=None if profile.budget is None else {**profile.budget.input_tokens},
-            rerank_candidates=None if profile.rerank is None else profile.rerank.candidates,
-            rerank_seconds=None if profile.rerank is None else profile.rerank.seconds,
-            hyde=profile.hyde,
-            derive_filter=profile.derive_filter,
-            decide=profile.decide,
-            assess=profile.assess,
-            speculate=profile.speculate,
-            max_completion_tokens=profile.max_completion_tokens,
             events=[event.value for event in EventType if event in profile.events],
             optional_events=[event.value for event in EventType if event in profile.optional_events],
-            conversations=profile.persist.value,
-            version=stored.version if stored else MISSING,
-            base=stored.base if stored else MISSING,
-            changes=stored.changes.given() if stored else MISSING,
-            created_at=time_text(stored.created_at) if stored else MISSING,
+            **({} if stored is None else _origin(stored)),
         )
+
+
+def _origin(stored: StoredProfile) -> dict[str, Any]:
+    return {
+        "version": stored.version,
+        "base": stored.base,
+        "changes": stored.changes.given(),
+        "created_at": time_text(stored.created_at),
+    }
 
 
 class ProfileList(ResponseModel):
@@ -207,14 +206,7 @@ class ProviderTestInfo(ResponseModel):
         """What isn't known is left out."""
         if test is None or not test.tried:
             return cls(tried=False)
-        return cls(
-            tried=True,
-            ok=test.ok,
-            text=test.text,
-            reason=test.reason or MISSING,
-            status=test.status or MISSING,
-            dimensions=test.dimensions or MISSING,
-        )
+        return cls.read(test, ok=test.ok, text=test.text)
 
 
 class FallbackInfo(ResponseModel):
@@ -240,19 +232,18 @@ class ProviderInfo(ResponseModel):
     dimensions: int | MISSING = MISSING
     test: ProviderTestInfo | MISSING = MISSING
     fallbacks: list[FallbackInfo] | MISSING = Field(default=MISSING, description="Of chat providers only.")
-    updated_at: Time | None = Field(examples=["2026-01-01T12:00:00Z"])
+    updated_at: Second | None = Field(examples=["2026-01-01T12:00:00Z"])
 
     @classmethod
     def of(cls, chain: Sequence[ProviderEntry]) -> Self:
         """Describes a provider and who takes over from it."""
         first, *rest = chain
-        updated_at = None if first.updated_at is None else time_text(first.updated_at.replace(microsecond=0))
-        return cls(
-            type=first.type,
+        fallbacks = [FallbackInfo(**_entry(entry)) for entry in rest]
+        return cls.read(
+            first,
             scope="user" if first.user_id else "org",
+            fallbacks=fallbacks if first.type is ProviderType.CHAT else MISSING,
             **_entry(first),
-            fallbacks=[FallbackInfo(**_entry(entry)) for entry in rest] if first.type is ProviderType.CHAT else MISSING,
-            updated_at=updated_at,
         )
 
 
@@ -290,34 +281,24 @@ class BudgetBody(RequestModel):
 class BudgetInfo(ResponseModel):
     """A budget as it is now."""
 
+    names: ClassVar[Names] = {"limit_usd": "limit_nano", "spent_usd": "spent_nano", "reserved_usd": "reserved_nano"}
+
     scope: BudgetScope = Field(examples=["org"])
     key_id: str | MISSING = Field(default=MISSING, description="The API key's id, of scope `key`.")
     period: Period = Field(examples=["month"])
-    limit_usd: float = Field(examples=[50.0])
-    spent_usd: float = Field(description="Settled in this period.", examples=[12.4])
-    reserved_usd: float = Field(description="What open calls may cost at most.", examples=[0.03])
-    left_usd: float = Field(examples=[37.57])
-    period_start: Time = Field(examples=["2026-11-01T00:00:00Z"])
-    resets_at: Time = Field(examples=["2026-12-01T00:00:00Z"])
+    limit_usd: Usd = Field(examples=[50.0])
+    spent_usd: Usd = Field(description="Settled in this period.", examples=[12.4])
+    reserved_usd: Usd = Field(description="What open calls may cost at most.", examples=[0.03])
+    left_usd: Usd = Field(examples=[37.57])
+    period_start: Second = Field(examples=["2026-11-01T00:00:00Z"])
+    resets_at: Second = Field(examples=["2026-12-01T00:00:00Z"])
     updated_by: str = Field(examples=["ada"])
-    updated_at: Time = Field(examples=["2026-11-21T08:00:00Z"])
+    updated_at: Second = Field(examples=["2026-11-21T08:00:00Z"])
 
     @classmethod
     def of(cls, budget: Budget) -> Self:
         """Amounts in USD."""
-        return cls(
-            scope="key" if budget.key_id else "org",
-            key_id=budget.key_id or MISSING,
-            period=budget.period,
-            limit_usd=to_usd(budget.limit_nano),
-            spent_usd=to_usd(budget.spent_nano),
-            reserved_usd=to_usd(budget.reserved_nano),
-            left_usd=to_usd(max(0, budget.left_nano)),
-            period_start=time_text(budget.period_start.replace(microsecond=0)),
-            resets_at=time_text(budget.resets_at.replace(microsecond=0)),
-            updated_by=budget.updated_by,
-            updated_at=time_text(budget.updated_at.replace(microsecond=0)),
-        )
+        return cls.read(budget, scope="key" if budget.key_id else "org", left_usd=max(0, budget.left_nano))
 
 
 class BudgetList(ResponseModel):

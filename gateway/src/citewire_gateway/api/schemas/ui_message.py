@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import MISSING, ConfigDict, Field, WithJsonSchema, create_model
 from pydantic.alias_generators import to_camel
 
-from citewire_gateway.api.schemas.base import ResponseModel, Uuid, chunk_ref
+from citewire_gateway.api.schemas.base import ResponseModel, Uuid
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS
 from citewire_gateway.chat import events
 
@@ -133,7 +133,7 @@ UI_STREAM = (
 
 def source_part(citation: events.Citation) -> UiSourceUrl | UiSourceDocument:
     """Returns a citation as the part that lists it."""
-    chunk, number, title = citation.chunk, str(citation.index), chunk_ref(citation.chunk)
+    chunk, number, title = citation.chunk, str(citation.index), citation.chunk.label
     if chunk.url:
         return UiSourceUrl(type="source-url", source_id=number, url=chunk.url, title=title)
     return UiSourceDocument(

@@ -1,0 +1,124 @@
+"""From messages, and from values of our own, to the fields of a schema: by name, so that a field is named once."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any, ClassVar, Self, cast, get_args
+
+from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import MISSING, BaseModel
+from pydantic.fields import FieldInfo
+
+from citewire_gateway.clients.retriever import struct_to_json
+from citewire_kit.enums import enum_text
+
+Names = Mapping[str, str]
+Getter = Callable[[tuple[Any, ...]], Any]
+_ABSENT = object()
+
+
+def time_text(moment: datetime) -> str:
+    """Returns a moment as RFC 3339, in UTC."""
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+class ReadableModel(BaseModel):
+    """A schema whose fields can be read from messages, and from values of our own."""
+
+    names: ClassVar[Names] = {}
+    """What fields are read by, where it isn't their own name; `place.page` is a member of a member."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """Members of what is read whose own members count as its."""
+
+    @classmethod
+    def read(cls, source: object, **fields: Any) -> Self:  # noqa: ANN401 # fields of any schema
+        """Returns what a source says, each field by its name; `fields` are beyond that, or instead.
+
+        What isn't set, and an empty text, is null or left out, as the field has it. Enums become texts, and moments
+        RFC 3339.
+        """
+        held: tuple[Any, ...] = (source, *(getattr(source, part) for part in cls.parts))
+        values = ((name, get(held)) for name, get in _plan(cls, tuple(map(type, held))))
+        return cls(**{name: value for name, value in values if value is not MISSING} | fields)
+
+
+@cache
+def _plan(model: type[ReadableModel], kinds: tuple[type[Any], ...]) -> list[tuple[str, Getter]]:
+    """Returns how each field is read, of those that a source has; `kinds` are the types of the source and its parts."""
+    plan: list[tuple[str, Getter]] = []
+    for name, field in model.model_fields.items():
+        first, *rest = model.names.get(name, name).split(".")
+        index = next((index for index, kind in enumerate(kinds) if _has(kind, first)), None)
+        if index is not None:
+            plan.append((name, _getter(index, [first, *rest], field)))
+    return plan
+
+
+def _has(kind: type[Any], name: str) -> bool:
+    descriptor = getattr(kind, "DESCRIPTOR", None)
+    if descriptor is not None:
+        return name in descriptor.fields_by_name
+    return name in getattr(kind, "__dataclass_fields__", {}) or isinstance(getattr(kind, name, None), property)
+
+
+def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
+    *parents, last = path
+    nested = next((kind for kind in _kinds(field.annotation) if issubclass(kind, ReadableModel)), None)
+    optional = field.default is MISSING or type(None) in get_args(field.annotation)
+    absent = MISSING if field.default is MISSING else None
+
+    def get(sources: tuple[Any, ...]) -> Any:  # noqa: ANN401 # fields are of any kind
+        source = sources[index]
+        for parent in parents:
+            source = getattr(source, parent)
+            if source is None:
+                return absent
+        value = _value(source, last, optional=optional)
+        return absent if value is _ABSENT else _converted(value, nested)
+
+    return get
+
+
+def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any type
+    if isinstance(annotation, type) and not get_args(annotation):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _kinds(argument)
+
+
+def _value(source: object, name: str, *, optional: bool) -> object:
+    value = getattr(source, name)
+    if not isinstance(source, Message):
+        return _ABSENT if optional and (value is None or value == "") else value
+    field = source.DESCRIPTOR.fields_by_name[name]
+    if optional and not (source.HasField(name) if field.has_presence else value):
+        return _ABSENT
+    return value if field.enum_type is None else _enum_text(field.enum_type, value)
+
+
+@cache
+def _enum_text(enum: Any, number: int) -> str:  # noqa: ANN401 # its descriptor, of one of two implementations
+    return enum_text(cast("type[int]", EnumTypeWrapper(enum)), number)
+
+
+def _converted(value: Any, nested: type[ReadableModel] | None) -> Any:  # noqa: ANN401 # values of fields are of any kind
+    match value:
+        case str() | int() | float() | None:
+            return value
+        case Timestamp():
+            return value.ToJsonString()
+        case datetime():
+            return time_text(value)
+        case Struct():
+            return struct_to_json(value)
+        case Mapping():
+            return dict(cast("Mapping[str, Any]", value))
+        case Message():
+            return value if nested is None else nested.read(value)
+        case Iterable():
+            return [_converted(member, nested) for member in cast("Iterable[Any]", value)]
+        case _:
+            return value if nested is None else nested.read(value)
