@@ -18,7 +18,7 @@ from citewire_gateway.api.dialects.self_rag import SelfRagDialect
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.routes import (
-    budgets,
+    accounting,
     chat,
     collections,
     conversations,
@@ -28,9 +28,8 @@ from citewire_gateway.api.routes import (
     providers,
     search,
     system,
-    usage,
 )
-from citewire_gateway.api.routes.documents import ProgressFrames
+from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.pipeline import ChatPipeline
@@ -72,8 +71,7 @@ ROUTES = (
     conversations,
     profiles,
     providers,
-    usage,
-    budgets,
+    accounting,
     system,
 )
 DIALECTS = (
@@ -84,7 +82,7 @@ DIALECTS = (
     OpenAiStream.name,
     OpenAiAnswer.name,
     JsonAnswer.name,
-    ProgressFrames.name,
+    ProgressDialect.name,
 )
 _DESCRIPTION = "Cited answers over your own documents."
 

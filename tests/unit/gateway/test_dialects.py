@@ -53,18 +53,16 @@ def test_native_shows_only_what_the_profile_allows() -> None:
 
 
 def test_a_fault_of_the_native_dialect_is_an_error_and_then_done() -> None:
-    assert NativeDialect(DOCUMENTS.events).failed(ERROR, retryable=False) == (
+    assert NativeDialect(DOCUMENTS.events).failed(ERROR) == (
         b'event: error\nid: 1\ndata: {"text": "the model provider went away"}\n\nevent: done\nid: 2\ndata: {}\n\n'
     )
-    retryable = NativeDialect(DOCUMENTS.events).failed(ERROR, retryable=True)
+    retryable = NativeDialect(DOCUMENTS.events).going_away(ERROR)
     assert data_of(retryable) == [{"text": "the model provider went away", "retryable": True}, {}]
 
 
 def test_a_fault_of_the_simple_dialect_is_an_error_and_nothing_else() -> None:
-    for retryable in (False, True):
-        assert (
-            SimpleDialect().failed(ERROR, retryable=retryable) == b'data: {"error": "the model provider went away"}\n\n'
-        )
+    for end in (SimpleDialect().failed, SimpleDialect().going_away):
+        assert end(ERROR) == b'data: {"error": "the model provider went away"}\n\n'
 
 
 def test_a_snippet_is_the_first_200_characters_not_bytes() -> None:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.simple import SimpleJsonAnswer
 from citewire_gateway.api.replay import dump, load
-from citewire_gateway.api.schemas.base import SCHEMA_VERSION
+from citewire_gateway.api.schemas import SCHEMA_VERSION
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.api.schemas.library import Document
 from citewire_gateway.profiles.model import EventType

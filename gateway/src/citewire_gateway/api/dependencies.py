@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Header, Query, Request
 from pydantic import AfterValidator
 
-from citewire_gateway.api.schemas.base import MAX_ID
+from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder

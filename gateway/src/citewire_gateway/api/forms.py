@@ -6,7 +6,7 @@ from typing import Any, cast, get_args
 
 from citewire.retriever.v1 import corpus_pb2
 
-from citewire_gateway.api.schemas.base import DocumentType
+from citewire_gateway.api.schemas import DocumentType
 from citewire_gateway.api.schemas.library import MAX_TAG, MAX_TAGS
 from citewire_gateway.clients.retriever import struct_from_json
 from citewire_gateway.http.bodies import parse_json

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -12,11 +12,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from citewire_gateway.api.dependencies import authenticate
-from citewire_gateway.api.schemas.base import Problem
+from citewire_gateway.api.dialects.ui_message import UI_STREAM
+from citewire_gateway.api.schemas import Problem
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS, SELF_RAG_EVENTS, SIMPLE_STREAM
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
 from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
-from citewire_gateway.api.schemas.ui_message import UI_STREAM
 from citewire_gateway.http.bodies import JsonBody
 
 Docs = dict[str, Any]
@@ -66,6 +66,18 @@ def problems(*statuses: int) -> dict[int | str, Docs]:
     """Returns the errors of an operation, as an argument of its route; those of keys and bodies are added to all."""
     content = {"application/problem+json": {"schema": {"$ref": f"{REF}Problem"}}}
     return {status: {"description": _PROBLEMS[status], "content": content} for status in statuses}
+
+
+def deleted(*statuses: int) -> Docs:
+    """Returns the arguments of a route that deletes something and answers with no body."""
+    description = {"response_description": "It is gone."}
+    return {"status_code": 204, "response_class": Response, "responses": problems(*statuses), **description}
+
+
+def streamed(name: str, description: str, *statuses: int) -> Docs:
+    """Returns the arguments of a route that answers with a stream, each frame of the schema `name`."""
+    responses = {200: {"content": event_stream(name, description)}, **problems(*statuses)}
+    return {"response_class": Response, "response_description": "A stream.", "responses": responses}
 
 
 def event_stream(name: str, description: str, **dialects: str) -> Docs:

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from citewire_gateway.api.dialects.openai_chat import openai_error
-from citewire_gateway.api.schemas.base import FieldError, Problem
+from citewire_gateway.api.schemas import FieldError, Problem
 from citewire_kit.errors import CitewireError, Code, FieldViolation, Internal, InvalidArgument, NotFound, Unimplemented
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger

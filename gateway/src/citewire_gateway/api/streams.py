@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from fastapi.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from citewire_gateway.api.dialects.base import HEARTBEAT
-from citewire_gateway.api.schemas.base import ResponseModel
+from citewire_gateway.api.dialects import HEARTBEAT, AnswerDialect, StreamDialect
+from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.run import CancelCause, RunControl
 from citewire_gateway.http.server import Drain, StreamRules, going_away
 from citewire_kit.deadline import remaining
@@ -43,11 +43,8 @@ class EventStream(Response, Generic[E]):
         self,
         run: Callable[[RunControl], AsyncGenerator[E, None]],
         *,
-        encode: Callable[[E], bytes],
-        failed: Callable[[CitewireError, bool], bytes],
+        dialect: StreamDialect[E],
         preliminary: tuple[type, ...] = (),
-        dialect: str,
-        headers: Sequence[tuple[bytes, bytes]] = (),
         tenant: Tenant,
         rules: StreamRules,
     ) -> None:
@@ -55,29 +52,24 @@ class EventStream(Response, Generic[E]):
 
         Args:
             run: Makes the events.
-            encode: An event's frames.
-            failed: The frames that end a failed stream; whether the same request may be repeated at once.
+            dialect: Writes them.
             preliminary: Events that don't yet prove that the work succeeds: they wait for the next one.
-            dialect: Label in metrics.
-            headers: Of the response, beyond those of every stream.
             tenant: For whom it runs.
             rules: See `StreamRules`.
         """
         super().__init__()
         self._run = run
-        self._encode = encode
-        self._failed = failed
-        self._preliminary = preliminary
         self._dialect = dialect
-        self._headers = headers
+        self._preliminary = preliminary
         self._tenant = tenant
         self._rules = rules
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Streams until the end, the client's leaving, the deadline or the process's."""
         control = RunControl()
-        writer = _Writer(send, control, self._rules, self._headers)
-        with use_tenant(self._tenant), _in_flight(self._dialect):
+        dialect = self._dialect
+        writer = _Writer(send, control, self._rules, dialect.headers)
+        with use_tenant(self._tenant), _in_flight(dialect.name):
             work = asyncio.create_task(self._pump(writer, control))
             cause = await _supervise(work, receive, control, self._rules.drain, writer)
             if cause == "client":
@@ -87,19 +79,20 @@ class EventStream(Response, Generic[E]):
                 if not writer.started:
                     raise error
                 if http_status(error) >= 500:
-                    STREAMS_BROKEN.labels(self._dialect).inc()
-                log.warning("stream_failed", dialect=self._dialect, reason=error.reason, error=error.message)
+                    STREAMS_BROKEN.labels(dialect.name).inc()
+                log.warning("stream_failed", dialect=dialect.name, reason=error.reason, error=error.message)
+                end = dialect.going_away(error) if cause == "drain" else dialect.failed(error)
                 try:
                     async with asyncio.timeout(_LAST_FRAME_SECONDS):
-                        await writer.write(self._failed(error, cause == "drain"), hold=False)
+                        await writer.write(end, hold=False)
                 except TimeoutError:
                     # Who doesn't read can't be told. The server closes the connection under the unfinished body.
-                    log.warning("client_does_not_read", dialect=self._dialect)
+                    log.warning("client_does_not_read", dialect=dialect.name)
                     return
             await writer.finish()
 
     async def _pump(self, writer: "_Writer", control: RunControl) -> None:
-        encode, preliminary, write = self._encode, self._preliminary, writer.write
+        encode, preliminary, write = self._dialect.encode, self._preliminary, writer.write
         async with aclosing(self._run(control)) as events:
             async for event in events:
                 frames = encode(event)
@@ -107,24 +100,20 @@ class EventStream(Response, Generic[E]):
                     await write(frames, hold=isinstance(event, preliminary))
 
 
-class EventBody(Response, Generic[E]):
+class EventBody(Response):
     """A JSON body that `run` fills; the client may leave meanwhile."""
 
     def __init__(
         self,
-        run: Callable[[RunControl], AsyncGenerator[E, None]],
+        run: Callable[[RunControl], AsyncGenerator[Event, None]],
         *,
-        add: Callable[[E], None],
-        body: Callable[[], ResponseModel],
-        dialect: str,
+        dialect: AnswerDialect,
         tenant: Tenant,
         rules: StreamRules,
     ) -> None:
-        """See `EventStream`; `add` takes each event, `body` is called after the last."""
+        """See `EventStream`."""
         super().__init__()
         self._run = run
-        self._add = add
-        self._body = body
         self._dialect = dialect
         self._tenant = tenant
         self._rules = rules
@@ -132,7 +121,7 @@ class EventBody(Response, Generic[E]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs to the end, then answers."""
         control = RunControl()
-        with use_tenant(self._tenant), _in_flight(self._dialect):
+        with use_tenant(self._tenant), _in_flight(self._dialect.name):
             work = asyncio.create_task(self._gather(control))
             cause = await _supervise(work, receive, control, self._rules.drain, None)
             if cause == "client":
@@ -140,12 +129,12 @@ class EventBody(Response, Generic[E]):
             error = _error_of(work, cause)
             if error is not None:
                 raise error
-            await JSONResponse(self._body().members())(scope, receive, send)
+            await JSONResponse(self._dialect.body().members())(scope, receive, send)
 
     async def _gather(self, control: RunControl) -> None:
         async with aclosing(self._run(control)) as events:
             async for event in events:
-                self._add(event)
+                self._dialect.add(event)
 
 
 class ByteStream(Response):
@@ -257,9 +246,7 @@ async def _supervise(
             waits = [] if writer is None else [writer.next_tick()]
             waits += [] if ends is None else [max(0.0, ends - loop.time())]
             await asyncio.wait(
-                (work, gone, drain.expired),
-                timeout=min(waits, default=None),
-                return_when=asyncio.FIRST_COMPLETED,
+                (work, gone, drain.expired), timeout=min(waits, default=None), return_when=asyncio.FIRST_COMPLETED
             )
             if work.done():
                 break

@@ -5,6 +5,7 @@ Only this file, the dialects and the routes know the names of systems.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from citewire.generator.v1 import generator_pb2
 from citewire.generator.v1.generator_pb2 import AnswerPolicy
@@ -46,25 +47,28 @@ _NO_MATCH = NoMatch(
 )
 _SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 
+
+def _strict(**fields: Any) -> AnswerPolicy:  # noqa: ANN401 # fields of the message
+    """Answers only from the passages, and says so where they don't answer."""
+    return AnswerPolicy(
+        grounding=generator_pb2.GROUNDING_STRICT,
+        not_found_sentence=NOT_FOUND_SENTENCE,
+        suggest_on_not_found=True,
+        verify_citations=True,
+        **fields,
+    )
+
+
 DOCUMENTS = Profile(
     name="documents",
     description="Answers only from the selected documents; cites exactly the passages that the model was given.",
-    level=retriever_pb2.SCOPE_LEVEL_ORG,
-    strategy=retriever_pb2.STRATEGY_SEMANTIC,
-    search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_DENSE),
     top_k=Bounds(default=5, minimum=1, maximum=30),
-    min_score=None,
-    empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
-    answer=AnswerPolicy(
+    answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
         marker_style=generator_pb2.MARKER_STYLE_REMOVE,
-        grounding=generator_pb2.GROUNDING_STRICT,
         answer_language="English",
-        not_found_sentence=NOT_FOUND_SENTENCE,
-        suggest_on_not_found=True,
         ask_back=True,
-        verify_citations=True,
     ),
     events=_ALWAYS | {EventType.CONVERSATION},
     optional_events=frozenset({EventType.STEP, EventType.CITATION}),
@@ -74,21 +78,13 @@ DOCUMENTS = Profile(
 SOURCES = Profile(
     name="sources",
     description="Labelled sources under a fixed budget, found by meaning and by words; the answer cites [SOURCE N].",
-    level=retriever_pb2.SCOPE_LEVEL_ORG,
-    strategy=retriever_pb2.STRATEGY_SEMANTIC,
     search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_HYBRID, fuse_by_rank=True),
     top_k=Bounds(default=100, minimum=1, maximum=100),
-    min_score=None,
-    empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
-    answer=AnswerPolicy(
+    answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS,
         marker_style=generator_pb2.MARKER_STYLE_SOURCE,
-        grounding=generator_pb2.GROUNDING_STRICT,
-        not_found_sentence=NOT_FOUND_SENTENCE,
-        suggest_on_not_found=True,
         max_context_chars=24_000,
-        verify_citations=True,
     ),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION, EventType.SOURCES},
     optional_events=frozenset({EventType.UNCITED}),
@@ -99,8 +95,6 @@ SELF_RAG = Profile(
     name="self-rag",
     description="Decides whether to look into the user's articles and repositories, cites [ref:N], judges its answer.",
     level=retriever_pb2.SCOPE_LEVEL_USER,
-    strategy=retriever_pb2.STRATEGY_SEMANTIC,
-    search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_DENSE),
     top_k=Bounds(default=10, minimum=1, maximum=30),
     min_score=0.3,
     empty_selection=EmptySelection.ABSENT,
@@ -133,14 +127,7 @@ LIBRARY = Profile(
     min_score_calibrated=True,
     empty_selection=EmptySelection.ABSENT,
     no_match=_NO_MATCH,
-    answer=AnswerPolicy(
-        context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
-        marker_style=generator_pb2.MARKER_STYLE_REF,
-        grounding=generator_pb2.GROUNDING_STRICT,
-        not_found_sentence=NOT_FOUND_SENTENCE,
-        suggest_on_not_found=True,
-        verify_citations=True,
-    ),
+    answer=_strict(context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED, marker_style=generator_pb2.MARKER_STYLE_REF),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION},
     optional_events=frozenset({EventType.UNCITED}),
     history=History(tokens=1_500),
@@ -153,21 +140,13 @@ LIBRARY = Profile(
 GROUNDED = Profile(
     name="grounded",
     description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
-    level=retriever_pb2.SCOPE_LEVEL_ORG,
-    strategy=retriever_pb2.STRATEGY_SEMANTIC,
     search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_HYBRID),
     top_k=Bounds(default=10, minimum=1, maximum=50),
-    min_score=None,
-    empty_selection=EmptySelection.NOTHING,
     no_match=_NO_MATCH,
-    answer=AnswerPolicy(
+    answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
         marker_style=generator_pb2.MARKER_STYLE_REF,
-        grounding=generator_pb2.GROUNDING_STRICT,
-        not_found_sentence=NOT_FOUND_SENTENCE,
-        suggest_on_not_found=True,
         ask_back=True,
-        verify_citations=True,
         flag_uncited=True,
     ),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION, EventType.UNCITED, EventType.SOURCES},
@@ -181,11 +160,7 @@ GROUNDED = Profile(
 SIMPLE = Profile(
     name="simple",
     description="The smallest chat: a question, an answer and its sources; nothing is kept but the usage.",
-    level=retriever_pb2.SCOPE_LEVEL_ORG,
-    strategy=retriever_pb2.STRATEGY_SEMANTIC,
-    search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_DENSE),
     top_k=Bounds(default=5, minimum=1, maximum=30),
-    min_score=None,
     empty_selection=EmptySelection.ABSENT,
     answer=AnswerPolicy(
         context_format=generator_pb2.CONTEXT_FORMAT_PLAIN,

@@ -1,7 +1,7 @@
 """What a profile can say, as data, and what of it may be changed, by a tenant for good or by a request for once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -124,6 +124,10 @@ class Suggest:
     heading: str
 
 
+def _dense_search() -> retriever_pb2.SearchRequest:
+    return retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_DENSE)
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """How one system behaves."""
@@ -132,24 +136,24 @@ class Profile:
     """What a request calls it."""
     description: str
     """One sentence for people."""
-    level: retriever_pb2.ScopeLevel
-    """Whose documents are searched, inside the organisation."""
-    strategy: retriever_pb2.Strategy
-    """Decision table of the context path."""
-    search: retriever_pb2.SearchRequest
-    """How the search ranks and what it adds, without the question; it is shared, so copy it to change it."""
     top_k: Bounds
     """How many chunks are searched for."""
-    min_score: float | None
-    """Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound."""
-    empty_selection: EmptySelection
-    """What an empty list of documents means."""
     answer: generator_pb2.AnswerPolicy
     """How the answer is written; it is shared, so copy it to change it."""
     events: frozenset[EventType]
     """Events of a stream, in the dialects that name them."""
     optional_events: frozenset[EventType]
     """Further events that a request may ask for with `include`."""
+    level: retriever_pb2.ScopeLevel = retriever_pb2.SCOPE_LEVEL_ORG
+    """Whose documents are searched, inside the organisation."""
+    strategy: retriever_pb2.Strategy = retriever_pb2.STRATEGY_SEMANTIC
+    """Decision table of the context path."""
+    search: retriever_pb2.SearchRequest = field(default_factory=_dense_search)
+    """How the search ranks and what it adds, without the question; it is shared, so copy it to change it."""
+    min_score: float | None = None
+    """Lowest cosine similarity of a chunk unless the request says otherwise; None: no bound."""
+    empty_selection: EmptySelection = EmptySelection.NOTHING
+    """What an empty list of documents means."""
     history: History | None = None
     """What of the conversation the model is given; None: nothing."""
     persist: Persist = Persist.ALWAYS

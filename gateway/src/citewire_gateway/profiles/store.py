@@ -42,11 +42,7 @@ class ProfileStore:
         self, tenant: Tenant, name: str, base: str, description: str, changes: ProfileOptions
     ) -> StoredProfile:
         """Writes a new version."""
-        values = _names(tenant, name) | {
-            "base": base,
-            "description": description,
-            "changes": Jsonb(changes.given()),
-        }
+        values = _names(tenant, name) | {"base": base, "description": description, "changes": Jsonb(changes.given())}
         async with tenant_transaction(self._pool, tenant) as connection:
             await connection.execute(_SQL["take_turns"], values)
             row = await (await connection.execute(_SQL["put"], values)).fetchone()

@@ -5,26 +5,17 @@ from typing import ClassVar
 
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
-from citewire_gateway.api.schemas.base import Nothing, ResponseModel, StreamError
-from citewire_gateway.api.schemas.chat import (
-    Assessment,
-    ChatAnswer,
-    Citation,
-    Decision,
-    Source,
-    TokenUsage,
-    UncitedSentence,
-    VerifiedCitation,
-    event_payload,
-)
+from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.schemas import Nothing, ResponseModel, StreamError
+from citewire_gateway.api.schemas import chat as schemas
+from citewire_gateway.api.schemas.chat import ChatAnswer, event_payload
 from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
 
-class NativeDialect(StreamDialect):
+class NativeDialect(StreamDialect[Event]):
     """Frames of `POST /v1/chat`, `done` last; only events that the profile allows are shown."""
 
     name: ClassVar[str] = "native"
@@ -42,9 +33,15 @@ class NativeDialect(StreamDialect):
             return b""
         return self._frame(event.type, event_payload(event))
 
-    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+    def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
-        fault = StreamError(text=error.message, retryable=True if retryable else MISSING)
+        return self._failed(StreamError(text=error.message))
+
+    def going_away(self, error: CitewireError) -> bytes:
+        """See `StreamDialect.going_away`."""
+        return self._failed(StreamError(text=error.message, retryable=True))
+
+    def _failed(self, fault: StreamError) -> bytes:
         return self._frame(EventType.ERROR, fault) + self._frame(EventType.DONE, Nothing())
 
     def _tokens(self, event: Tokens) -> bytes:
@@ -70,54 +67,25 @@ class JsonAnswer(AnswerDialect):
 
     def __init__(self, shown: Collection[EventType]) -> None:
         """`shown`: the events that this answer may hold."""
+        super().__init__()
         self._shown = frozenset(shown)
-        self._texts: list[str] = []
-        self._citations: list[Citation] = []
-        self._verified: list[VerifiedCitation] = []
-        self._uncited: list[UncitedSentence] = []
-        self._sources: list[Source] | MISSING = MISSING
-        self._decision: Decision | MISSING = MISSING
-        self._assessment: Assessment | MISSING = MISSING
-        self._usage: TokenUsage | None = None
-        self._outcome: events.Outcome | None = None
-
-    def add(self, event: Event) -> None:
-        """See `AnswerDialect.add`."""
-        match event:
-            case Tokens(texts=texts):
-                self._texts.extend(texts)
-            case events.Citations(citations=citations):
-                self._citations = [Citation.read(citation) for citation in citations]
-            case events.Sources(citations=citations):
-                self._sources = [Source.of(citation) for citation in citations]
-            case events.VerifiedCitation():
-                self._verified.append(VerifiedCitation.read(event))
-            case events.UncitedSentence():
-                self._uncited.append(UncitedSentence.read(event))
-            case events.Decision():
-                self._decision = Decision.read(event)
-            case events.Assessment():
-                self._assessment = Assessment.read(event)
-            case events.Usage():
-                self._usage = TokenUsage.read(event)
-            case events.Done(outcome=outcome):
-                self._outcome = outcome
-            case _:
-                pass  # the conversation and the steps are in the outcome
 
     def body(self) -> ChatAnswer:
         """See `AnswerDialect.body`."""
-        outcome, usage = self._outcome, self._usage
-        if outcome is None or usage is None:
-            raise RuntimeError("the chat isn't done")
+        verified = [schemas.VerifiedCitation.read(event) for event in self.all(events.VerifiedCitation)]
+        uncited = [schemas.UncitedSentence.read(event) for event in self.all(events.UncitedSentence)]
+        listed = bool(self.all(events.Sources))
         return ChatAnswer.read(
-            outcome,
-            answer="".join(self._texts),
-            citations=self._citations,
-            sources=self._sources,
-            decision=self._decision,
-            assessment=self._assessment,
-            usage=usage,
-            verified=self._verified if EventType.CITATION in self._shown else MISSING,
-            uncited=self._uncited if EventType.UNCITED in self._shown else MISSING,
+            self.outcome,
+            answer=self.text,
+            citations=[schemas.Citation.read(citation) for citation in self.citations],
+            usage=schemas.TokenUsage.read(self.all(events.Usage)[0]),
+            verified=verified if EventType.CITATION in self._shown else MISSING,
+            uncited=uncited if EventType.UNCITED in self._shown else MISSING,
+            **{
+                name: schemas.event_payload(event)
+                for name, kind in (("decision", events.Decision), ("assessment", events.Assessment))
+                for event in self.all(kind)
+            },
+            sources=[schemas.Source.of(citation) for citation in self.citations] if listed else MISSING,
         )

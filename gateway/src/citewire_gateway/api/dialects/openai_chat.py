@@ -7,14 +7,14 @@ While streaming, markers stay visible and a list of sources follows the text; th
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from citewire.generator.v1 import generator_pb2
 from pydantic import MISSING
 
-from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
+from citewire_gateway.api.schemas import OpenAiError
 from citewire_gateway.api.schemas import chat as schemas
-from citewire_gateway.api.schemas.base import OpenAiError
 from citewire_gateway.api.schemas.openai import (
     Annotation,
     AnswerMessage,
@@ -27,7 +27,7 @@ from citewire_gateway.api.schemas.openai import (
     Delta,
     UrlCitation,
 )
-from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens, Usage, VerifiedCitation
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens, Usage, VerifiedCitation
 from citewire_kit.errors import CitewireError, Code
 
 UrlOf = Callable[[Citation], str]
@@ -56,43 +56,23 @@ _ERROR_TYPES: Mapping[Code, str] = {
 }
 
 
-class _Completion:
-    """What both forms gather."""
+class OpenAiAnswer(AnswerDialect):
+    """One `chat.completion` with its annotations."""
+
+    name: ClassVar[str] = "openai_json"
 
     def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
         """`model` is named as the request named it."""
-        self.id = completion_id
-        self.created = int(time.time())
-        self.model = model
+        super().__init__()
+        self.head: dict[str, Any] = {"id": completion_id, "created": int(time.time()), "model": model}
+        """What every body and every frame begins with."""
         self._url_of = url_of
-        self._citations: tuple[Citation, ...] = ()
-        self._texts: list[str] = []
-        self._verified: list[VerifiedCitation] = []
-        self._usage: Usage | None = None
-        self._outcome: Outcome | None = None
 
-    def gather(self, event: Event) -> None:
-        """Takes note of an event."""
-        match event:
-            case Tokens(texts=texts):
-                self._texts.extend(texts)
-            case Citations(citations=citations):
-                self._citations = citations
-            case VerifiedCitation():
-                self._verified.append(event)
-            case Usage():
-                self._usage = event
-            case Done(outcome=outcome):
-                self._outcome = outcome
-            case _:
-                pass
-
-    @property
-    def outcome(self) -> Outcome:
-        """How it ended."""
-        if self._outcome is None:
-            raise RuntimeError("the chat isn't done")
-        return self._outcome
+    def body(self) -> Completion:
+        """See `AnswerDialect.body`."""
+        message = AnswerMessage(role="assistant", content=self.text, refusal=None, annotations=self.annotations())
+        choice = CompletionChoice(index=0, message=message, logprobs=None, finish_reason=self.finish_reason())
+        return Completion(**self.head, object="chat.completion", choices=[choice], usage=self.usage())
 
     def annotations(self) -> list[Annotation]:
         """One for each marker, at its place.
@@ -100,8 +80,8 @@ class _Completion:
         Without markers: one for each verified sentence; where nothing was verified, one for each passage, for the whole
         answer.
         """
-        answer = "".join(self._texts)
-        by_number = {citation.index: citation for citation in self._citations}
+        answer = self.text
+        by_number = {citation.index: citation for citation in self.citations}
         if self.outcome.not_found:
             return []
         code = [found.span() for found in _CODE.finditer(answer)]
@@ -113,23 +93,23 @@ class _Completion:
             if not any(start <= found.start() < end for start, end in code)
         ]
         if not spans:
-            verified = [event for event in self._verified if event.verified.number in by_number]
+            verified = [event for event in self.all(VerifiedCitation) if event.verified.number in by_number]
             spans = [
                 (by_number[event.verified.number], event.verified.sentence.start, event.verified.sentence.end, event)
                 for event in verified
             ]
         if not spans:
-            spans = [(citation, 0, len(answer), None) for citation in self._citations]
+            spans = [(citation, 0, len(answer), None) for citation in self.citations]
         return [self._annotation(citation, start, end, verified) for citation, start, end, verified in spans]
 
     def source_list(self) -> str:
         """The sources as Markdown, to follow a streamed text; "" if there are none to name."""
-        if self.outcome.not_found or not self._citations:
+        if self.outcome.not_found or not self.citations:
             return ""
-        cited = [citation for citation in self._citations if citation.index in self.outcome.cited]
+        cited = [citation for citation in self.citations if citation.index in self.outcome.cited]
         lines = [
             f"- [{citation.index}] [{_label(citation)}]({self._url_of(citation)})"
-            for citation in cited or self._citations
+            for citation in cited or self.citations
         ]
         return "\n\nSources:\n" + "\n".join(lines)
 
@@ -143,8 +123,8 @@ class _Completion:
 
     def usage(self) -> CompletionUsage:
         """Tokens of the chat model."""
-        prompt = self._usage.prompt_tokens if self._usage else 0
-        completion = self._usage.completion_tokens if self._usage else 0
+        usage = self.all(Usage)
+        prompt, completion = (usage[0].prompt_tokens, usage[0].completion_tokens) if usage else (0, 0)
         return CompletionUsage(prompt_tokens=prompt, completion_tokens=completion, total_tokens=prompt + completion)
 
     def _of_marker(self, answer: str, number: int, start: int, end: int) -> VerifiedCitation | None:
@@ -152,7 +132,7 @@ class _Completion:
 
         One that leads a line belongs to what follows, any other to what goes before.
         """
-        own = [event for event in self._verified if event.verified.number == number]
+        own = [event for event in self.all(VerifiedCitation) if event.verified.number == number]
         around = next((event for event in own if _sentence(event).start <= start < _sentence(event).end), None)
         if around is not None:
             return around
@@ -176,14 +156,14 @@ class _Completion:
         )
 
 
-class OpenAiStream(StreamDialect):
+class OpenAiStream(StreamDialect[Event]):
     """`chat.completion.chunk` objects, then `[DONE]`. A fault is an `error` object, and no `[DONE]`."""
 
     name: ClassVar[str] = "openai"
 
     def __init__(self, completion_id: str, model: str, url_of: UrlOf, *, include_usage: bool) -> None:
         """`include_usage`: whether a last chunk without choices carries the usage."""
-        self._completion = _Completion(completion_id, model, url_of)
+        self._answer = OpenAiAnswer(completion_id, model, url_of)
         self._include_usage = include_usage
         self._started = False
         slot = self._delta(Delta(content=_SLOT))
@@ -191,7 +171,7 @@ class OpenAiStream(StreamDialect):
 
     def encode(self, event: Event) -> bytes:
         """See `StreamDialect.encode`."""
-        self._completion.gather(event)
+        self._answer.add(event)
         match event:
             case Citations():
                 return self._start()
@@ -203,9 +183,8 @@ class OpenAiStream(StreamDialect):
             case _:
                 return b""
 
-    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+    def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
-        del retryable  # this dialect has no member for it
         return CompletionFault(error=openai_error(error)).frame().encode()
 
     def _start(self) -> bytes:
@@ -215,12 +194,12 @@ class OpenAiStream(StreamDialect):
         return self._delta(Delta(role="assistant", content="")).encode()
 
     def _end(self) -> str:
-        completion = self._completion
-        sources = completion.source_list()
+        answer = self._answer
+        sources = answer.source_list()
         frames = self._delta(Delta(content=sources)) if sources else ""
-        frames += self._delta(Delta(annotations=completion.annotations() or MISSING), completion.finish_reason())
+        frames += self._delta(Delta(annotations=answer.annotations() or MISSING), answer.finish_reason())
         if self._include_usage:
-            frames += self._chunk([], completion.usage())
+            frames += self._chunk([], answer.usage())
         return frames + "data: [DONE]\n\n"
 
     def _delta(self, delta: Delta, finish_reason: FinishReason | None = None) -> str:
@@ -228,47 +207,8 @@ class OpenAiStream(StreamDialect):
         return self._chunk([choice], None if self._include_usage else MISSING)
 
     def _chunk(self, choices: list[ChunkChoice], usage: CompletionUsage | MISSING | None) -> str:
-        completion = self._completion
-        return CompletionChunk(
-            id=completion.id,
-            created=completion.created,
-            model=completion.model,
-            object="chat.completion.chunk",
-            choices=choices,
-            usage=usage,
-        ).frame()
-
-
-class OpenAiAnswer(AnswerDialect):
-    """One `chat.completion` with its annotations."""
-
-    name: ClassVar[str] = "openai_json"
-
-    def __init__(self, completion_id: str, model: str, url_of: UrlOf) -> None:
-        self._completion = _Completion(completion_id, model, url_of)
-        self._texts: list[str] = []
-
-    def add(self, event: Event) -> None:
-        """See `AnswerDialect.add`."""
-        self._completion.gather(event)
-        if isinstance(event, Tokens):
-            self._texts.extend(event.texts)
-
-    def body(self) -> Completion:
-        """See `AnswerDialect.body`."""
-        completion = self._completion
-        message = AnswerMessage(
-            role="assistant", content="".join(self._texts), refusal=None, annotations=completion.annotations()
-        )
-        choice = CompletionChoice(index=0, message=message, logprobs=None, finish_reason=completion.finish_reason())
-        return Completion(
-            id=completion.id,
-            created=completion.created,
-            model=completion.model,
-            object="chat.completion",
-            choices=[choice],
-            usage=completion.usage(),
-        )
+        chunk = CompletionChunk(**self._answer.head, object="chat.completion.chunk", choices=choices, usage=usage)
+        return chunk.frame()
 
 
 def openai_error(error: CitewireError) -> OpenAiError:

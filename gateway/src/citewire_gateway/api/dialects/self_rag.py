@@ -2,20 +2,14 @@
 
 from typing import ClassVar
 
-from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.schemas.base import ResponseModel
-from citewire_gateway.api.schemas.chat import (
-    SelfRagDone,
-    SelfRagError,
-    SelfRagRetrieval,
-    SelfRagSource,
-    event_payload,
-)
+from citewire_gateway.api.dialects import StreamDialect, quoted
+from citewire_gateway.api.schemas import ResponseModel
+from citewire_gateway.api.schemas.chat import SelfRagDone, SelfRagError, SelfRagRetrieval, SelfRagSource, event_payload
 from citewire_gateway.chat.events import Assessment, Citations, Decision, Done, Event, Tokens
 from citewire_kit.errors import CitewireError
 
 
-class SelfRagDialect(StreamDialect):
+class SelfRagDialect(StreamDialect[Event]):
     """Frames `event: TYPE`, `data: JSON`. A fault is `error`, and nothing follows it."""
 
     name: ClassVar[str] = "self_rag"
@@ -35,9 +29,8 @@ class SelfRagDialect(StreamDialect):
             case _:
                 return b""
 
-    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+    def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
-        del retryable  # this dialect has no member for it
         return _frame("error", SelfRagError(message=error.message))
 
 

@@ -3,27 +3,16 @@
 Every frame is `data: JSON` with a `type`; the stream ends in `[DONE]`. Our own events travel as `data-…` parts.
 """
 
-from collections.abc import Collection, Sequence
-from typing import ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import MISSING
+from pydantic import MISSING, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic.alias_generators import to_camel
 
-from citewire_gateway.api.dialects.base import StreamDialect, quoted
-from citewire_gateway.api.schemas.chat import event_payload
-from citewire_gateway.api.schemas.ui_message import (
-    UI_DATA,
-    UiError,
-    UiFinish,
-    UiFinishStep,
-    UiMetadata,
-    UiPart,
-    UiStart,
-    UiStartStep,
-    UiTextEnd,
-    UiTextStart,
-    source_part,
-)
-from citewire_gateway.chat.events import Citations, Done, Event, Tokens
+from citewire_gateway.api.dialects import StreamDialect, quoted
+from citewire_gateway.api.schemas import ResponseModel, Uuid
+from citewire_gateway.api.schemas.chat import CHAT_EVENTS, event_payload
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Tokens
 from citewire_gateway.profiles.model import EventType
 from citewire_kit.errors import CitewireError
 
@@ -31,7 +20,127 @@ _TEXT_ID = "answer"
 _END = b"data: [DONE]\n\n"
 
 
-class UiMessageDialect(StreamDialect):
+class UiPart(ResponseModel):
+    """A part of the stream: one frame."""
+
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True)
+
+
+class UiStart(UiPart):
+    """The message begins."""
+
+    type: Literal["start"]
+    message_id: str = Field(examples=["msg_0a1b2c"])
+
+
+class UiStartStep(UiPart):
+    """A step begins; there is one."""
+
+    type: Literal["start-step"]
+
+
+class UiSourceUrl(UiPart):
+    """A citation whose document has an address."""
+
+    type: Literal["source-url"]
+    source_id: str = Field(examples=["1"])
+    url: str = Field(examples=["https://example.org/vectors"])
+    title: str = Field(examples=["Vector search § Distances"])
+
+
+class UiSourceDocument(UiPart):
+    """A citation whose document has none."""
+
+    type: Literal["source-document"]
+    source_id: str = Field(examples=["1"])
+    media_type: Literal["text/plain"]
+    title: str = Field(examples=["report.pdf § Results"])
+    filename: str | MISSING = Field(default=MISSING, examples=["report.pdf"])
+
+
+class UiTextStart(UiPart):
+    """The text begins."""
+
+    type: Literal["text-start"]
+    id: str = Field(examples=["answer"])
+
+
+class UiTextDelta(UiPart):
+    """A piece of the answer's text."""
+
+    type: Literal["text-delta"]
+    id: str = Field(examples=["answer"])
+    delta: str = Field(examples=["Revenue grew by 12 %."])
+
+
+class UiTextEnd(UiPart):
+    """The text is complete."""
+
+    type: Literal["text-end"]
+    id: str = Field(examples=["answer"])
+
+
+class UiFinishStep(UiPart):
+    """The step is complete."""
+
+    type: Literal["finish-step"]
+
+
+class UiMetadata(ResponseModel):
+    """How the chat ended."""
+
+    finish_reason: str = Field(examples=["stop"])
+    exchange_id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e12"])
+    not_found: bool = Field(examples=[False])
+    conversation_id: Uuid | MISSING = Field(default=MISSING, examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
+
+
+class UiFinish(UiPart):
+    """The message is complete; `[DONE]` follows."""
+
+    type: Literal["finish"]
+    message_metadata: UiMetadata
+
+
+class UiError(UiPart):
+    """The end of a stream that failed; `[DONE]` follows."""
+
+    type: Literal["error"]
+    error_text: str = Field(examples=["the model provider went away"])
+
+
+def _data_part(event: str, data: type[ResponseModel]) -> type[UiPart]:
+    schema = {"const": f"data-{event}", "type": "string"}
+    return create_model(
+        f"Ui{data.__name__}",
+        __base__=UiPart,
+        __doc__=f"The event `{event}` of the native dialect.",
+        type=(Annotated[str, WithJsonSchema(schema)], ...),
+        data=(data, ...),
+    )
+
+
+UI_DATA: Mapping[str, type[UiPart]] = {
+    event: _data_part(event, data) for event, data in CHAT_EVENTS.items() if event not in ("token", "error", "done")
+}
+"""Parts that carry an event of the native dialect."""
+
+UI_STREAM = (
+    UiStart,
+    UiStartStep,
+    UiSourceUrl,
+    UiSourceDocument,
+    *UI_DATA.values(),
+    UiTextStart,
+    UiTextDelta,
+    UiTextEnd,
+    UiFinishStep,
+    UiFinish,
+    UiError,
+)
+
+
+class UiMessageDialect(StreamDialect[Event]):
     """One assistant message: its sources, its text, and our own events as data parts."""
 
     name: ClassVar[str] = "ui_message"
@@ -53,7 +162,7 @@ class UiMessageDialect(StreamDialect):
                 frame = f'data: {{"type": "text-delta", "id": "{_TEXT_ID}", "delta": {quoted(delta)}}}\n\n'
                 return self._begin() + self._open_text() + frame.encode()
             case Citations(citations=citations):
-                parts = _frames(*(source_part(citation) for citation in citations))
+                parts = _frames(*(_source(citation) for citation in citations))
                 return self._begin() + parts + _data(event)
             case Done(outcome=outcome):
                 metadata = UiMetadata(
@@ -67,9 +176,8 @@ class UiMessageDialect(StreamDialect):
             case _:
                 return self._begin() + _data(event)
 
-    def failed(self, error: CitewireError, *, retryable: bool) -> bytes:
+    def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
-        del retryable  # this dialect has no member for it
         return self._begin() + _frames(UiError(type="error", error_text=error.message)) + _END
 
     def _begin(self) -> bytes:
@@ -86,6 +194,20 @@ class UiMessageDialect(StreamDialect):
 
     def _close_text(self) -> bytes:
         return _frames(UiTextEnd(type="text-end", id=_TEXT_ID)) if self._in_text else b""
+
+
+def _source(citation: Citation) -> UiSourceUrl | UiSourceDocument:
+    """Returns a citation as the part that lists it."""
+    chunk, number, title = citation.chunk, str(citation.index), citation.chunk.label
+    if chunk.url:
+        return UiSourceUrl(type="source-url", source_id=number, url=chunk.url, title=title)
+    return UiSourceDocument(
+        type="source-document",
+        source_id=number,
+        media_type="text/plain",
+        title=title,
+        filename=chunk.file_name or MISSING,
+    )
 
 
 def _data(event: Event) -> bytes:

@@ -32,7 +32,7 @@ _MAX_NAME = 128
 
 @router.get("/v1/collections", summary="List collections", tags=["collections"])
 async def list_collections(
-    _tenant: TenantDep, services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
+    services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
 ) -> CollectionList:
     """Returns collections by name."""
     request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "")
@@ -43,7 +43,7 @@ async def list_collections(
     "/v1/collections", summary="Create a collection", tags=["collections"], status_code=201, responses=problems(409)
 )
 async def create_collection(
-    _tenant: TenantDep, services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
+    services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
 ) -> Collection:
     """Creates an empty collection. Uploads also create the one that they name."""
     return Collection.read(await services.corpus.create_collection(body.name))
@@ -53,10 +53,7 @@ async def create_collection(
     "/v1/collections/{name:path}", summary="Rename a collection", tags=["collections"], responses=problems(404, 409)
 )
 async def rename_collection(
-    name: str,
-    _tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))],
+    name: str, services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
 ) -> Collection:
     """Renames a collection."""
     return Collection.read(await services.corpus.rename_collection(_existing(name), body.name))
@@ -78,7 +75,7 @@ async def delete_collection(
 
 
 @router.get("/v1/spaces", summary="List embedding spaces", tags=["spaces"])
-async def list_spaces(_tenant: TenantDep, services: ServicesDep) -> SpaceList:
+async def list_spaces(services: ServicesDep) -> SpaceList:
     """Returns the live space, the one that is being prepared, the previous one and those of further models.
 
     Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
@@ -133,9 +130,7 @@ async def switch_space(
     responses=problems(403, 404, 409),
 )
 async def put_calibration(
-    tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[CalibrationBody, Depends(JsonBody(CalibrationBody))],
+    tenant: TenantDep, services: ServicesDep, body: Annotated[CalibrationBody, Depends(JsonBody(CalibrationBody))]
 ) -> Space:
     """Stores thresholds that were measured, in place of those that are stored; they count from the next request on.
 

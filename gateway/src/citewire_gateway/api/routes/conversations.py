@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 
 from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.schemas.chat import (
     Conversation,
     ConversationExport,
@@ -110,14 +110,7 @@ async def rename_conversation(
     return _conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title))
 
 
-@router.delete(
-    "/v1/conversations/{conversation_id}",
-    summary="Delete a conversation",
-    status_code=204,
-    response_class=Response,
-    response_description="It is gone.",
-    responses=problems(404),
-)
+@router.delete("/v1/conversations/{conversation_id}", summary="Delete a conversation", **deleted(404))
 async def delete_conversation(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a conversation with its messages."""
     await services.chats.delete_conversation(tenant, _id(conversation_id))

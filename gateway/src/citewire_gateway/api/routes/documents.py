@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import MISSING
 
 from citewire_gateway.api.dependencies import (
     Clean,
@@ -22,10 +21,11 @@ from citewire_gateway.api.dependencies import (
     authenticate,
     read_id,
 )
+from citewire_gateway.api.dialects import StreamDialect
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.forms import upload_header
-from citewire_gateway.api.openapi import REF, event_stream, problems
-from citewire_gateway.api.schemas.base import DocumentType, Nothing, ResponseModel, StreamError
+from citewire_gateway.api.openapi import REF, deleted, problems, streamed
+from citewire_gateway.api.schemas import DocumentType, Nothing, ResponseModel, StreamError
 from citewire_gateway.api.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
@@ -90,7 +90,6 @@ async def replace_document(
 
 @router.get("/v1/documents", summary="List documents")
 async def list_documents(
-    _tenant: TenantDep,
     services: ServicesDep,
     page_size: PageSize = None,
     page_token: PageToken = None,
@@ -114,17 +113,14 @@ async def list_documents(
 
 
 @router.get("/v1/documents/{document_id}", summary="Get a document", responses=problems(404))
-async def get_document(document_id: str, _tenant: TenantDep, services: ServicesDep) -> Document:
+async def get_document(document_id: str, services: ServicesDep) -> Document:
     """Returns a document, described by its latest version."""
     return Document.read(await services.corpus.get(_id(document_id)))
 
 
 @router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404))
 async def patch_document(
-    document_id: str,
-    _tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))],
+    document_id: str, services: ServicesDep, body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))]
 ) -> Document:
     """Changes title, url, tags, metadata or collection, without a new version."""
     if not body.model_fields_set:
@@ -134,14 +130,7 @@ async def patch_document(
     return Document.read(await services.corpus.update(body.to_proto(_id(document_id))))
 
 
-@router.delete(
-    "/v1/documents/{document_id}",
-    summary="Delete a document",
-    status_code=204,
-    response_class=Response,
-    response_description="It is gone.",
-    responses=problems(404),
-)
+@router.delete("/v1/documents/{document_id}", summary="Delete a document", **deleted(404))
 async def delete_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a document with all its versions."""
     await services.corpus.delete(_id(document_id))
@@ -151,7 +140,7 @@ async def delete_document(document_id: str, tenant: TenantDep, services: Service
 @router.post(
     "/v1/documents/{document_id}:retry", summary="Process again", status_code=202, responses=problems(404, 409)
 )
-async def retry_document(document_id: str, response: Response, _tenant: TenantDep, services: ServicesDep) -> Document:
+async def retry_document(document_id: str, response: Response, services: ServicesDep) -> Document:
     """Processes a version that failed once more."""
     return _accepted(response, Document.read(await services.corpus.retry(_id(document_id))))
 
@@ -214,32 +203,23 @@ async def get_text(document_id: str, tenant: TenantDep, services: ServicesDep, v
 @router.get(
     "/v1/documents/{document_id}/events",
     summary="Watch a document's progress",
-    response_class=Response,
-    response_description="A stream.",
-    responses={
-        200: {"content": event_stream("ProgressEvent", "`progress` many, the present state first; `done` last.")},
-        **problems(404),
-    },
+    **streamed("ProgressEvent", "`progress` many, the present state first; `done` last.", 404),
 )
 async def watch_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> Response:
     """Streams progress until the latest version is ready or failed, or the document is deleted."""
     number = _id(document_id)
-    frames = ProgressFrames()
-    return EventStream[ResponseModel](
+    return EventStream(
         lambda _control: _progress(services, number),
-        encode=frames.encode,
-        failed=frames.failed,
-        dialect=frames.name,
+        dialect=ProgressDialect(),
         tenant=tenant,
         rules=services.stream_rules,
     )
 
 
-class ProgressFrames:
+class ProgressDialect(StreamDialect[ResponseModel]):
     """Writes the frames of one watch: `progress` many, then `done`; a fault is `error`, then `done`."""
 
     name: ClassVar[str] = "progress"
-    """Label in metrics."""
 
     def __init__(self) -> None:
         self._sequence = 0
@@ -250,10 +230,13 @@ class ProgressFrames:
         self._sequence += 1
         return f"event: {name}\nid: {self._sequence}\n{event.frame()}".encode()
 
-    def failed(self, error: CitewireError, retryable: bool) -> bytes:
-        """Returns the frames of a watch that failed; `retryable`: it may be opened again at once."""
-        event = StreamError(text=error.message, retryable=True if retryable else MISSING)
-        return self.encode(event) + self.encode(Nothing())
+    def failed(self, error: CitewireError) -> bytes:
+        """Returns the frames of a watch that failed."""
+        return self.encode(StreamError(text=error.message)) + self.encode(Nothing())
+
+    def going_away(self, error: CitewireError) -> bytes:
+        """See `StreamDialect.going_away`."""
+        return self.encode(StreamError(text=error.message, retryable=True)) + self.encode(Nothing())
 
 
 async def _progress(services: Services, document_id: int) -> AsyncGenerator[ResponseModel, None]:

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import MISSING
 
-from citewire_gateway.api.chat_requests import ChatOptions, make_chat_input, respond
+from citewire_gateway.api.chat_requests import make_chat_input, respond
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
-from citewire_gateway.api.dialects.base import AnswerDialect, StreamDialect
+from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
-from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.openapi import event_stream, problems
+from citewire_gateway.api.schemas.chat import ChatMessage, ChatRequest
 from citewire_gateway.api.schemas.openai import (
     Completion,
     CompletionRequest,
@@ -30,7 +30,6 @@ from citewire_gateway.api.schemas.openai import (
     RerankResults,
 )
 from citewire_gateway.chat.events import Citation
-from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.tenant import current_request_id
@@ -68,26 +67,26 @@ async def complete(
     """Answers as OpenAI's chat completions do; `model` names a profile, and after a slash a chat model."""
     name, _, model = body.model.partition("/")
     profile = await services.profiles.find(tenant, name or services.settings.default_profile)
-    more, messages = body.citewire, [message for message in body.messages if message.role in ("user", "assistant")]
-    options = ChatOptions(
-        question=messages[-1].text,
-        question_at=f"messages.{len(body.messages) - 1}.content",
-        messages=tuple(chat_message(message.role, message.text) for message in messages),
-        document_ids=None if more.document_ids is None else tuple(more.document_ids),
-        collection=more.collection or "",
-        filter=None if more.filter is None else parse_filter(more.filter),
-        top_k=more.top_k,
-        min_score=more.min_score,
+    messages = [message for message in body.messages if message.role in ("user", "assistant")]
+    native = ChatRequest.model_construct(
+        messages=[ChatMessage.model_construct(role=message.role, content=message.text) for message in messages],
         model=model,
-        conversation_id=more.conversation_id,
+        **dict(body.citewire),
+    )
+    completion_id, url_of = f"chatcmpl-{current_request_id()}", _urls(request)
+    dialect: ChatDialect = OpenAiAnswer(completion_id, body.model, url_of)
+    if body.stream:
+        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
+    chat = make_chat_input(
+        native,
+        profile,
+        tenant,
+        dialect.name,
+        services.settings,
+        question_at=f"messages.{len(body.messages) - 1}.content",
         instructions="\n\n".join(message.text for message in body.messages if message.role in ("system", "developer")),
         max_tokens=body.max_completion_tokens or body.max_tokens,
     )
-    completion_id, url_of = f"chatcmpl-{current_request_id()}", _urls(request)
-    dialect: StreamDialect | AnswerDialect = OpenAiAnswer(completion_id, body.model, url_of)
-    if body.stream:
-        dialect = OpenAiStream(completion_id, body.model, url_of, include_usage=body.stream_options.include_usage)
-    chat = make_chat_input(options, profile, tenant, dialect.name, services.settings)
     return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
 
 
@@ -108,9 +107,7 @@ async def get_model(name: str, tenant: TenantDep, services: ServicesDep) -> Mode
     "/v1/embeddings", summary="Embed texts (OpenAI)", response_model=Embeddings, responses=problems(402, 404, 503)
 )
 async def embed(
-    tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[EmbeddingsRequest, Depends(JsonBody(EmbeddingsRequest))],
+    tenant: TenantDep, services: ServicesDep, body: Annotated[EmbeddingsRequest, Depends(JsonBody(EmbeddingsRequest))]
 ) -> Response:
     """Returns a vector per text, in order."""
     route = await services.providers.route(tenant, {ProviderType.EMBEDDING})
@@ -139,9 +136,7 @@ async def embed(
 @router.post("/v1/rerank", summary="Order texts by relevance (Cohere, Jina)", responses=problems(402, 404, 503))
 @router.post("/v2/rerank", include_in_schema=False)  # where Cohere's newer clients ask
 async def order(
-    tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[RerankBody, Depends(JsonBody(RerankBody))],
+    tenant: TenantDep, services: ServicesDep, body: Annotated[RerankBody, Depends(JsonBody(RerankBody))]
 ) -> RerankResults:
     """Returns the texts' indices with their relevance, best first."""
     route = await services.providers.route(tenant, {ProviderType.RERANK})

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.store import build_profile
@@ -28,10 +28,7 @@ async def get_profile(name: str, tenant: TenantDep, services: ServicesDep) -> Pr
 
 @router.put("/v1/profiles/{name}", summary="Store a profile", responses=problems(403, 409))
 async def put_profile(
-    name: str,
-    tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[ProfileBody, Depends(JsonBody(ProfileBody))],
+    name: str, tenant: TenantDep, services: ServicesDep, body: Annotated[ProfileBody, Depends(JsonBody(ProfileBody))]
 ) -> ProfileInfo:
     """Stores one of the server's profiles, changed, under a name of its own; each time as a further version."""
     require_admin(tenant)
@@ -39,14 +36,7 @@ async def put_profile(
     return ProfileInfo.of(build_profile(stored), stored)
 
 
-@router.delete(
-    "/v1/profiles/{name}",
-    summary="Delete a profile",
-    status_code=204,
-    response_class=Response,
-    response_description="It is gone.",
-    responses=problems(403, 404),
-)
+@router.delete("/v1/profiles/{name}", summary="Delete a profile", **deleted(403, 404))
 async def delete_profile(name: str, tenant: TenantDep, services: ServicesDep) -> None:
     """Deletes a profile of the organisation's own."""
     require_admin(tenant)

@@ -3,10 +3,10 @@
 from typing import Annotated
 
 from citewire.common.v1 import common_pb2
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
-from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.schemas.tenants import (
     FallbackBody,
     ProviderBody,
@@ -16,7 +16,7 @@ from citewire_gateway.api.schemas.tenants import (
     ScopeName,
 )
 from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.providers import ORG, PROVIDER_TYPES, ProviderType
+from citewire_gateway.tenants.providers import ORG, ProviderType
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 
@@ -74,29 +74,12 @@ async def put_provider(
     owner = _owner(tenant, scope, change=True)
     if body.fallbacks and type_ is not ProviderType.CHAT:
         raise invalid_field("fallbacks", "are for chat providers only")
-    fallbacks = [_fallback(fallback, number, owner, body) for number, fallback in enumerate(body.fallbacks)]
-    first = common_pb2.ProviderSpec(
-        type=PROVIDER_TYPES.to_proto(type_),
-        provider=body.provider,
-        user_id=owner,
-        model=body.model or "",
-        api_base=body.api_base or "",
-        api_key=body.api_key.get_secret_value() if body.api_key else "",
-        dimensions=body.dimensions or 0,
-        skip_test=not body.test,
-    )
-    await services.providers.save(tenant, first, fallbacks)
+    fallbacks = [_fallback(fallback, number, owner, test=body.test) for number, fallback in enumerate(body.fallbacks)]
+    await services.providers.save(tenant, body.spec(type_, owner, test=body.test), fallbacks)
     return ProviderInfo.of(await services.providers.find(tenant, type_, owner))
 
 
-@router.delete(
-    "/v1/providers/{type}",
-    summary="Delete a tenant provider",
-    status_code=204,
-    response_class=Response,
-    response_description="It is gone.",
-    responses=problems(403, 404),
-)
+@router.delete("/v1/providers/{type}", summary="Delete a tenant provider", **deleted(403, 404))
 async def delete_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user") -> None:
     """Deletes a provider with its key; requests that are running finish with it."""
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
@@ -110,7 +93,7 @@ def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:
     return ORG
 
 
-def _fallback(fallback: FallbackBody, number: int, owner: str, body: ProviderBody) -> common_pb2.ProviderSpec | str:
+def _fallback(fallback: FallbackBody, number: int, owner: str, *, test: bool) -> common_pb2.ProviderSpec | str:
     """One who takes over: the tenant's own provider, or a model of the operator's by name."""
     wrong = Violations()
     at = f"fallbacks.{number}"
@@ -122,12 +105,4 @@ def _fallback(fallback: FallbackBody, number: int, owner: str, body: ProviderBod
         wrong.require(fallback.api_base is None, f"{at}.api_base", "needs a provider beside it")
         wrong.raise_if_any()
         return fallback.model or ""
-    return common_pb2.ProviderSpec(
-        type=common_pb2.PROVIDER_TYPE_CHAT,
-        provider=fallback.provider,
-        user_id=owner,
-        model=fallback.model or "",
-        api_base=fallback.api_base or "",
-        api_key=fallback.api_key.get_secret_value() if fallback.api_key else "",
-        skip_test=not body.test,
-    )
+    return fallback.spec(ProviderType.CHAT, owner, test=test)

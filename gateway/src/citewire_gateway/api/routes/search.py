@@ -35,9 +35,7 @@ router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
     responses=problems(402, 404, 503),
 )
 async def search(
-    tenant: TenantDep,
-    services: ServicesDep,
-    body: Annotated[SearchBody, Depends(JsonBody(SearchBody))],
+    tenant: TenantDep, services: ServicesDep, body: Annotated[SearchBody, Depends(JsonBody(SearchBody))]
 ) -> Response:
     """Returns the best matches, best first; `score` orders within one mode only."""
     violations = Violations()
@@ -71,7 +69,7 @@ async def search(
     response_description="The chunk, with its place in its document.",
     responses=problems(404),
 )
-async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) -> Chunk:
+async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
     """Returns a chunk, also of a superseded version while that is kept."""
     number = read_id(chunk_id)
     if number is None:
@@ -86,9 +84,7 @@ async def get_chunk(chunk_id: str, _tenant: TenantDep, services: ServicesDep) ->
     response_description="Each cited sentence with its passage's own words and verdict.",
     responses=problems(503),
 )
-async def verify(
-    _tenant: TenantDep, services: ServicesDep, body: Annotated[VerifyBody, Depends(JsonBody(VerifyBody))]
-) -> Verification:
+async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(JsonBody(VerifyBody))]) -> Verification:
     """Compares the sentences of an answer, which any system may have written, with the passages that they cite.
 
     No model is asked, and nothing is stored.

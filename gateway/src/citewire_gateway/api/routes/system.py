@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from citewire_gateway.api.dependencies import ServicesDep
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.problems import problem_response
-from citewire_gateway.api.schemas.base import Health, Readiness
+from citewire_gateway.api.schemas import Health, Readiness
 from citewire_kit.errors import NotFound, Unavailable
 
 router = APIRouter(tags=["system"])

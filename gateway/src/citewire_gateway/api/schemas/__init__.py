@@ -1,1 +1,168 @@
-"""The bodies and events of the API, written once: what is read, sent, stored and described in its OpenAPI document."""
+"""What all bodies share: their base classes, the types of their fields, and what errors look like."""
+
+import json
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from citewire.retriever.v1 import retriever_pb2
+from google.protobuf.message import Message
+from pydantic import MISSING, AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, WithJsonSchema
+
+from citewire_gateway.api.filters import parse_filter
+from citewire_gateway.api.schemas.reading import ReadableModel
+
+M = TypeVar("M", bound=Message)
+
+MAX_ID = 2**53 - 1
+"""Largest id of a document or chunk: what a JavaScript number holds exactly."""
+
+MAX_DOCUMENT_IDS = 10_000
+
+SCHEMA_VERSION = 2
+"""Of what is stored in the form of these schemas. 1 stands nowhere: it is what releases before wrote."""
+
+
+class RequestModel(BaseModel):
+    """What a client sends. Unknown fields are refused: a misspelt option is an error, not ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def to_message(self, message_type: type[M], **fields: Any) -> M:  # noqa: ANN401 # fields of any message
+        """Returns a message of the fields that it has by the same name; `fields` are beyond them, or instead."""
+        shared = set(message_type.DESCRIPTOR.fields_by_name) & type(self).model_fields.keys() - fields.keys()
+        return message_type(**{name: getattr(self, name) for name in shared}, **fields)
+
+
+class ResponseModel(ReadableModel):
+    """What the API sends. A field that is `MISSING` is left out, one that is None is null."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def members(self) -> dict[str, Any]:
+        """Returns it as JSON's values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def frame(self) -> str:
+        """Returns the line `data:` of a frame, with the empty line that ends it."""
+        return f"data: {json.dumps(self.members(), ensure_ascii=False)}\n\n"
+
+    def stored(self) -> dict[str, Any]:
+        """Returns it as it is stored: JSON's values, and the version of their form."""
+        return {"schema_version": SCHEMA_VERSION} | self.members()
+
+
+DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
+DocumentIds = Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)]
+CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
+Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+DocumentType = Literal["file", "article", "repository", "capture"]
+
+# Of what is sent, only the schema has bounds: what the services say is not checked twice.
+Id = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]
+Count = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]
+Ratio = Annotated[float, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+Rounded = Annotated[float, AfterValidator(lambda score: round(score, 6))]
+"""A score with six digits: what follows is noise of 32-bit vectors."""
+Similarity = Annotated[Rounded, WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1})]
+KnownType = Annotated[str, WithJsonSchema({"type": "string", "enum": list(get_args(DocumentType))})]
+Uuid = Annotated[str, WithJsonSchema({"type": "string", "format": "uuid"})]
+Time = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A moment as RFC 3339, in UTC."""
+
+
+PLACE_NAMES = {
+    "page_number": "place.page",
+    "row_number": "place.row",
+    "start_line": "place.start_line",
+    "end_line": "place.end_line",
+}
+"""Where a chunk stands in the original; what its format doesn't have is left out."""
+
+
+class ScopeFields(RequestModel):
+    """What is searched: everything that satisfies all of these."""
+
+    document_ids: DocumentIds | None = Field(
+        default=None, description="The selected documents; absent means all in scope."
+    )
+    collection: CollectionName | None = None
+    filter: Any = Field(
+        default=None,
+        description='A condition on documents: {"all": […]}, {"any": […]}, {"not": …} or {"field", "op", "value"}.',
+        examples=[{"all": [{"field": "tags", "op": "contains", "value": "2025"}]}],
+    )
+
+    def scope(self) -> retriever_pb2.Scope:
+        """As the retriever takes it; an empty selection stays an empty selection."""
+        ids, parsed = self.document_ids, None if self.filter is None else parse_filter(self.filter)
+        selection = None if ids is None else retriever_pb2.DocumentSelection(document_ids=ids)
+        return retriever_pb2.Scope(collection=self.collection or "", selection=selection, filter=parsed)
+
+
+class FieldError(ResponseModel):
+    """A field of a request that is wrong."""
+
+    field: str = Field(examples=["top_k"])
+    message: str = Field(examples=["must be between 1 and 50 in profile documents"])
+
+
+class OpenAiError(ResponseModel):
+    """An error as clients of OpenAI's API read it."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str
+
+
+class Problem(ResponseModel):
+    """RFC 9457. `reason` is for programs, `detail` for people."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=["https://citewire.dev/errors/invalid-field"], json_schema_extra={"format": "uri"})
+    title: str = Field(examples=["The request is not valid"])
+    status: int = Field(examples=[422])
+    detail: str = Field(examples=["top_k: must be between 1 and 50 in profile documents"])
+    reason: str = Field(description="A stable code in upper case.", examples=["INVALID_FIELD"])
+    errors: list[FieldError]
+    types: list[str] | MISSING = Field(
+        default=MISSING, description="Of `PROVIDER_MISSING`: which providers are missing."
+    )
+    budget: str | MISSING = Field(default=MISSING, description="Of `BUDGET_EXCEEDED`: which budget is spent.")
+    resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
+    limit_usd: float | MISSING = MISSING
+    left_usd: float | MISSING = MISSING
+    request_id: str = Field(examples=["0193a1b2c3d4"])
+    error: OpenAiError | MISSING = Field(default=MISSING, description="On the routes of OpenAI's clients.")
+
+
+class StreamError(ResponseModel):
+    """A fault after the stream has begun."""
+
+    text: str = Field(examples=["the model provider went away"])
+    retryable: Literal[True] | MISSING = Field(
+        default=MISSING, description="There only if the same request may be sent again at once."
+    )
+
+
+class Nothing(ResponseModel):
+    """No members: the event's name says it all."""
+
+
+class Health(ResponseModel):
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+class Readiness(ResponseModel):
+    """What the gateway needs, part by part."""
+
+    status: Literal["ready"]
+    database: str = Field(examples=["ok"])
+    embedder: str = Field(examples=["ok"])
+    retriever: str = Field(examples=["ok"])
+    generator: str = Field(examples=["ok"])
+
+
+JsonObject = dict[str, Any]

@@ -6,19 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
-from pydantic import (
-    MISSING,
-    AfterValidator,
-    BaseModel,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    model_validator,
-)
+from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from citewire_gateway.api.schemas.base import (
-    FILTER,
+from citewire_gateway.api.schemas import (
     PLACE_NAMES,
     CollectionName,
     Count,
@@ -30,6 +20,7 @@ from citewire_gateway.api.schemas.base import (
     RequestModel,
     ResponseModel,
     Rounded,
+    ScopeFields,
     Score,
     Similarity,
     StreamError,
@@ -39,7 +30,7 @@ from citewire_gateway.api.schemas.base import (
 from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat import events, run
 from citewire_gateway.clients.retriever import struct_to_json
-from citewire_gateway.profiles.model import ProfileOptions
+from citewire_gateway.profiles.model import EventType, ProfileOptions
 
 MAX_MESSAGES = 200
 
@@ -83,7 +74,7 @@ Messages = Annotated[
 ]
 
 
-class ChatRequest(RequestModel):
+class ChatRequest(ScopeFields):
     """A question, as `question` or as the last of `messages`."""
 
     question: StrictStr | None = Field(
@@ -96,11 +87,6 @@ class ChatRequest(RequestModel):
     )
     profile: StrictStr | None = Field(default=None, description="See `GET /v1/profiles`; none means `documents`.")
     conversation_id: UUID | None = Field(default=None, description="Continues a conversation; none begins one.")
-    document_ids: DocumentIds | None = Field(
-        default=None, description="The selected documents; absent means all in scope."
-    )
-    collection: CollectionName | None = None
-    filter: Any = FILTER
     top_k: StrictInt | None = Field(default=None, description="How many chunks, within the profile's limits.")
     min_score: Score | None = Field(default=None, description="Lowest cosine similarity of a chunk.")
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(default=None, description="The chat model.")
@@ -119,8 +105,20 @@ class ChatRequest(RequestModel):
     trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
     message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
 
+    def events(self) -> frozenset[EventType]:
+        """The events to show beyond those that the profile shows."""
+        return frozenset(EventType(name) for name in self.include if name != "cost")
 
-class SimpleRequest(BaseModel):
+
+class ForeignRequest(BaseModel):
+    """What another API takes; its fields are those of `ChatRequest`."""
+
+    def native(self) -> ChatRequest:
+        """As our own API takes it. Nothing is checked twice."""
+        return ChatRequest.model_construct(**dict(self))
+
+
+class SimpleRequest(ForeignRequest):
     """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
 
     question: StrictStr = Field(examples=["How much did revenue grow?"])
@@ -129,7 +127,7 @@ class SimpleRequest(BaseModel):
     )
 
 
-class SelfRagRequest(BaseModel):
+class SelfRagRequest(ForeignRequest):
     """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
 
     messages: Messages = Field(description="Oldest first; the last one is the user's question.")

@@ -8,7 +8,7 @@ from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
-from citewire_gateway.api.schemas.base import (
+from citewire_gateway.api.schemas import (
     CollectionName,
     Count,
     DocumentType,

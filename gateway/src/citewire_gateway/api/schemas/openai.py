@@ -3,26 +3,9 @@
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import (
-    MISSING,
-    AfterValidator,
-    BaseModel,
-    Field,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    field_validator,
-)
+from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, field_validator
 
-from citewire_gateway.api.schemas.base import (
-    CollectionName,
-    Count,
-    DocumentIds,
-    OpenAiError,
-    RequestModel,
-    ResponseModel,
-    Score,
-)
+from citewire_gateway.api.schemas import Count, OpenAiError, ResponseModel, ScopeFields, Score
 from citewire_gateway.api.schemas.chat import MAX_MESSAGES, VerifiedCitation
 
 _MAX_INPUTS = 256
@@ -54,12 +37,9 @@ class StreamOptions(BaseModel):
     include_usage: StrictBool = False
 
 
-class Extras(RequestModel):
+class Extras(ScopeFields):
     """What Citewire takes beyond OpenAI's fields, as `extra_body={"citewire": {…}}`."""
 
-    document_ids: DocumentIds | None = None
-    collection: CollectionName | None = None
-    filter: Any = None
     top_k: StrictInt | None = None
     min_score: Score | None = None
     conversation_id: UUID | None = None

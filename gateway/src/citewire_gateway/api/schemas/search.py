@@ -1,23 +1,20 @@
 """Searches, chunks, and checking answers."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
 
-from citewire_gateway.api.filters import parse_filter
-from citewire_gateway.api.schemas.base import (
-    FILTER,
+from citewire_gateway.api.schemas import (
     PLACE_NAMES,
-    CollectionName,
     Count,
-    DocumentIds,
     Id,
     KnownType,
     RequestModel,
     ResponseModel,
     Rounded,
+    ScopeFields,
     Score,
     Similarity,
     Time,
@@ -33,7 +30,7 @@ _RERANKED = 40
 SearchModeName = Literal["dense", "lexical", "hybrid"]
 
 
-class SearchBody(RequestModel):
+class SearchBody(ScopeFields):
     """A search."""
 
     query: StrictStr = Field(examples=["revenue growth"])
@@ -64,20 +61,12 @@ class SearchBody(RequestModel):
     max_per_document: Annotated[StrictInt, Field(ge=1, le=200)] | None = Field(
         default=None, description="Most chunks of one document; absent means no limit."
     )
-    document_ids: DocumentIds | None = None
-    collection: CollectionName | None = None
-    filter: Any = FILTER
 
     def to_proto(self) -> retriever_pb2.SearchRequest:
         """Returns the search without its vector."""
-        scope = retriever_pb2.Scope(collection=self.collection or "")
-        if self.document_ids is not None:
-            scope.selection.document_ids.extend(self.document_ids)
-        if self.filter is not None:
-            scope.filter.CopyFrom(parse_filter(self.filter))
         return self.to_message(
             retriever_pb2.SearchRequest,
-            scope=scope,
+            scope=self.scope(),
             mode=enum_number(retriever_pb2.SearchMode, self.mode),
             query="" if self.mode == "dense" else self.query,  # a dense search needs no text, which may be long
             top_k=max(self.top_k, _RERANKED) if self.rerank else self.top_k,

@@ -19,18 +19,12 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from citewire_gateway.api.schemas.base import (
-    Count,
-    JsonObject,
-    RequestModel,
-    ResponseModel,
-    Time,
-)
+from citewire_gateway.api.schemas import Count, JsonObject, RequestModel, ResponseModel, Time
 from citewire_gateway.api.schemas.reading import Names, time_text
 from citewire_gateway.profiles.model import EventType, Profile, ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
-from citewire_gateway.tenants.providers import ProviderEntry, ProviderType
+from citewire_gateway.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_kit.enums import enum_text
 
 Usd = Annotated[float, BeforeValidator(to_usd)]
@@ -157,25 +151,37 @@ _API_BASE = Field(default=None, description="Base URL; it is normalised to end i
 _API_KEY = Field(default=None, description="Write-only: it is sealed at once and never comes back.")
 
 
-class FallbackBody(RequestModel):
-    """Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's."""
+class ProviderFields(RequestModel):
+    """What a provider needs beside its name."""
 
-    provider: ProviderName | None = None
     model: ModelName | None = _MODEL
     api_base: ApiBase | None = _API_BASE
     api_key: ApiKey | None = _API_KEY
 
+    def spec(self, type_: ProviderType, owner: str, *, test: bool) -> common_pb2.ProviderSpec:
+        """As the services take it; `owner` is whose it is."""
+        return self.to_message(
+            common_pb2.ProviderSpec,
+            type=PROVIDER_TYPES.to_proto(type_),
+            user_id=owner,
+            api_key=self.api_key.get_secret_value() if self.api_key else "",
+            skip_test=not test,
+        )
 
-class ProviderBody(RequestModel):
+
+class FallbackBody(ProviderFields):
+    """Who takes over before the first token: a tenant provider, or with `model` alone a model of this server's."""
+
+    provider: ProviderName | None = None
+
+
+class ProviderBody(ProviderFields):
     """A tenant provider; what was saved before is replaced, its key included."""
 
     provider: ProviderName = Field(
         description="chat: `anthropic`, `openai`, `ollama`, `openai-compatible`; embedding: `openai`, `ollama`, "
         "`openai-compatible`; rerank: `cohere`, `jina`, `openai-compatible`."
     )
-    model: ModelName | None = _MODEL
-    api_base: ApiBase | None = _API_BASE
-    api_key: ApiKey | None = _API_KEY
     dimensions: Annotated[StrictInt, Field(ge=1, le=4096)] | None = Field(
         default=None, description="Length of an embedding model's vectors, where it can be chosen."
     )
