@@ -57,10 +57,10 @@ class Services:
 async def get_services(request: Request) -> Services:
     """Returns what `app` built."""
     state: Any = request.app.state
-    found = state.services
-    if not isinstance(found, Services):
+    services = state.services
+    if not isinstance(services, Services):
         raise TypeError("the application has no services")
-    return found
+    return services
 
 
 ServicesDep = Annotated[Services, Depends(get_services)]

@@ -12,9 +12,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from citewire_gateway.api.dependencies import authenticate
+from citewire_gateway.api.dialects.self_rag import SELF_RAG_EVENTS
+from citewire_gateway.api.dialects.simple import SIMPLE_STREAM
 from citewire_gateway.api.dialects.ui_message import UI_STREAM
 from citewire_gateway.api.schemas import Problem
-from citewire_gateway.api.schemas.chat import CHAT_EVENTS, SELF_RAG_EVENTS, SIMPLE_STREAM
+from citewire_gateway.api.schemas.chat import CHAT_EVENTS
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
 from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
 from citewire_gateway.http.bodies import JsonBody

@@ -125,15 +125,15 @@ def _from_version_1(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return upgraded
 
 
-def _result_from_version_1(hit: dict[str, Any]) -> dict[str, Any]:
-    chunk = hit["chunk"] | {"created_at": None}  # that release didn't show when a document was saved
+def _result_from_version_1(old: dict[str, Any]) -> dict[str, Any]:
+    chunk = old["chunk"] | {"created_at": None}  # that release didn't show when a document was saved
     name = chunk["file_name"] or chunk["title"]
     chunk["label"] = f"{name} § {chunk['section']}" if chunk["section"] else name
     place = {"page": "page_number", "row": "row_number", "start_line": "start_line", "end_line": "end_line"}
     return {
-        "chunk": chunk | {"place": {name: chunk[old] for name, old in place.items() if chunk[old] is not None}},
-        "rank_score": hit["score"],
-        "score": hit["similarity"],
-        "lexical_score": hit["lexical_score"],
-        "duplicate_chunk_ids": hit["duplicate_ids"],
+        "chunk": chunk | {"place": {name: chunk[key] for name, key in place.items() if chunk[key] is not None}},
+        "rank_score": old["score"],
+        "score": old["similarity"],
+        "lexical_score": old["lexical_score"],
+        "duplicate_chunk_ids": old["duplicate_ids"],
     }

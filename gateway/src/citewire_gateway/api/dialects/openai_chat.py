@@ -84,13 +84,13 @@ class OpenAiAnswer(AnswerDialect):
         by_number = {citation.index: citation for citation in self.citations}
         if self.outcome.not_found:
             return []
-        code = [found.span() for found in _CODE.finditer(answer)]
+        code = [match.span() for match in _CODE.finditer(answer)]
         spans = [
-            (by_number[int(found[1])], *found.span(), self._of_marker(answer, int(found[1]), *found.span()))
-            for found in _MARKER.finditer(answer)
-            if int(found[1]) in self.outcome.cited and int(found[1]) in by_number
+            (by_number[int(match[1])], *match.span(), self._of_marker(answer, int(match[1]), *match.span()))
+            for match in _MARKER.finditer(answer)
+            if int(match[1]) in self.outcome.cited and int(match[1]) in by_number
             # In code nothing is a marker.
-            if not any(start <= found.start() < end for start, end in code)
+            if not any(start <= match.start() < end for start, end in code)
         ]
         if not spans:
             verified = [event for event in self.all(VerifiedCitation) if event.verified.number in by_number]

@@ -1,12 +1,99 @@
 """The dialect of `/api/rag-chat/stream`: `decision`, `retrieval`, `content`, `assessment`, then `done`."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, StrictInt
 
 from citewire_gateway.api.dialects import StreamDialect, quoted
-from citewire_gateway.api.schemas import ResponseModel
-from citewire_gateway.api.schemas.chat import SelfRagDone, SelfRagError, SelfRagRetrieval, SelfRagSource, event_payload
-from citewire_gateway.chat.events import Assessment, Citations, Decision, Done, Event, Tokens
+from citewire_gateway.api.schemas import CollectionName, Count, Id, KnownType, ResponseModel, Rounded, Score
+from citewire_gateway.api.schemas.chat import Assessment, Decision, ForeignRequest, Messages, event_payload
+from citewire_gateway.api.schemas.reading import Names
+from citewire_gateway.chat import events
+from citewire_gateway.chat.events import Citations, Done, Event, Tokens
+from citewire_gateway.clients.retriever import struct_to_json
 from citewire_kit.errors import CitewireError
+
+
+class SelfRagRequest(ForeignRequest):
+    """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
+
+    messages: Messages = Field(description="Oldest first; the last one is the user's question.")
+    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
+    min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
+    collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
+
+
+class SelfRagSource(ResponseModel):
+    """An article or repository that was found. What doesn't apply to its type is null."""
+
+    parts = ("chunk", "result")
+    names: ClassVar[Names] = {"content": "text", "source_type": "type"}
+
+    id: str = Field(examples=["1042"])
+    index: Id = Field(examples=[1])
+    content: str = Field(examples=["Vector search …"])
+    score: Rounded | None = Field(examples=[0.742])
+    source_type: KnownType = Field(examples=["article"])
+    title: str = Field(examples=["Vector search"])
+    url: str | None = Field(examples=["https://example.org/vectors"])
+    owner_login: str | None = Field(examples=[None])
+    owner_avatar_url: str | None = Field(examples=[None])
+    stargazers_count: int | None = Field(examples=[None])
+    language: str | None = Field(examples=[None])
+    description: str | None = Field(examples=[None])
+
+    @classmethod
+    def of(cls, citation: events.Citation) -> Self:
+        """Describes a passage that was placed in the prompt."""
+        chunk = citation.chunk
+        metadata = struct_to_json(chunk.metadata) if chunk.type == "repository" else {}
+        stars = metadata.get("stargazers_count")
+        return cls.read(
+            citation,
+            id=str(chunk.chunk_id),
+            owner_login=metadata.get("owner_login"),
+            owner_avatar_url=metadata.get("owner_avatar_url"),
+            stargazers_count=int(stars) if isinstance(stars, int | float) else None,
+            language=metadata.get("language"),
+            description=metadata.get("description"),
+        )
+
+
+class SelfRagRetrieval(ResponseModel):
+    """What was found."""
+
+    total: Count = Field(examples=[1])
+    sources: list[SelfRagSource]
+
+
+class SelfRagContent(ResponseModel):
+    """A piece of the answer's text."""
+
+    delta: str = Field(examples=["It compares vectors [ref:1]."])
+
+
+class SelfRagDone(ResponseModel):
+    """The end of a stream that succeeded."""
+
+    message: Literal["completed"]
+
+
+class SelfRagError(ResponseModel):
+    """The end of a stream that failed."""
+
+    message: str = Field(examples=["the model provider went away"])
+
+
+SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
+    "decision": Decision,
+    "retrieval": SelfRagRetrieval,
+    "content": SelfRagContent,
+    "assessment": Assessment,
+    "done": SelfRagDone,
+    "error": SelfRagError,
+}
+"""Events of `/api/rag-chat/stream`."""
 
 
 class SelfRagDialect(StreamDialect[Event]):
@@ -22,7 +109,7 @@ class SelfRagDialect(StreamDialect[Event]):
             case Citations(citations=citations):
                 sources = [SelfRagSource.of(citation) for citation in citations]
                 return _frame("retrieval", SelfRagRetrieval(total=len(sources), sources=sources))
-            case Decision() | Assessment():
+            case events.Decision() | events.Assessment():
                 return _frame(event.type, event_payload(event))
             case Done():
                 return _frame("done", SelfRagDone(message="completed"))

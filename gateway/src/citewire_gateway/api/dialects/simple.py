@@ -1,11 +1,65 @@
 """The dialect of `/api/chat/` and `/api/chat/query`: data-only frames, and a body of answer and sources."""
 
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from pydantic import Field, StrictStr
 
 from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
-from citewire_gateway.api.schemas.chat import SimpleAnswer, SimpleDone, SimpleError, SimpleSource
+from citewire_gateway.api.schemas import DocumentIds, Id, ResponseModel
+from citewire_gateway.api.schemas.chat import ForeignRequest
+from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
 from citewire_kit.errors import CitewireError
+
+
+class SimpleRequest(ForeignRequest):
+    """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
+
+    question: StrictStr = Field(examples=["How much did revenue grow?"])
+    document_ids: DocumentIds | None = Field(
+        default=None, description="Only these documents; absent or empty means all."
+    )
+
+
+class SimpleSource(ResponseModel):
+    """A source of the simple API."""
+
+    parts = ("chunk",)
+    names: ClassVar[Names] = {"filename": "document_name", "page": "place.page", "content": "text"}
+
+    document_id: Id = Field(examples=[7])
+    filename: str = Field(examples=["report.pdf"])
+    page: Id | None = Field(examples=[3])
+    content: str = Field(examples=["Revenue grew by 12 %, …"])
+
+
+class SimpleAnswer(ResponseModel):
+    """An answer of the simple API."""
+
+    answer: str = Field(examples=["Revenue grew by 12 %."])
+    sources: list[SimpleSource]
+
+
+class SimpleToken(ResponseModel):
+    """A piece of the answer's text."""
+
+    token: str = Field(examples=["Revenue grew by 12 %."])
+
+
+class SimpleDone(ResponseModel):
+    """The end of a stream that succeeded."""
+
+    done: Literal[True]
+    sources: list[SimpleSource]
+
+
+class SimpleError(ResponseModel):
+    """The end of a stream that failed."""
+
+    error: str = Field(examples=["the model provider went away"])
+
+
+SIMPLE_STREAM = (SimpleToken, SimpleDone, SimpleError)
 
 
 class SimpleDialect(StreamDialect[Event]):

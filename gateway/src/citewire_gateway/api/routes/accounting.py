@@ -153,8 +153,8 @@ def _moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetim
     try:
         if len(text) == len("2026-01-31"):
             return datetime.combine(date.fromisoformat(text), time(), UTC) + after
-        found = datetime.fromisoformat(text)
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as exc:
         raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
 

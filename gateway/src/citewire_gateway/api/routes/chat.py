@@ -8,11 +8,11 @@ from citewire_gateway.api.chat_requests import make_chat_input, respond, shown_e
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect
-from citewire_gateway.api.dialects.simple import SimpleDialect, SimpleJsonAnswer
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagRequest
+from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.openapi import event_stream, problems, streamed
-from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest, SelfRagRequest, SimpleAnswer, SimpleRequest
+from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.model import apply_changes

@@ -6,21 +6,73 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
+from pydantic import Field, StrictStr
 
 from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.openapi import deleted, problems
-from citewire_gateway.api.schemas.chat import (
-    Conversation,
-    ConversationExport,
-    ConversationList,
-    ConversationPage,
-    ConversationPatch,
-)
+from citewire_gateway.api.schemas import RequestModel, ResponseModel, Time, Uuid
+from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
 from citewire_gateway.http.bodies import JsonBody
 from citewire_kit.errors import NotFound, invalid_field
+
+
+class ConversationPatch(RequestModel):
+    """A conversation's new title."""
+
+    title: Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+
+class Conversation(ResponseModel):
+    """A conversation without its messages."""
+
+    id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
+    title: str = Field(examples=["How much did revenue grow?"])
+    profile: str = Field(examples=["documents"])
+    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
+    updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+
+
+class ConversationList(ResponseModel):
+    """A page of conversations, latest first."""
+
+    conversations: list[Conversation]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class UserMessage(ResponseModel):
+    """A question."""
+
+    role: Literal["user"]
+    content: str = Field(examples=["How much did revenue grow?"])
+    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
+
+
+class StoredAnswer(AnswerDetails):
+    """An answer with what is stored of it."""
+
+    role: Literal["assistant"]
+    content: str = Field(examples=["Revenue grew by 12 %."])
+    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+    state: Literal["complete", "cancelled", "failed"] = Field(examples=["complete"])
+
+
+Message = Annotated[UserMessage | StoredAnswer, Field(discriminator="role")]
+
+
+class ConversationExport(Conversation):
+    """A conversation with all its messages, oldest first."""
+
+    messages: list[Message]
+
+
+class ConversationPage(ConversationExport):
+    """A conversation with a page of its messages, oldest first."""
+
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
 
 _PAGE = 200
 _SUFFIXES = {"json": "json", "markdown": "md"}
@@ -58,10 +110,10 @@ async def get_conversation(
 ) -> Response:
     """Returns a conversation with its messages, oldest first; long ones come in pages."""
     after = _ordinal(page_token or "")
-    found, messages, more = await services.chats.get_conversation(
+    conversation, messages, more = await services.chats.get_conversation(
         tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
     )
-    return _stored(found, messages, next_page_token=str(messages[-1].ordinal) if more else "")
+    return _stored(conversation, messages, next_page_token=str(messages[-1].ordinal) if more else "")
 
 
 @router.get(
@@ -85,15 +137,15 @@ async def export_conversation(
 ) -> Response:
     """Returns a whole conversation as a file, in JSON or Markdown."""
     number = _id(conversation_id)
-    found, messages, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=0)
+    conversation, messages, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=0)
     while more:
         after = messages[-1].ordinal
         _, page, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=after)
         messages += page
     headers = {"Content-Disposition": f'attachment; filename="conversation-{number}.{_SUFFIXES[format]}"'}
     if format == "markdown":
-        return Response(markdown(found, messages), headers=headers, media_type="text/markdown; charset=utf-8")
-    return _stored(found, messages, headers)
+        return Response(markdown(conversation, messages), headers=headers, media_type="text/markdown; charset=utf-8")
+    return _stored(conversation, messages, headers)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", responses=problems(404))

@@ -93,8 +93,8 @@ async def complete(
 @router.get("/v1/models", summary="List profiles as models (OpenAI)")
 async def list_models(tenant: TenantDep, services: ServicesDep) -> ModelList:
     """Returns the profiles: each is a model to ask."""
-    found = await services.profiles.list(tenant)
-    return ModelList(object="list", data=[_model(profile.name) for profile, _ in found])
+    profiles = await services.profiles.list(tenant)
+    return ModelList(object="list", data=[_model(profile.name) for profile, _ in profiles])
 
 
 @router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", responses=problems(404))

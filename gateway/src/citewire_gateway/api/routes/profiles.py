@@ -16,8 +16,8 @@ router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
 @router.get("/v1/profiles", summary="List profiles")
 async def list_profiles(tenant: TenantDep, services: ServicesDep) -> ProfileList:
     """Returns the profiles that a chat may name: the server's, then the organisation's own."""
-    found = await services.profiles.list(tenant)
-    return ProfileList(profiles=[ProfileInfo.of(profile, stored) for profile, stored in found])
+    profiles = await services.profiles.list(tenant)
+    return ProfileList(profiles=[ProfileInfo.of(profile, stored) for profile, stored in profiles])
 
 
 @router.get("/v1/profiles/{name}", summary="Show a profile", responses=problems(404))

@@ -34,10 +34,10 @@ AnyScope = Annotated[
 @router.get("/v1/providers", summary="List tenant providers")
 async def list_providers(tenant: TenantDep, services: ServicesDep) -> ProviderList:
     """Returns the caller's providers and the organisation's, and whether the organisation demands its own."""
-    found = await services.providers.load(tenant)
+    entries = await services.providers.load(tenant)
     owners = dict.fromkeys((tenant.user_id, ORG))
-    chains = [chain for type_ in ProviderType for owner in owners if (chain := found.chain(type_, owner))]
-    return ProviderList(require_own=found.require_own, providers=[ProviderInfo.of(chain) for chain in chains])
+    chains = [chain for type_ in ProviderType for owner in owners if (chain := entries.chain(type_, owner))]
+    return ProviderList(require_own=entries.require_own, providers=[ProviderInfo.of(chain) for chain in chains])
 
 
 @router.patch("/v1/providers", summary="Require tenant providers", responses=problems(403))

@@ -96,9 +96,9 @@ def _response(
     results: list[SearchResult], body: SearchBody, embedding_tokens: int, reranking: RerankSummary | MISSING = MISSING
 ) -> Response:
     usage = SearchUsage(embedding_tokens=embedding_tokens)
-    found = SearchResults(results=results, mode=body.mode, rerank=reranking, usage=usage)
+    response = SearchResults(results=results, mode=body.mode, rerank=reranking, usage=usage)
     # Straight to bytes: up to 200 results with their texts.
-    return Response(found.model_dump_json(), media_type="application/json")
+    return Response(response.model_dump_json(), media_type="application/json")
 
 
 def _needed(body: SearchBody) -> set[ProviderType]:

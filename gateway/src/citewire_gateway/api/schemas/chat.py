@@ -10,16 +10,11 @@ from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, Stri
 
 from citewire_gateway.api.schemas import (
     PLACE_NAMES,
-    CollectionName,
     Count,
-    DocumentIds,
     Id,
-    KnownType,
     Nothing,
     Ratio,
-    RequestModel,
     ResponseModel,
-    Rounded,
     ScopeFields,
     Score,
     Similarity,
@@ -29,7 +24,6 @@ from citewire_gateway.api.schemas import (
 )
 from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat import events, run
-from citewire_gateway.clients.retriever import struct_to_json
 from citewire_gateway.profiles.model import EventType, ProfileOptions
 
 MAX_MESSAGES = 200
@@ -116,24 +110,6 @@ class ForeignRequest(BaseModel):
     def native(self) -> ChatRequest:
         """As our own API takes it. Nothing is checked twice."""
         return ChatRequest.model_construct(**dict(self))
-
-
-class SimpleRequest(ForeignRequest):
-    """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
-
-    question: StrictStr = Field(examples=["How much did revenue grow?"])
-    document_ids: DocumentIds | None = Field(
-        default=None, description="Only these documents; absent or empty means all."
-    )
-
-
-class SelfRagRequest(ForeignRequest):
-    """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
-
-    messages: Messages = Field(description="Oldest first; the last one is the user's question.")
-    top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
-    min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
-    collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
 
 
 class ConversationCreated(ResponseModel):
@@ -356,19 +332,6 @@ CHAT_EVENTS: Mapping[str, type[ResponseModel]] = {
 """The native dialect's events."""
 
 
-_SCHEMAS: Mapping[type[events.Event], type[ResponseModel]] = {
-    events.ConversationCreated: ConversationCreated,
-    events.Step: Step,
-    events.Decision: Decision,
-    events.Citations: CitationList,
-    events.VerifiedCitation: VerifiedCitation,
-    events.UncitedSentence: UncitedSentence,
-    events.Assessment: Assessment,
-    events.Usage: TokenUsage,
-    events.Done: Nothing,
-}
-
-
 def event_payload(event: events.Event) -> ResponseModel:
     """Returns what an event says, for dialects that name events as they are named here."""
     match event:
@@ -377,7 +340,7 @@ def event_payload(event: events.Event) -> ResponseModel:
         case events.Sources(citations=citations):
             return SourceList(sources=[Source.of(citation) for citation in citations])
         case _:
-            return _SCHEMAS[type(event)].read(event)
+            return CHAT_EVENTS[event.type].read(event)
 
 
 class ChatAnswer(ResponseModel):
@@ -400,150 +363,6 @@ class ChatAnswer(ResponseModel):
     provider: str | None = Field(examples=["extractive"])
     model: str | None = Field(examples=["extractive"])
     steps: list[Step]
-
-
-class SimpleSource(ResponseModel):
-    """A source of the simple API."""
-
-    parts = ("chunk",)
-    names: ClassVar[Names] = {"filename": "document_name", "page": "place.page", "content": "text"}
-
-    document_id: Id = Field(examples=[7])
-    filename: str = Field(examples=["report.pdf"])
-    page: Id | None = Field(examples=[3])
-    content: str = Field(examples=["Revenue grew by 12 %, …"])
-
-
-class SimpleAnswer(ResponseModel):
-    """An answer of the simple API."""
-
-    answer: str = Field(examples=["Revenue grew by 12 %."])
-    sources: list[SimpleSource]
-
-
-class SimpleToken(ResponseModel):
-    """A piece of the answer's text."""
-
-    token: str = Field(examples=["Revenue grew by 12 %."])
-
-
-class SimpleDone(ResponseModel):
-    """The end of a stream that succeeded."""
-
-    done: Literal[True]
-    sources: list[SimpleSource]
-
-
-class SimpleError(ResponseModel):
-    """The end of a stream that failed."""
-
-    error: str = Field(examples=["the model provider went away"])
-
-
-SIMPLE_STREAM = (SimpleToken, SimpleDone, SimpleError)
-
-
-class SelfRagSource(ResponseModel):
-    """An article or repository that was found. What doesn't apply to its type is null."""
-
-    parts = ("chunk", "result")
-    names: ClassVar[Names] = {"content": "text", "source_type": "type"}
-
-    id: str = Field(examples=["1042"])
-    index: Id = Field(examples=[1])
-    content: str = Field(examples=["Vector search …"])
-    score: Rounded | None = Field(examples=[0.742])
-    source_type: KnownType = Field(examples=["article"])
-    title: str = Field(examples=["Vector search"])
-    url: str | None = Field(examples=["https://example.org/vectors"])
-    owner_login: str | None = Field(examples=[None])
-    owner_avatar_url: str | None = Field(examples=[None])
-    stargazers_count: int | None = Field(examples=[None])
-    language: str | None = Field(examples=[None])
-    description: str | None = Field(examples=[None])
-
-    @classmethod
-    def of(cls, citation: events.Citation) -> Self:
-        """Describes a passage that was placed in the prompt."""
-        chunk = citation.chunk
-        metadata = struct_to_json(chunk.metadata) if chunk.type == "repository" else {}
-        stars = metadata.get("stargazers_count")
-        return cls.read(
-            citation,
-            id=str(chunk.chunk_id),
-            owner_login=metadata.get("owner_login"),
-            owner_avatar_url=metadata.get("owner_avatar_url"),
-            stargazers_count=int(stars) if isinstance(stars, int | float) else None,
-            language=metadata.get("language"),
-            description=metadata.get("description"),
-        )
-
-
-class SelfRagRetrieval(ResponseModel):
-    """What was found."""
-
-    total: Count = Field(examples=[1])
-    sources: list[SelfRagSource]
-
-
-class SelfRagContent(ResponseModel):
-    """A piece of the answer's text."""
-
-    delta: str = Field(examples=["It compares vectors [ref:1]."])
-
-
-class SelfRagDone(ResponseModel):
-    """The end of a stream that succeeded."""
-
-    message: Literal["completed"]
-
-
-class SelfRagError(ResponseModel):
-    """The end of a stream that failed."""
-
-    message: str = Field(examples=["the model provider went away"])
-
-
-SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
-    "decision": Decision,
-    "retrieval": SelfRagRetrieval,
-    "content": SelfRagContent,
-    "assessment": Assessment,
-    "done": SelfRagDone,
-    "error": SelfRagError,
-}
-"""Events of `/api/rag-chat/stream`."""
-
-
-class ConversationPatch(RequestModel):
-    """A conversation's new title."""
-
-    title: Annotated[StrictStr, Field(min_length=1, max_length=200)]
-
-
-class Conversation(ResponseModel):
-    """A conversation without its messages."""
-
-    id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e11"])
-    title: str = Field(examples=["How much did revenue grow?"])
-    profile: str = Field(examples=["documents"])
-    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
-    updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
-
-
-class ConversationList(ResponseModel):
-    """A page of conversations, latest first."""
-
-    conversations: list[Conversation]
-    next_page_token: str = Field(description='"" on the last page.', examples=[""])
-
-
-class UserMessage(ResponseModel):
-    """A question."""
-
-    role: Literal["user"]
-    content: str = Field(examples=["How much did revenue grow?"])
-    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
 
 
 class StoredUsage(TokenUsage):
@@ -591,27 +410,3 @@ class AnswerDetails(ResponseModel):
             usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
             finish_reason=outcome.finish_reason if done or ended.completed is not None else MISSING,
         )
-
-
-class StoredAnswer(AnswerDetails):
-    """An answer with what is stored of it."""
-
-    role: Literal["assistant"]
-    content: str = Field(examples=["Revenue grew by 12 %."])
-    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
-    state: Literal["complete", "cancelled", "failed"] = Field(examples=["complete"])
-
-
-Message = Annotated[UserMessage | StoredAnswer, Field(discriminator="role")]
-
-
-class ConversationExport(Conversation):
-    """A conversation with all its messages, oldest first."""
-
-    messages: list[Message]
-
-
-class ConversationPage(ConversationExport):
-    """A conversation with a page of its messages, oldest first."""
-
-    next_page_token: str = Field(description='"" on the last page.', examples=[""])
