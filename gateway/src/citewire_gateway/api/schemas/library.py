@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
-from pydantic import MISSING, Field, StrictBool, StrictInt, StrictStr
+from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
 
 from citewire_gateway.api.schemas import (
     CollectionName,
@@ -39,11 +39,6 @@ class DocumentStatus(StrEnum):
     PROCESSING = "processing"
     READY = "ready"
     FAILED = "failed"
-
-    @classmethod
-    def _missing_(cls, value: object) -> "DocumentStatus":
-        del value  # one of a later version
-        return cls.PENDING
 
 
 class Stage(StrEnum):
@@ -130,6 +125,10 @@ class DocumentError(ResponseModel):
     message: str = Field(examples=["The file has no text."])
 
 
+def _known_status(text: object) -> object:
+    return DocumentStatus.PENDING if text == "unspecified" else text  # one of a later version
+
+
 class Document(ResponseModel):
     """A document, described by its latest version."""
 
@@ -139,7 +138,7 @@ class Document(ResponseModel):
     title: str = Field(examples=["Annual report"])
     file_name: str = Field(examples=["report.pdf"])
     type: KnownType = Field(examples=["file"])
-    status: DocumentStatus = Field(examples=["ready"])
+    status: Annotated[DocumentStatus, BeforeValidator(_known_status)] = Field(examples=["ready"])
     version: Id = Field(examples=[1])
     live_version: Id | None = Field(description="The version that is searched now.", examples=[1])
     chunks: Count = Field(examples=[42])
