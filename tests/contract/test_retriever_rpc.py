@@ -225,6 +225,7 @@ async def test_recent_documents_come_after_without_threshold_and_once(me: Caller
     assert [round(result.score, 2) for result in response.results] == [1.0, 0.09, 0.0, 0.0]
     everything = await search(me, pb.Scope(types=["file"]), group_by=pb.GROUP_BY_DOCUMENT, recent=3)
     assert titles(everything) == ["near", "side", "far", "back"]  # not refilled: they are there already
+    assert [result.recency_rank for result in everything.results] == [0, 1, 3, 2]
 
 
 async def test_the_space_must_be_one_that_serves(me: Caller, corpus: CorpusRows) -> None:
@@ -436,3 +437,23 @@ async def test_a_limit_per_document_out_of_range_is_named(me: Caller, limit: int
     with pytest.raises(CitewireError) as caught:
         await search(me, max_per_document=limit)
     assert [violation.field for violation in caught.value.violations] == ["max_per_document"]
+
+
+async def test_a_plan_reads_labels_and_days_of_the_library(me: Caller, corpus: CorpusRows) -> None:
+    for number in range(3):
+        kind = {"entity_type": "Restaurant", "category": "Food"} if number else {"entity_type": "book"}
+        corpus.add(NewDocument("acme", near(0), title=f"n{number}", metadata=kind))
+    corpus.add(NewDocument("other", near(0), metadata={"entity_type": "hotel"}))
+
+    async def plan(query: str, **more: Any) -> pb.PlanResponse:  # noqa: ANN401 # fields of the request
+        return await me.unary(me.running.retriever.Plan, pb.PlanRequest(query=query, derive_filter=True, **more))
+
+    narrowed = await plan("Welche Restaurants habe ich heute gespeichert?", time_zone="Pacific/Auckland")
+    assert narrowed.query_filter.phrases[0] == "entity type Restaurant"
+    assert (narrowed.counts.items, narrowed.listing) == (2, pb.ItemListing(max_items=50))
+    chunks = (await search(me, pb.Scope(filter=narrowed.query_filter.filter))).results
+    assert {(result.chunk.entity_type, result.chunk.category) for result in chunks} == {("Restaurant", "Food")}
+    assert not (await plan("Which hotels did I save?")).HasField("query_filter")  # another organisation's label
+    with pytest.raises(CitewireError) as refused:
+        await plan("saved today", time_zone="../etc/passwd")
+    assert [violation.field for violation in refused.value.violations] == ["time_zone"]

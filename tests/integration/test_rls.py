@@ -30,6 +30,7 @@ CONTENT = (
     "ingest_jobs",
     "lexical",
     "term_counts",
+    "document_values",
 )
 
 # They hold no content: the worker finds its work in them, across tenants.

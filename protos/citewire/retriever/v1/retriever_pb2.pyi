@@ -89,18 +89,20 @@ class Scope(_message.Message):
     def __init__(self, level: _Optional[_Union[ScopeLevel, str]] = ..., selection: _Optional[_Union[DocumentSelection, _Mapping]] = ..., collection: _Optional[str] = ..., types: _Optional[_Iterable[str]] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ...) -> None: ...
 
 class PlanRequest(_message.Message):
-    __slots__ = ("scope", "strategy", "max_tokens", "query", "derive_filter")
+    __slots__ = ("scope", "strategy", "max_tokens", "query", "derive_filter", "time_zone")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     MAX_TOKENS_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     DERIVE_FILTER_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     scope: Scope
     strategy: Strategy
     max_tokens: int
     query: str
     derive_filter: bool
-    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., max_tokens: _Optional[int] = ..., query: _Optional[str] = ..., derive_filter: _Optional[bool] = ...) -> None: ...
+    time_zone: str
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., strategy: _Optional[_Union[Strategy, str]] = ..., max_tokens: _Optional[int] = ..., query: _Optional[str] = ..., derive_filter: _Optional[bool] = ..., time_zone: _Optional[str] = ...) -> None: ...
 
 class QueryFilter(_message.Message):
     __slots__ = ("filter", "phrases")
@@ -110,21 +112,31 @@ class QueryFilter(_message.Message):
     phrases: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., phrases: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class ItemListing(_message.Message):
+    __slots__ = ("topic", "max_items")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITEMS_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    max_items: int
+    def __init__(self, topic: _Optional[str] = ..., max_items: _Optional[int] = ...) -> None: ...
+
 class PlanResponse(_message.Message):
-    __slots__ = ("path", "reason", "counts", "space", "calibration", "query_filter")
+    __slots__ = ("path", "reason", "counts", "space", "calibration", "query_filter", "listing")
     PATH_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     COUNTS_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     QUERY_FILTER_FIELD_NUMBER: _ClassVar[int]
+    LISTING_FIELD_NUMBER: _ClassVar[int]
     path: ContextPath
     reason: str
     counts: ScopeCounts
     space: _common_pb2.EmbeddingSpace
     calibration: _calibration_pb2.Calibration
     query_filter: QueryFilter
-    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., query_filter: _Optional[_Union[QueryFilter, _Mapping]] = ...) -> None: ...
+    listing: ItemListing
+    def __init__(self, path: _Optional[_Union[ContextPath, str]] = ..., reason: _Optional[str] = ..., counts: _Optional[_Union[ScopeCounts, _Mapping]] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., query_filter: _Optional[_Union[QueryFilter, _Mapping]] = ..., listing: _Optional[_Union[ItemListing, _Mapping]] = ...) -> None: ...
 
 class ScopeCounts(_message.Message):
     __slots__ = ("items", "kept", "trimmed", "without_embedding", "not_ready", "chunks")
@@ -193,7 +205,7 @@ class SearchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., off_topic: _Optional[bool] = ...) -> None: ...
 
 class SearchResult(_message.Message):
-    __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids", "first_score")
+    __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids", "first_score", "recency_rank")
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     RANK_SCORE_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +213,7 @@ class SearchResult(_message.Message):
     RECENT_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_CHUNK_IDS_FIELD_NUMBER: _ClassVar[int]
     FIRST_SCORE_FIELD_NUMBER: _ClassVar[int]
+    RECENCY_RANK_FIELD_NUMBER: _ClassVar[int]
     chunk: Chunk
     rank_score: float
     score: float
@@ -208,10 +221,11 @@ class SearchResult(_message.Message):
     recent: bool
     duplicate_chunk_ids: _containers.RepeatedScalarFieldContainer[int]
     first_score: float
-    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ..., first_score: _Optional[float] = ...) -> None: ...
+    recency_rank: int
+    def __init__(self, chunk: _Optional[_Union[Chunk, _Mapping]] = ..., rank_score: _Optional[float] = ..., score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., recent: _Optional[bool] = ..., duplicate_chunk_ids: _Optional[_Iterable[int]] = ..., first_score: _Optional[float] = ..., recency_rank: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label", "tags")
+    __slots__ = ("chunk_id", "document_id", "version", "chunk_index", "text", "token_count", "content_hash", "section", "char_start", "char_end", "title", "file_name", "url", "type", "created_at", "live", "metadata", "verbatim", "place", "heading", "label", "tags", "entity_type", "category")
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +248,8 @@ class Chunk(_message.Message):
     HEADING_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CATEGORY_FIELD_NUMBER: _ClassVar[int]
     chunk_id: int
     document_id: int
     version: int
@@ -256,7 +272,9 @@ class Chunk(_message.Message):
     heading: str
     label: str
     tags: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+    entity_type: str
+    category: str
+    def __init__(self, chunk_id: _Optional[int] = ..., document_id: _Optional[int] = ..., version: _Optional[int] = ..., chunk_index: _Optional[int] = ..., text: _Optional[str] = ..., token_count: _Optional[int] = ..., content_hash: _Optional[str] = ..., section: _Optional[str] = ..., char_start: _Optional[int] = ..., char_end: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., url: _Optional[str] = ..., type: _Optional[str] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., live: _Optional[bool] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., verbatim: _Optional[bool] = ..., place: _Optional[_Union[_place_pb2.Place, _Mapping]] = ..., heading: _Optional[str] = ..., label: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ...) -> None: ...
 
 class GetContextRequest(_message.Message):
     __slots__ = ("scope", "max_tokens")

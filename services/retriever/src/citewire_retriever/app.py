@@ -15,6 +15,7 @@ from citewire_kit.server import GrpcServer, run_until_signal
 from citewire_kit.tasks import end
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_retriever.service.corpus import CorpusService, Limits
+from citewire_retriever.service.query_filters import load_words
 from citewire_retriever.service.retrieval import RetrievalService
 from citewire_retriever.service.spaces import SpaceService
 from citewire_retriever.servicer import CORPUS, RETRIEVER, CorpusServicer, RetrieverServicer
@@ -79,6 +80,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     server.add(add_CorpusServiceServicer_to_server, CorpusServicer(corpus, spaces), CORPUS)
     server.set_serving(False)
     await server.start()
+    stack.push_async_callback(end, asyncio.create_task(asyncio.to_thread(load_words), name="retriever-words"))
     follower = asyncio.create_task(_follow(retrieval, server, settings.health_seconds), name="retriever-health")
     stack.push_async_callback(end, follower)
     return server

@@ -33,8 +33,8 @@ class RetrieverServicer(RetrieverServiceServicer):
         self._service = service
 
     async def Plan(self, request: retriever_pb2.PlanRequest, context: Context) -> retriever_pb2.PlanResponse:
-        scope, strategy, max_tokens, query = convert_search.plan_from_proto(request)
-        return await self._service.plan(current_tenant(), scope, strategy, max_tokens, query)
+        scope, strategy, max_tokens, query, zone = convert_search.plan_from_proto(request)
+        return await self._service.plan(current_tenant(), scope, strategy, max_tokens, query, zone)
 
     async def Search(self, request: retriever_pb2.SearchRequest, context: Context) -> retriever_pb2.SearchResponse:
         query = convert_search.search_from_proto(request)

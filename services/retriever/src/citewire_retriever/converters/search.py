@@ -1,12 +1,14 @@
 """Messages of RetrieverService: requests are checked and read; answers are messages already."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, tzinfo
 from typing import Final
 
 import numpy as np
 from citewire.retriever.v1 import retriever_pb2 as pb
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
+from citewire_kit.time_zones import find_time_zone
 from citewire_retriever.converters.checks import check_collection, check_id, check_space, check_type
 from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import (
@@ -60,8 +62,8 @@ def scope_from_proto(message: pb.Scope) -> Scope:
     )
 
 
-def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None, str]:
-    """Reads scope, strategy, budget, and the question if the scope is to be narrowed by it."""
+def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | None, str, tzinfo]:
+    """Reads scope, strategy, budget, the question if the scope is to be narrowed by it, and its time zone."""
     violations = Violations()
     strategy = STRATEGIES.from_proto(message.strategy)
     violations.require(strategy is not None, "strategy", "must be SEMANTIC or LIBRARY")
@@ -69,9 +71,11 @@ def plan_from_proto(message: pb.PlanRequest) -> tuple[Scope, Strategy, int | Non
     violations.require(max_tokens != 0, "max_tokens", "must be at least 1")
     if message.derive_filter:
         violations.require(bool(message.query.strip()), "query", "is required with derive_filter")
+    zone = find_time_zone(message.time_zone)
+    violations.require(zone is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
     violations.raise_if_any()
     query = message.query[:MAX_QUERY_BYTES] if message.derive_filter else ""
-    return scope_from_proto(message.scope), strategy or Strategy.SEMANTIC, max_tokens, query
+    return scope_from_proto(message.scope), strategy or Strategy.SEMANTIC, max_tokens, query, zone or UTC
 
 
 def context_from_proto(message: pb.GetContextRequest) -> tuple[Scope, int]:

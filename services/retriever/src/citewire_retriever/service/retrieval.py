@@ -1,8 +1,9 @@
 """The reading side: plans, searches, long context, chunks by id."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from itertools import accumulate
 from typing import Final
 
@@ -17,7 +18,7 @@ from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import Candidate, Scope, SearchQuery, Strategy, space_to_proto
 from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
-from citewire_retriever.service.query_filters import derive_filter
+from citewire_retriever.service.query_filters import derive, read_question
 from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, to_read, wanted
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.snapshots import SearchSnapshot
@@ -31,15 +32,27 @@ _ITEMS_AT_ONCE: Final = 100
 """Items of long context that one transaction reads."""
 
 
+def utc_now() -> datetime:
+    """Returns the time."""
+    return datetime.now(UTC)
+
+
 class RetrievalService:
     """See the module."""
 
-    def __init__(self, store: PostgresSearch) -> None:
-        """Takes the store that it searches."""
+    def __init__(self, store: PostgresSearch, clock: Callable[[], datetime] = utc_now) -> None:
+        """Takes the store that it searches, and the clock by which it reads dates in questions."""
         self._store = store
+        self._clock = clock
 
     async def plan(
-        self, tenant: Tenant, scope: Scope, strategy: Strategy, max_tokens: int | None = None, query: str = ""
+        self,
+        tenant: Tenant,
+        scope: Scope,
+        strategy: Strategy,
+        max_tokens: int | None = None,
+        query: str = "",
+        zone: tzinfo = UTC,
     ) -> pb.PlanResponse:
         """Decides which context path a question over the scope takes.
 
@@ -49,13 +62,12 @@ class RetrievalService:
             strategy: The decision table.
             max_tokens: Budget of long context; None is the tenant plan's.
             query: The question, where the scope is to be narrowed by what it says of documents.
+            zone: The time zone in which its days begin.
 
         Raises:
             NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
         """
-        derived = None
-        if query and scope.filter is None and scope.document_ids is None:
-            derived = derive_filter(query, datetime.now(UTC))
+        derived, listing = await self._derive(tenant, scope, query, zone) if query else (None, None)
         if derived is not None:
             scope = replace(scope, filter=filter_from_proto("query_filter", derived.filter))
         counted = await self._store.count(tenant, scope, context_budget(tenant.plan, max_tokens))
@@ -72,6 +84,8 @@ class RetrievalService:
         response = pb.PlanResponse(path=enum_number(pb.ContextPath, path), reason=reason, counts=counts)
         if derived is not None:
             response.query_filter.CopyFrom(derived)
+        if listing is not None:
+            response.listing.CopyFrom(listing)
         if counted.served:
             space = counted.served[0]
             response.space.CopyFrom(space_to_proto(space))
@@ -180,6 +194,16 @@ class RetrievalService:
                 return results
             take = to_read(missing)
 
+    async def _derive(
+        self, tenant: Tenant, scope: Scope, query: str, zone: tzinfo
+    ) -> tuple[pb.QueryFilter | None, pb.ItemListing | None]:
+        """What the question says of documents, by the library's own labels; a scope that is chosen isn't narrowed."""
+        # In a thread: a date takes the library that reads it a few milliseconds.
+        reading = await asyncio.to_thread(read_question, query, self._clock(), zone)
+        labels = await self._store.values(tenant, scope, reading.initials) if reading.initials else []
+        derived, listing = derive(reading, labels)
+        return (derived if scope.filter is None and scope.document_ids is None else None), listing
+
     async def ping(self) -> None:
         """Raises a `CitewireError` if nothing can be served."""
         await self._store.ping()
@@ -198,6 +222,7 @@ def _response(query: SearchQuery, results: Sequence[Candidate], found: SearchSna
     ranked = [result.rank_score for result in results if not result.recent]
     highest, lowest_rank = max(ranked, default=0.0), min(ranked, default=0.0)
     scale = _LEXICAL_SCALE / highest if highest and query.mode == "lexical" else 1.0
+    recency_ranks = {result.document_id: rank for rank, result in enumerate(found.recent, 1)}
     for result in results:
         # Added in place: a result that is made first is copied into the response, with its chunk and the chunk's text.
         response.results.add(
@@ -208,6 +233,7 @@ def _response(query: SearchQuery, results: Sequence[Candidate], found: SearchSna
             recent=result.recent,
             duplicate_chunk_ids=result.duplicate_ids,
             first_score=scale * (lowest_rank if result.recent else result.rank_score),
+            recency_rank=recency_ranks.get(result.document_id, 0),
         )
     return response
 

@@ -40,6 +40,8 @@ log = get_logger(__name__)
 
 _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
+_MOST_VALUES: Final = 1000
+"""Labels that one question is compared with, and as many collections."""
 
 
 class PostgresSearch:
@@ -207,6 +209,26 @@ class PostgresSearch:
         async with tenant_transaction(self._pool, tenant) as connection:
             read = await (await connection.execute(statement, values, binary=True)).fetchall()
         return {chunk_id: np.asarray(vector, np.float32) for chunk_id, vector in read}
+
+    async def values(self, tenant: Tenant, scope: Scope, initials: Sequence[str]) -> list[tuple[str, str]]:
+        """Returns the library's labels that begin so; of very many the commonest.
+
+        A label is a field (`type`, `entity_type`, `category`, `tags`, `collection`) and its value.
+
+        Args:
+            tenant: Whose library.
+            scope: Whether only the user's own documents count; its other conditions aren't looked at.
+            initials: Beginnings as `corpus.initials` makes them.
+        """
+        values = {
+            "org_id": tenant.org_id,
+            "user_id": tenant.user_id,
+            "own": scope.own,
+            "initials": list(initials),
+            "limit": _MOST_VALUES,
+        }
+        async with tenant_transaction(self._pool, tenant) as connection:
+            return [(field, value) for field, value in await fetch(connection, _SQL["matching_values"], values)]
 
     async def ping(self) -> None:
         """Raises a `CitewireError` if the database can't serve: it is away, or its schema is missing."""

@@ -269,6 +269,26 @@ NOT EXISTS (
     WHERE v.org_id = %(org_id)s AND v.document_id = s.document_id AND v.version = s.live_version
 )
 
+-- name: matching_values
+-- Labels of live documents, and names of collections, that begin as one of these does; the commonest labels. Over the
+-- table of values, not the documents.
+(SELECT v.field, v.value
+ FROM corpus.document_values v
+ WHERE v.org_id = %(org_id)s AND v.initials = ANY(%(initials)s::text[]) AND (NOT %(own)s OR v.owner = %(user_id)s)
+ GROUP BY v.field, v.value
+ ORDER BY sum(v.documents) DESC, v.field, v.value
+ LIMIT %(limit)s)
+UNION ALL
+(SELECT 'collection', k.name
+ FROM corpus.collections k
+ WHERE k.org_id = %(org_id)s AND corpus.initials(k.name) = ANY(%(initials)s::text[])
+   AND (NOT %(own)s OR EXISTS (
+       SELECT FROM corpus.documents d
+       WHERE d.org_id = k.org_id AND d.collection_id = k.collection_id AND d.owner = %(user_id)s
+   ))
+ ORDER BY k.name
+ LIMIT %(limit)s)
+
 -- name: find_spaces
 SELECT space_id, model, revision, dimensions FROM corpus.spaces
 

@@ -1,0 +1,106 @@
+"""Spans of days, read by dateparser from one English phrase at a time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from dateparser.date import DateDataParser
+
+Direction = Literal["in", "since", "before", "after"]
+
+MONTHS: Final = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+MOST: Final[Mapping[str, int]] = {"hour": 8760, "day": 3660, "week": 520, "month": 120, "year": 20}
+"""Counts above these are no spans."""
+
+_DAYS: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 30, "year": 365}
+
+
+@dataclass(frozen=True, slots=True)
+class DateSpan:
+    """A span of time that a question names."""
+
+    first: int
+    """Where it stands in the text: the first character, its preposition included."""
+    last: int
+    """Behind its last character."""
+    start: datetime | None
+    """From (included); None is open."""
+    end: datetime | None
+    """Until (left out); None is open."""
+    year_alone: bool = False
+    """Whether it is nothing but a year, which is rarely a date of saving."""
+    relative: bool = False
+    """Whether it counts from today."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """Turns phrases into spans of local time, without a zone."""
+
+    local: datetime
+
+    @property
+    def today(self) -> datetime:
+        """The midnight with which the day began."""
+        return self.local.replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
+
+    def read(self, phrase: str, date_order: str = "MDY") -> tuple[datetime, datetime] | None:
+        """The day, week (from Monday), month or year that an English phrase or a date in figures names."""
+        settings: dict[str, Any] = {
+            "RELATIVE_BASE": self.local.replace(tzinfo=None),
+            "PREFER_DATES_FROM": "past",
+            "PREFER_DAY_OF_MONTH": "first",
+            "DATE_ORDER": date_order,
+        }
+        try:
+            date = DateDataParser(languages=["en"], settings=settings).get_date_data(phrase)
+        except (ValueError, OverflowError):
+            return None
+        if date.date_obj is None:
+            return None
+        day = date.date_obj.replace(tzinfo=None, hour=0, minute=0, second=0, microsecond=0)
+        return _period(day, date.period)
+
+    def last(self, count: int, unit: str) -> tuple[datetime, None] | None:
+        """The last so many units until now."""
+        if not 0 < count <= MOST[unit]:
+            return None
+        if unit == "hour":
+            return self.local.replace(tzinfo=None) - timedelta(hours=count), None
+        return self.today - timedelta(days=_DAYS[unit] * count), None
+
+
+def _period(day: datetime, period: str | None) -> tuple[datetime, datetime] | None:
+    try:
+        if period == "week":
+            start = day - timedelta(days=day.weekday())
+            return start, start + timedelta(days=7)
+        if period == "month":
+            start = day.replace(day=1)
+            return start, (start + timedelta(days=32)).replace(day=1)
+        if period == "year":
+            start = day.replace(month=1, day=1)
+            return start, start.replace(year=start.year + 1)
+        return day, day + timedelta(days=1)
+    except (ValueError, OverflowError):
+        return None
+
+
+def directed(
+    direction: Direction, span: tuple[datetime | None, datetime | None]
+) -> tuple[datetime | None, datetime | None]:
+    """Returns the span that `since`, `before` or `after` makes of one."""
+    start, end = span
+    match direction:
+        case "since":
+            return start, None
+        case "before":
+            return None, start
+        case "after":
+            return end, None
+        case _:
+            return start, end
