@@ -63,7 +63,7 @@ async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gat
     text = "word " * 100
     gateway.fakes.retriever.results = [
         result(11, 0.123456789, text=text, section="A > B", place=Place(page=3, row=7, start_line=9, end_line=12),
-            url="https://example.org/x", version=2, tags=["b", "a"],
+            url="https://example.org/x", version=2, tags=["b", "a"], entity_type="restaurant", category="Food",
             created_at=datetime(2026, 1, 15, 9, 31, tzinfo=UTC)),
         result(12, 0.1, file_name="", title="Notes"),
     ]  # fmt: skip
@@ -81,6 +81,9 @@ async def test_a_citation_has_all_members_and_leaves_out_what_does_not_apply(gat
             "score": 0.123457,
             "saved_at": "2026-01-15T09:31:00Z",
             "tags": ["b", "a"],
+            "type": "file",
+            "entity_type": "restaurant",
+            "category": "Food",
             "url": "https://example.org/x",
             "section": "A > B",
             "page_number": 3,

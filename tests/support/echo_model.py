@@ -39,6 +39,10 @@ class EchoModel:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    def texts(self, said: str, question: str) -> list[str]:
+        """The pieces of an answer to what was said, the question last."""
+        return _texts(said, question)
+
     def start(self) -> None:
         """Starts it; it listens when this returns."""
         self._thread.start()
@@ -69,7 +73,7 @@ class EchoModel:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body: dict[str, Any] = await request.json()
         said = "\n".join(str(message["content"]) for message in body["messages"])
-        texts = _texts(said, str(body["messages"][-1]["content"]))
+        texts = self.texts(said, str(body["messages"][-1]["content"]))
         if not body.get("stream"):
             await asyncio.sleep(self.decide)
             choice = {"index": 0, "message": {"role": "assistant", "content": "".join(texts)}, "finish_reason": "stop"}

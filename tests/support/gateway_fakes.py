@@ -222,6 +222,10 @@ class FakeRetriever(Retriever):
         """Of a search with a filter, where they differ."""
         self.query_filter: retriever_pb2.QueryFilter | None = None
         """What a question says about documents."""
+        self.listing: retriever_pb2.ItemListing | None = None
+        """The list of documents that a question wants."""
+        self.off_topic: bool | None = None
+        """Whether no result has to do with the question; None goes by the scores."""
         self.known = {7, 8}
         self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
         self.counts = retriever_pb2.ScopeCounts(items=2, kept=2, chunks=9)
@@ -245,6 +249,7 @@ class FakeRetriever(Retriever):
             space=self.space,
             calibration=self.calibration,
             query_filter=self.query_filter if request.derive_filter and not restricted else None,
+            listing=self.listing if request.derive_filter else None,
         )
 
     async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
@@ -257,6 +262,7 @@ class FakeRetriever(Retriever):
         candidates = self.filtered_results or [] if filtered else self.results
         results = [each for each in candidates if not request.min_score or each.score >= request.min_score]
         off_topic = bool(results) and all(each.HasField("score") and each.score <= 0 for each in results)
+        off_topic = off_topic if self.off_topic is None else self.off_topic
         return retriever_pb2.SearchResponse(results=results[: request.top_k], space=request.space, off_topic=off_topic)
 
     async def get_context(

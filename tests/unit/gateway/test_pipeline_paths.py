@@ -373,6 +373,61 @@ async def test_a_library_ranked_again_keeps_ten_of_forty(harness: PipelineHarnes
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == list(range(40, 30, -1))
 
 
+def _library_of_fifty() -> list[retriever_pb2.SearchResult]:
+    """Forty that are similar, the fortieth also the second latest; then the latest ones that aren't."""
+    results = [result(number, document_id=number) for number in range(1, 41)]
+    results[39].recency_rank = 2
+    for rank in (1, *range(3, 11)):
+        latest = result(100 + rank, 0.01, document_id=100 + rank)
+        latest.recent, latest.recency_rank = True, rank
+        results.append(latest)
+    return results
+
+
+_LATEST = [101, 40, *range(103, 111)]
+
+
+async def test_a_second_ranking_leaves_the_latest_alone(harness: PipelineHarness) -> None:
+    harness.retriever.results = _library_of_fifty()
+    harness.messages[0] = started()
+    rerank = apply_changes(LIBRARY, ProfileOptions(rerank=True), "options")
+    for failing in (False, True):
+        if failing:
+            harness.log.errors["rerank"] = AWAY
+        await harness.events(rerank, top_k=60)
+        given = [passage.chunk_id for passage in harness.generator.requests[-1].passages]
+        best = list(range(1, 11)) if failing else list(range(40, 30, -1))
+        assert given == [*best, *(chunk_id for chunk_id in _LATEST if chunk_id not in best)]
+    assert len(harness.embedder.reranked[0].documents) == 40
+
+
+async def test_what_is_off_topic_leaves_the_latest(harness: PipelineHarness) -> None:
+    harness.retriever.results = _library_of_fifty()
+    harness.retriever.off_topic = True
+    harness.messages[0] = started()
+    await harness.events(LIBRARY, question="Was ist neu?", top_k=60)
+    assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == _LATEST
+
+
+async def test_the_generator_is_told_of_a_list_and_of_the_day(harness: PipelineHarness) -> None:
+    harness.retriever.listing = retriever_pb2.ItemListing(topic="Berlin", max_items=50)
+    await harness.events(LIBRARY, question="Which restaurants in Berlin did I save?", time_zone="Asia/Tokyo")
+    assert harness.retriever.plans[-1].time_zone == "Asia/Tokyo"
+    request = harness.generator.requests[0]
+    assert (request.time_zone, request.listing.topic, request.listing.max_items) == ("Asia/Tokyo", "Berlin", 50)
+    await harness.events(GROUNDED)
+    assert not harness.generator.requests[-1].time_zone
+    assert not harness.generator.requests[-1].HasField("listing")
+
+
+async def test_a_narrowing_that_leaves_nothing_lists_nothing(harness: PipelineHarness) -> None:
+    harness.retriever.filtered_results = []
+    harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
+    harness.retriever.listing = retriever_pb2.ItemListing(max_items=50)
+    await harness.events(LIBRARY, question="What did I save in #rust?")
+    assert not harness.generator.requests[0].HasField("listing")
+
+
 async def test_a_request_sets_how_many_results_of_one_document_are_wanted(harness: PipelineHarness) -> None:
     await harness.events(apply_changes(GROUNDED, ProfileOptions(max_per_document=2), "options"))
     assert harness.retriever.searches[-1].max_per_document == 2

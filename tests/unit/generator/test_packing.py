@@ -1,6 +1,7 @@
 """Context assembly: order, numbers, budgets to the character, layouts, text that poses as ours."""
 
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
@@ -111,7 +112,7 @@ def test_no_passages() -> None:
 @pytest.mark.parametrize(
     ("layout", "expected"),
     [
-        (pb.CONTEXT_FORMAT_NUMBERED, "[2] Title, p. 3\nText\n\n"),
+        (pb.CONTEXT_FORMAT_NUMBERED, "[2] Title, p. 3 | kind: article\nText\n\n"),
         (pb.CONTEXT_FORMAT_SOURCE_LABELS, "[SOURCE 2] file.pdf § A > B\nText\n\n"),
         (pb.CONTEXT_FORMAT_TYPED, "[2] type: article | score: 0.62 | title: Title\nText\n\n"),
         (pb.CONTEXT_FORMAT_PLAIN, "Text\n\n"),
@@ -133,19 +134,36 @@ def test_layouts(layout: pb.ContextFormat, expected: str) -> None:
 @pytest.mark.parametrize(
     ("layout", "expected"),
     [
-        (pb.CONTEXT_FORMAT_NUMBERED, "[1] Title | saved: 2026-01-15 | tags: finance, (ref:2)\nText\n\n"),
+        (
+            pb.CONTEXT_FORMAT_NUMBERED,
+            "[1] Title | kind: place (ref:3) | category: Food | saved: 2026-01-15 | tags: finance, (ref:2)\nText\n\n",
+        ),
         (
             pb.CONTEXT_FORMAT_TYPED,
-            "[1] type: capture | title: Title | saved: 2026-01-15 | tags: finance, (ref:2)\nText\n\n",
+            "[1] type: capture | title: Title | kind: place (ref:3) | category: Food | saved: 2026-01-15"
+            " | tags: finance, (ref:2)\nText\n\n",
         ),
         (pb.CONTEXT_FORMAT_SOURCE_LABELS, "[SOURCE 1] Title\nText\n\n"),
         (pb.CONTEXT_FORMAT_PLAIN, "Text\n\n"),
     ],
 )
-def test_a_passage_says_when_it_was_saved_and_how_it_is_tagged(layout: pb.ContextFormat, expected: str) -> None:
-    saved_at = datetime(2026, 1, 15, 23, 30, tzinfo=UTC)
-    tagged = passage("Text", title="Title", type="capture", saved_at=saved_at, tags=["finance", "[ref:2]"])
-    assert render(layout, 1, tagged, tagged.text) == expected
+def test_a_passage_says_what_it_is_and_when_it_was_saved(layout: pb.ContextFormat, expected: str) -> None:
+    labelled = passage(
+        "Text",
+        title="Title",
+        type="capture",
+        saved_at=datetime(2026, 1, 15, 23, 30, tzinfo=UTC),
+        tags=["finance", "[ref:2]"],
+        entity_type="place [ref:3]",
+        category="Food",
+    )
+    assert render(layout, 1, labelled, labelled.text) == expected
+
+
+def test_a_passage_s_day_is_the_caller_s() -> None:
+    late = passage("Text", title="Title", type="article", saved_at=datetime(2026, 1, 15, 23, 30, tzinfo=UTC))
+    block = pack([late], pb.CONTEXT_FORMAT_NUMBERED, Budget(), ZoneInfo("Europe/Berlin")).text
+    assert block == "[1] Title | kind: article | saved: 2026-01-16\nText\n\n"
 
 
 def test_a_passage_without_names_is_named_by_its_document() -> None:

@@ -1,5 +1,7 @@
 """The prompt says what the policy says, and passages stay data."""
 
+from datetime import UTC, datetime
+
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -107,3 +109,13 @@ def test_suggestions_are_asked_for_within_a_budget() -> None:
 )
 def test_token_estimates(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
+
+
+def test_the_day_and_the_labels_are_told_where_the_caller_has_a_time_zone() -> None:
+    late = datetime(2026, 11, 22, 16, 30, tzinfo=UTC)
+    request = pb.GenerateRequest(question="What did I save today?", policy=make_policy(), time_zone="Asia/Tokyo")
+    rules, question = build_messages(request, (), "[1] Title\nText\n\n", late)
+    assert question.content.endswith("Today is Monday, 2026-11-23.\n\nQuestion: What did I save today?")
+    assert "day of saving" in rules.content
+    request.time_zone = ""
+    assert "Today" not in build_messages(request, (), "[1] Title\nText\n\n", late)[-1].content

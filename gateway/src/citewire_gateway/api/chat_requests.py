@@ -21,6 +21,7 @@ from citewire_gateway.tenants.providers import CHAT_NEEDS
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id
+from citewire_kit.time_zones import find_time_zone
 
 _MAX_INSTRUCTIONS_BYTES = 16 * 1024
 
@@ -86,6 +87,9 @@ def make_chat_input(
         "instructions",
         f"must be at most {_MAX_INSTRUCTIONS_BYTES} bytes long",
     )
+    violations.require(
+        find_time_zone(body.time_zone or "") is not None, "time_zone", "must be an IANA name such as Europe/Berlin"
+    )
     violations.raise_if_any()
     scope = body.scope()
     scope.level = profile.level
@@ -104,6 +108,7 @@ def make_chat_input(
         model=body.model or "",
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
+        time_zone=body.time_zone or "",
     )
 
 

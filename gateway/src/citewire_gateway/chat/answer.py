@@ -224,6 +224,10 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
     )
     if chat.route.chat is not None and chat.model:
         request.provider.model = chat.model  # one of the provider's models, whatever the operator offers by that name
+    if profile.derive_filter:  # such questions speak of days and of documents
+        request.time_zone = chat.time_zone or "UTC"
+        if run.listing is not None:
+            request.listing.topic, request.listing.max_items = run.listing.topic, run.listing.max_items
     if run.answerable_threshold is not None:
         request.policy.answerable_threshold = run.answerable_threshold
     if profile.budget is not None:
@@ -250,6 +254,8 @@ def passage_messages(results: Sequence[retriever_pb2.SearchResult]) -> list[gene
             token_count=result.chunk.token_count,
             saved_at=result.chunk.created_at if result.chunk.HasField("created_at") else None,
             tags=result.chunk.tags,
+            entity_type=result.chunk.entity_type,
+            category=result.chunk.category,
         )
         for result in results
     ]

@@ -73,8 +73,8 @@ class ContextFinder:
             run.embedding_model = retrieval.vector.space.model
             if retrieval.vector.truncated:
                 run.steps.append(truncated_step(sum(retrieval.vector.token_counts)))
-        if retrieval.off_topic:
-            return replace(retrieval, results=())
+        if retrieval.off_topic:  # that says nothing of documents that are here because they are the latest
+            return replace(retrieval, results=_latest(retrieval.results))
         if profile.rerank is None or retrieval.counts is not None:  # whole items are in the order of their dates
             return retrieval
         return await self._rerank(run, profile.rerank, question, retrieval)
@@ -90,6 +90,7 @@ class ContextFinder:
         if retrieval.results:
             run.steps.append(filter_derived_step(phrases))
             return retrieval
+        run.listing = None  # what it would list isn't there
         run.steps.append(filter_dropped_step(phrases))
         return await self._search(run, request, text)
 
@@ -108,8 +109,11 @@ class ContextFinder:
             max_tokens=budget,
             model=chat.embedding_model,
             filter_from=filter_from,
+            time_zone=chat.time_zone,
         )
         run.embedding_tokens += retrieval.embedding_tokens
+        if filter_from and retrieval.plan is not None and retrieval.plan.HasField("listing"):
+            run.listing = retrieval.plan.listing
         return retrieval
 
     async def _history(self, run: ChatRun) -> Sequence[generator_pb2.Message]:
@@ -149,18 +153,29 @@ class ContextFinder:
         return "" if passage.fallback else passage.text
 
     async def _rerank(self, run: ChatRun, options: Rerank, question: str, retrieval: Retrieval) -> Retrieval:
-        """The best of a second ranking; of the first, where that can't be had."""
+        """The best of a second ranking, or of the first where that fails; and the latest documents as they are."""
         keep = run.chat.top_k if options.keep is None else min(run.chat.top_k, options.keep)
         seconds = self._rerank_seconds if options.seconds is None else options.seconds
+        similar = tuple(result for result in retrieval.results if not result.recent)
+        best = similar[:keep]
         try:
-            ranking = await rerank(self._embedder, question, retrieval.results, keep, run.chat.route, seconds)
+            ranking = await rerank(self._embedder, question, similar, keep, run.chat.route, seconds)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
             run.steps.append(rerank_failed_step(exc.reason))
-            return replace(retrieval, results=retrieval.results[:keep])
-        if ranking.candidates:
-            run.steps.append(reranked_step(ranking, seconds))
-        return replace(retrieval, results=ranking.results)
+        else:
+            best = ranking.results
+            if ranking.candidates:
+                run.steps.append(reranked_step(ranking, seconds))
+        chunk_ids = {result.chunk.chunk_id for result in best}
+        latest = (result for result in _latest(retrieval.results) if result.chunk.chunk_id not in chunk_ids)
+        return replace(retrieval, results=(*best, *latest))
+
+
+def _latest(results: Sequence[retriever_pb2.SearchResult]) -> tuple[retriever_pb2.SearchResult, ...]:
+    """Those of the latest documents, which no threshold and no second ranking takes away; the latest first."""
+    latest = (result for result in results if result.recency_rank)
+    return tuple(sorted(latest, key=lambda result: result.recency_rank))
 
 
 def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:

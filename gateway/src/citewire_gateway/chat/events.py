@@ -60,6 +60,11 @@ class Citation:
         return self.chunk.file_name or self.chunk.title
 
     @property
+    def document_type(self) -> str:
+        """The document's type; "" in an answer of a release that kept no date either, which is replayed as it was."""
+        return self.chunk.type if self.chunk.HasField("created_at") else ""
+
+    @property
     def snippet(self) -> str:
         """The passage's first 200 characters."""
         return self.chunk.text[:SNIPPET_CHARS]

@@ -83,6 +83,7 @@ async def plan_and_search(
     max_tokens: int | None = None,
     model: str = "",
     filter_from: str = "",
+    time_zone: str = "",
 ) -> Retrieval:
     """Plans, then searches or gets whole items.
 
@@ -99,6 +100,7 @@ async def plan_and_search(
         route: The providers of the run.
         max_tokens: Bounds whole items.
         filter_from: The question that the scope is narrowed by, where it says something about documents; "" is none.
+        time_zone: In which the question's days begin; "" is UTC.
         model: The operator's model that embeds the text, unless the tenant has a provider of its own. Its space is
             searched then; the live one, where the organisation has nothing in that space yet.
     """
@@ -110,6 +112,7 @@ async def plan_and_search(
         max_tokens=max_tokens,
         query=filter_from,
         derive_filter=bool(filter_from),
+        time_zone=time_zone,
     )
     embed_request = _embed_request(text, route.embedding, model)
     if strategy == retriever_pb2.STRATEGY_SEMANTIC:

@@ -63,6 +63,8 @@ class ChatInput:
     """Whether the chat is to become a conversation, where the profile leaves that to the request."""
     min_score_calibrated: bool = False
     """Whether the threshold of the space that is searched counts in `min_score`'s stead, where it is known."""
+    time_zone: str = ""
+    """IANA name of the time zone in which the question's days begin; "" is UTC."""
 
     @property
     def persists(self) -> bool:
@@ -107,6 +109,8 @@ class ChatRun:
         self.ordinal: int | None = None
         self.steps: list[Step] = []
         self.plan: retriever_pb2.PlanResponse | None = None
+        self.listing: retriever_pb2.ItemListing | None = None
+        """The list of documents that the question wants; None if it wants none."""
         self.answerable_threshold: float | None = None
         self.history: tuple[generator_pb2.Message, ...] = ()
         self.embedding_model = ""

@@ -15,6 +15,7 @@ from citewire_generator.model import NOT_FOUND_SENTENCE, Event, Message, ModelIn
 from citewire_generator.registry import ModelRoute
 from citewire_kit.enums import EnumMap
 from citewire_kit.errors import Violations
+from citewire_kit.time_zones import find_time_zone
 from citewire_remote.converters import ref_from_proto
 from citewire_remote.kinds import ProviderType
 
@@ -57,6 +58,10 @@ def generate_from_proto(request: pb.GenerateRequest) -> tuple[Sequence[Message],
         v.require(fits, "max_completion_tokens", f"must be between 1 and {MAX_COMPLETION_TOKENS:,}")
     if request.HasField("temperature"):
         v.require(0 <= request.temperature <= 2, "temperature", "must be between 0 and 2")
+    v.require(find_time_zone(request.time_zone) is not None, "time_zone", "must be an IANA name such as Europe/Berlin")
+    if request.HasField("listing"):
+        v.require(request.listing.max_items > 0, "listing.max_items", "is required: at least 1")
+        _check_text(v, request.listing.topic, "listing.topic", MAX_QUESTION_BYTES)
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return history, route

@@ -8,6 +8,7 @@ first block that alone is too big is cut to the budget. What is packed here is e
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -58,13 +59,14 @@ class Context:
     notices: tuple[pb.Notice, ...]
 
 
-def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budget) -> Context:
+def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budget, zone: tzinfo = UTC) -> Context:
     """Packs passages into a context.
 
     Args:
         passages: Best first.
         layout: How a block looks.
         budget: What all blocks together may take; exactly as much still fits.
+        zone: The time zone of the days that the blocks name.
 
     Returns:
         What was placed, and a notice for what was cut or left out.
@@ -76,7 +78,7 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
     for index, passage in enumerate(passages):
         number = len(citations) + 1
         text = defuse(passage.text)
-        block = render(layout, number, passage, text)
+        block = render(layout, number, passage, text, zone)
         cost = _block_tokens(passage, block, text)
         too_long = budget.chars is not None and chars + len(block) > budget.chars
         too_dear = budget.tokens is not None and tokens + cost > budget.tokens
@@ -86,7 +88,7 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
             text = _cut(layout, passage, text, budget)
             if not text:
                 break
-            block = render(layout, number, passage, text)
+            block = render(layout, number, passage, text, zone)
             cost = min(cost, estimate_tokens(block)) if budget.tokens is None else min(cost, budget.tokens)
             notices.append(_cut_notice(passage, len(text)))
         citations.append(Citation(number, index, passage, text))
@@ -100,7 +102,7 @@ def pack(passages: Sequence[pb.Passage], layout: pb.ContextFormat, budget: Budge
     return Context(tuple(citations), "".join(blocks), tokens, tuple(notices))
 
 
-def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str) -> str:
+def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str, zone: tzinfo = UTC) -> str:
     """Lays one passage out as a block, its line ends and blank line included."""
     if layout == pb.CONTEXT_FORMAT_PLAIN:
         return f"{text}\n\n"
@@ -109,15 +111,19 @@ def render(layout: pb.ContextFormat, number: int, passage: pb.Passage, text: str
     if layout == pb.CONTEXT_FORMAT_TYPED:
         score = f" | score: {passage.similarity:.2f}" if passage.HasField("similarity") else ""
         kind = _one_line(passage.type) or "passage"
-        return f"[{number}] type: {kind}{score} | title: {_name(passage)}{_origin(passage)}\n{text}\n\n"
+        origin = _origin(passage, zone, kind=passage.entity_type)
+        return f"[{number}] type: {kind}{score} | title: {_name(passage)}{origin}\n{text}\n\n"
     place = f", {_one_line(passage.place_label)}" if passage.place_label else ""
-    return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}{_origin(passage)}\n{text}\n\n"
+    kind = passage.entity_type or (passage.type if passage.type != "file" else "")
+    origin = _origin(passage, zone, kind=kind)
+    return f"[{number}] {_one_line(passage.title) or _name(passage)}{place}{origin}\n{text}\n\n"
 
 
-def _origin(passage: pb.Passage) -> str:
-    """Says when the passage's document was saved and how it is tagged, as far as that is known."""
-    saved = f" | saved: {passage.saved_at.ToDatetime():%Y-%m-%d}" if passage.HasField("saved_at") else ""
-    return saved + (f" | tags: {_one_line(', '.join(passage.tags))}" if passage.tags else "")
+def _origin(passage: pb.Passage, zone: tzinfo, *, kind: str) -> str:
+    """Says what the passage's document is, when it was saved and how it is labelled, as far as that is known."""
+    saved = f"{passage.saved_at.ToDatetime(UTC).astimezone(zone):%Y-%m-%d}" if passage.HasField("saved_at") else ""
+    labels = (("kind", kind), ("category", passage.category), ("saved", saved), ("tags", ", ".join(passage.tags)))
+    return "".join(f" | {name}: {_one_line(value)}" for name, value in labels if value)
 
 
 def source_ref(passage: pb.Passage) -> str:

@@ -5,6 +5,7 @@ A prompt that a provider finds too long can be packed anew only as long as nothi
 """
 
 from collections.abc import Sequence
+from datetime import UTC
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -17,6 +18,7 @@ from citewire_generator.registry import Chain, ChatModel
 from citewire_generator.tokens import estimate_messages
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.telemetry import get_logger
+from citewire_kit.time_zones import find_time_zone
 
 log = get_logger(__name__)
 
@@ -66,6 +68,7 @@ class AnswerPlan:
             policy=request.policy,
             max_completion_tokens=self._limit(chat_model.model),
             temperature=request.temperature if request.HasField("temperature") else None,
+            listing=request.listing if request.HasField("listing") else None,
         )
 
     def settle(self) -> None:
@@ -95,7 +98,8 @@ class AnswerPlan:
         budgets = [tokens for tokens in (policy.max_context_tokens or None, context_tokens) if tokens is not None]
         budget = Budget(chars=policy.max_context_chars or None, tokens=min(budgets, default=None))
         self._history = history
-        self.context = pack(self._request.passages, policy.context_format, budget)
+        zone = find_time_zone(self._request.time_zone) or UTC
+        self.context = pack(self._request.passages, policy.context_format, budget, zone)
         self._messages = build_messages(self._request, history, self.context.text)
         self.prompt_tokens = estimate_messages(self._messages)
         """Our estimate."""

@@ -12,6 +12,7 @@ from citewire_gateway.api.schemas import (
     PLACE_NAMES,
     Count,
     Id,
+    KnownType,
     Nothing,
     Ratio,
     ResponseModel,
@@ -95,6 +96,11 @@ class ChatRequest(ScopeFields):
     keep: StrictBool | None = Field(
         default=None, description="True keeps the chat as a conversation, where the profile leaves that to the request."
     )
+    time_zone: Annotated[StrictStr, Field(max_length=64)] | None = Field(
+        default=None,
+        description="IANA name of the time zone in which the question's days begin (`yesterday`); none means UTC.",
+        examples=["Europe/Berlin"],
+    )
     id: Any = Field(default=None, description="Of a client that sends its own; not read.", exclude=True)
     trigger: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
     message_id: Any = Field(default=None, alias="messageId", description="Of AI SDK's clients; not read.", exclude=True)
@@ -141,7 +147,7 @@ class Citation(ResponseModel):
     """A passage that was placed in the prompt, under the number that markers refer to."""
 
     parts = ("chunk", "result")
-    names: ClassVar[Names] = {**PLACE_NAMES, "ref": "label", "saved_at": "created_at"}
+    names: ClassVar[Names] = {**PLACE_NAMES, "ref": "label", "saved_at": "created_at", "type": "document_type"}
 
     index: Id = Field(description="The passage's number in the prompt.", examples=[1])
     chunk_id: Id = Field(examples=[1042])
@@ -158,6 +164,11 @@ class Citation(ResponseModel):
         default=MISSING, description="When the document was saved.", examples=["2026-01-15T09:31:00Z"]
     )
     tags: list[str] | MISSING = Field(default=MISSING, description="The document's.", examples=[["finance"]])
+    type: KnownType | MISSING = Field(default=MISSING, description="The document's.", examples=["article"])
+    entity_type: str | MISSING = Field(
+        default=MISSING, description="What kind of thing the document is about.", examples=["restaurant"]
+    )
+    category: str | MISSING = Field(default=MISSING, description="The document's.", examples=["Food"])
     url: str | MISSING = MISSING
     section: str | MISSING = Field(default=MISSING, examples=["Results"])
     page_number: Id | MISSING = Field(default=MISSING, examples=[3])

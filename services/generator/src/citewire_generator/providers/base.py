@@ -26,6 +26,8 @@ class ChatTask:
     policy: pb.AnswerPolicy = field(default_factory=pb.AnswerPolicy)
     max_completion_tokens: int | None = None
     temperature: float | None = None
+    listing: pb.ItemListing | None = None
+    """The list of documents that the question wants; None if it wants none."""
 
 
 @dataclass(frozen=True, slots=True)

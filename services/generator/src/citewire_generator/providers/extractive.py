@@ -12,6 +12,7 @@ from typing import Final
 
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_generator.extraction.listing import list_items
 from citewire_generator.extraction.questions import read_question
 from citewire_generator.extraction.scoring import Candidate, Scored, Source, answerable, rank, score_units
 from citewire_generator.extraction.weights import Weights, load_weights
@@ -73,7 +74,7 @@ class Extractive(ChatProvider):
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         """Streams the answer word by word, as fast as it is taken."""
         # In a thread: a thousand passages take a while, and other streams go on meanwhile.
-        answer = await asyncio.to_thread(quote, task.question, task.citations, task.policy, self._weights)
+        answer = await asyncio.to_thread(quote, task.question, task.citations, task.policy, self._weights, task.listing)
         texts = _WORD.findall(answer.text)
         count = _within(texts, task.max_completion_tokens)
         for start, end in _batches(count):
@@ -94,10 +95,19 @@ class Extractive(ChatProvider):
         return Suggestions(questions)
 
 
-def quote(question: str, citations: tuple[Citation, ...], policy: pb.AnswerPolicy, weights: Weights) -> Quoted:
-    """Answers a question by quoting from the packed passages."""
+def quote(
+    question: str,
+    citations: tuple[Citation, ...],
+    policy: pb.AnswerPolicy,
+    weights: Weights,
+    listing: pb.ItemListing | None = None,
+) -> Quoted:
+    """Answers a question by quoting from the packed passages, or by listing their documents, where it wants that."""
     if policy.grounding == pb.GROUNDING_OPEN and not citations:
         return Quoted(NO_GENERAL_KNOWLEDGE, answered=True)
+    if listing is not None and (items := list_items(citations, listing)):
+        lines = (f"- {line} {_marker(policy.marker_style, citation.number)}".rstrip() for citation, line in items)
+        return Quoted("\n".join(lines), answered=True)
     read = _shortlist(question, citations)
     scored = score_units(read_question(question), [_source(citation) for citation in read])
     ranked = rank(scored, weights.unit)
