@@ -183,4 +183,27 @@ def test_languages() -> None:
     assert detect_language("Die Lieferung dauert drei Tage und ist kostenlos, wenn der Wert hoch ist.") == "de"
     assert detect_language("The delivery takes three days.") == "en"
     assert detect_language("") == "en"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("我这周保存了什么？", "zh"),
+        ("总结本周的AI文章", "zh"),
+        ("今週は何を保存しましたか？", "ja"),
+        ("「AI」に関する記事を要約して", "ja"),
+        ("レストラン一覧", "ja"),
+        ("Что я сохранил?", "ru"),
+        ("Τι αποθήκευσα;", "el"),
+        ("ماذا حفظت؟", "ar"),
+        ("मैंने क्या सहेजा?", "hi"),
+        ("이번 주에 무엇을 저장했나요?", "ko"),
+        ("The kanji 本 means book, and 書 means to write in this dictionary.", "en"),
+        ("Das Wort „книга“ ist das russische Wort für Buch und wird oft gebraucht.", "de"),
+        ("¿Qué guardé ayer?", "es"),
+        ("2025 – 42 %", "en"),
+    ],
+)
+def test_scripts_tell_languages(text: str, code: str) -> None:
+    assert detect_language(text) == code
     assert question_about("Refunds", "", "xx") == "What is said about Refunds?"

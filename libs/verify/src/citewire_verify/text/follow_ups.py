@@ -229,6 +229,8 @@ def _language(question: str, earlier: str) -> tuple[Language | None, frozenset[s
     code = "es" if "¿" in question else detect_language(question)
     if code == "en" and earlier:
         code = detect_language(f"{question}\n{earlier}")
+    if code not in LATIN:  # what was asked before is in another script
+        code = "en"
     return LATIN[code], STOP_WORDS_BY_LANGUAGE[code]
 
 
