@@ -9,7 +9,7 @@ import pytest
 from citewire.common.v1.place_pb2 import Place
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_kit.errors import Unavailable
+from citewire_kit.errors import DeadlineExceeded, Unavailable
 from gateway_fake_servers import running_fakes
 from gateway_fakes import result
 from gateway_process import Gateway, running_gateway
@@ -122,6 +122,17 @@ async def test_what_a_rerank_had_no_time_for_follows_in_the_order_of_the_search(
     assert response["rerank"] == {"candidates": 5, "ranked": 2}
     plain = await gateway.http.post("/v1/search", json={"query": "x"})
     assert "rerank" not in plain.json()
+
+
+async def test_a_rerank_that_does_not_answer_leaves_the_order_of_the_search(gateway: Gateway) -> None:
+    gateway.fakes.retriever.results = [result(number, 0.9 - number / 100) for number in range(1, 6)]
+    gateway.fakes.embedder.log.errors["rerank"] = DeadlineExceeded("too late", reason="DEADLINE")
+    response = await gateway.http.post("/v1/search", json={"query": "x", "top_k": 2, "rerank": True})
+    assert response.json()["rerank"] == {"candidates": 5, "ranked": 0}
+    assert [entry["chunk_id"] for entry in response.json()["results"]] == [1, 2]
+    gateway.fakes.embedder.log.errors["rerank"] = Unavailable("away", reason="SERVICE_UNAVAILABLE")
+    refused = await gateway.http.post("/v1/search", json={"query": "x", "rerank": True})
+    assert refused.status_code == 503
 
 
 async def test_near_duplicates_and_diversity_reach_the_retriever(gateway: Gateway) -> None:

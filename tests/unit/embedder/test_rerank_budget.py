@@ -102,6 +102,18 @@ async def test_a_batch_that_would_not_end_in_time_is_not_begun(model_path: Path)
         assert (await model.rerank(QUERY, DOCUMENTS, None, FIRST, seconds=60)).scored == 40
 
 
+async def test_a_busy_machine_answers_in_time_by_ending_sooner(model_path: Path) -> None:
+    async with reranker(model_path) as model:
+        assert model.working_time(1) == pytest.approx(0.97)
+        model.note_late(0.05)
+        assert 0.87 <= model.working_time(1) < 0.95
+        model.note_late(10)
+        assert model.working_time(1) == pytest.approx(0.87), "at most a tenth"
+        for _ in range(50):
+            model.note_late(0)
+        assert model.working_time(1) == pytest.approx(0.97, abs=1e-3)
+
+
 async def test_a_model_that_is_still_being_loaded_leaves_the_first_order(
     model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from citewire_gateway.chat.store import chat_message
 from citewire_gateway.clients.retriever import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
 from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes
-from citewire_kit.errors import NotFound, Unavailable
+from citewire_kit.errors import DeadlineExceeded, NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fakes import result, started
@@ -309,6 +309,15 @@ async def test_a_second_ranking_says_how_far_it_came(harness: PipelineHarness) -
     assert step.counts == {"candidates": 7, "ranked": 3}
     assert [request.budget.ToMilliseconds() for request in harness.embedder.reranked] == [300, 250]
     assert [passage.chunk_id for passage in harness.generator.requests[-1].passages] == [3, 2, 1, 4, 5]
+
+
+async def test_a_second_ranking_that_does_not_answer_in_time_leaves_the_first(harness: PipelineHarness) -> None:
+    harness.retriever.results = [result(number) for number in range(1, 8)]
+    harness.log.errors["rerank"] = DeadlineExceeded("too late", reason="DEADLINE")
+    events = await harness.events(GROUNDED, top_k=3)
+    assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [1, 2, 3]
+    step = next(event for event in events if isinstance(event, Step) and event.name == "reranked")
+    assert step.counts == {"candidates": 7, "ranked": 0}
 
 
 async def test_a_chat_is_kept_on_request_where_the_profile_leaves_that_to_it(harness: PipelineHarness) -> None:

@@ -14,7 +14,8 @@ from google.protobuf import duration_pb2
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.tenants.providers import ModelRoute
-from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unavailable
+from citewire_kit.deadline import is_over
+from citewire_kit.errors import CitewireError, DeadlineExceeded, FailedPrecondition, NotFound, Unavailable
 from citewire_kit.telemetry import get_logger
 
 A = TypeVar("A")
@@ -161,7 +162,14 @@ async def rerank(
         headings=[result.chunk.heading for result in results],
         budget=duration_pb2.Duration(seconds=int(seconds), nanos=int(seconds % 1 * 1e9)),
     )
-    response = await embedder.rerank(request)
+    try:
+        response = await embedder.rerank(request)
+    except DeadlineExceeded:
+        if is_over():
+            raise
+        # The embedder is too busy to say so itself, or builds its model.
+        log.warning("rerank_out_of_time", seconds=seconds)
+        return Reranking(tuple(results[:top_n]), candidates=len(results))
     return Reranking(
         tuple(results[ranked.index] for ranked in response.results),
         tuple(ranked.score for ranked in response.results[: response.scored]),

@@ -55,7 +55,9 @@ _FIRST_PACE = 1 / 6000
 """Seconds for a padded token, until the first batch has been measured."""
 _PACE_WEIGHT = 0.3
 _RESERVE = 0.03
-"""Share of a call's time that is kept for what comes after the last batch."""
+"""Share of a call's time that is kept for what comes after the last batch, and for its answer's way."""
+_MOST_LATE = 0.1
+"""Share of a call's time that is kept at most because the machine is so busy that its clock is looked at late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ class LateInteraction(RerankModel):
         self._session: Session | None = None
         self._cache = TokenVectorCache(cache_bytes)
         self._pace = _FIRST_PACE
+        self._late = 0.0
         self._calls = 0
         self._tokens = 0
         self._closed = False
@@ -160,7 +163,7 @@ class LateInteraction(RerankModel):
             Unavailable: The model can't be loaded, or the service ends.
         """
         order = sorted(range(len(documents)), key=lambda index: -first_scores[index] if first_scores else 0.0)
-        limit = None if seconds is None else seconds * (1 - _RESERVE)
+        limit = None if seconds is None else self.working_time(seconds)
         end = None if limit is None else time.monotonic() + limit
         task = _Task(query, documents, headings, org_id, end, deque(order))
         own: dict[int, float] = {}
@@ -172,6 +175,7 @@ class LateInteraction(RerankModel):
             except TimeoutError:
                 if not scope.expired():
                     raise
+                self.note_late(time.monotonic() - (end or 0.0))
         RERANKED.labels("left").inc(len(documents) - len(own))
         scores = own
         if first_scores:
@@ -191,6 +195,15 @@ class LateInteraction(RerankModel):
         output = session.run({"input_ids": ids, "attention_mask": mask})
         # The first and the last token are special tokens, which stand for the whole text and match anything.
         return [row[1 : max(len(text.ids) - 1, 2)] for row, text in zip(output, texts, strict=True)]
+
+    def working_time(self, seconds: float) -> float:
+        """Returns how long a call may work that is to be answered within so many seconds."""
+        # What wakes late sends its answer late, too.
+        return seconds * (1 - _RESERVE) - min(2 * self._late, seconds * _MOST_LATE)
+
+    def note_late(self, seconds: float) -> None:
+        """Takes into account by how much the end of a call's time was noticed late."""
+        self._late += _PACE_WEIGHT * (max(0.0, seconds) - self._late)
 
     def note_pace(self, tokens: int, seconds: float) -> None:
         """Takes into account how long so many padded tokens took."""
