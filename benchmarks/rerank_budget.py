@@ -35,6 +35,7 @@ from citewire_embedder.providers.model_directory import BUILT_IN, find_model, re
 from citewire_embedder.settings import EmbedderSettings
 from citewire_kit import client
 from citewire_kit.channel import open_channel
+from citewire_kit.telemetry import configure_logging
 from citewire_ledger import MemoryLedger
 from citewire_retriever.ingest.chunker import chunk
 from citewire_retriever.ingest.chunks import ChunkRules, embedding_input
@@ -43,6 +44,7 @@ from citewire_retriever.ingest.parsers.plain import parse_plain
 from citewire_retriever.lexical import count_question, weigh_chunk
 
 _ALL_BYTES: Final = 1 << 30
+_DEPTHS: Final = (1, 5, 10, 15, 20, 30, CANDIDATES)
 _PAUSE: Final = 0.05
 """Seconds between two questions that are embedded beside."""
 _BULK: Final = 64
@@ -67,13 +69,13 @@ class Claim:
     scores: Sequence[float]
     grades: Mapping[str, int]
 
-    def request(self, seconds: float | None) -> pb.RerankRequest:
-        """The call that the gateway makes for a search."""
+    def request(self, seconds: float | None, most: int = CANDIDATES) -> pb.RerankRequest:
+        """The call that the gateway makes for a search, with so many candidates."""
         request = pb.RerankRequest(
             query=self.query,
-            documents=[passage.text for passage in self.passages],
-            headings=[passage.heading for passage in self.passages],
-            first_scores=self.scores,
+            documents=[passage.text for passage in self.passages[:most]],
+            headings=[passage.heading for passage in self.passages[:most]],
+            first_scores=self.scores[:most],
         )
         if seconds is not None:
             request.budget.FromMicroseconds(int(seconds * 1e6))
@@ -119,7 +121,13 @@ class Bench:
         self.stub = stub
 
     async def run(
-        self, claims: Sequence[Claim], seconds: float | None, *, at_once: int = 1, beside: Sequence[str] = ()
+        self,
+        claims: Sequence[Claim],
+        seconds: float | None,
+        *,
+        at_once: int = 1,
+        beside: Sequence[str] = (),
+        most: int = CANDIDATES,
     ) -> Measured:
         """Reranks for each claim.
 
@@ -128,16 +136,18 @@ class Bench:
             seconds: The budget; None for none.
             at_once: Calls in flight.
             beside: Texts that are embedded meanwhile, over and over, and questions with them; none if there are none.
+            most: Candidates that are ranked, the first ones; the others stay behind them.
         """
         result, todo = Measured(), iter(claims)
 
         async def work() -> None:
             for claim in todo:
                 begin = time.perf_counter()
-                response = await client.unary(self.stub.Rerank, claim.request(seconds), timeout=60)
+                response = await client.unary(self.stub.Rerank, claim.request(seconds, most), timeout=60)
                 result.seconds.append(time.perf_counter() - begin)
                 result.scored.append(response.scored)
-                result.ndcg.append(ndcg(claim, [ranked.index for ranked in response.results]))
+                order = [ranked.index for ranked in response.results]
+                result.ndcg.append(ndcg(claim, [*order, *range(len(order), len(claim.passages))]))
 
         async with self._embedding(beside, result):
             questions = asyncio.create_task(self._embed_questions(claims, result)) if beside else None
@@ -194,14 +204,16 @@ async def main() -> int:
     """Prints the tables; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--queries", type=int, default=60, help="claims of each row (default 60)")
-    parser.add_argument("--rows", default="", help="only rows whose name contains this")
+    parser.add_argument("--rows", default="", help="only rows whose name contains this; `none` for no row")
     arguments = parser.parse_args()
     folder, only = DATA / SETS["SciFact"], str(arguments.rows)
     if not folder.is_dir():
         print(f"nothing measured: {folder} isn't there", file=sys.stderr)
         return 0
-    passages = await cut(read_collection(folder, int(arguments.queries)))
-    claims = rank_by_words(read_collection(folder, int(arguments.queries)), passages)
+    configure_logging("benchmark", level="WARNING", log_format="console", stream=sys.stderr)
+    collection = read_collection(folder, int(arguments.queries))
+    passages = await cut(collection)
+    claims = rank_by_words(collection, passages)
     beside = [embedding_input(passage.heading, passage.text) for passage in passages[:640]]
     rows: list[list[object]] = []
 
@@ -219,8 +231,13 @@ async def main() -> int:
         await measure(bench, "cold, 300 ms, 4 calls at once", 0.3, at_once=4)
         await measure(bench, "cold, 300 ms, 16 calls at once", 0.3, at_once=16)
         await measure(bench, "cold, 300 ms, 4 calls at once, embedding beside", 0.3, at_once=4, beside=beside)
+    depths: list[list[object]] = []
     async with embedder(cache_bytes=_ALL_BYTES) as bench:
-        await bench.run(claims, None)
+        cold = await bench.run(claims, None)
+        for most in _DEPTHS:
+            warm = await bench.run(claims, None, most=most)
+            cost = [cold.cpu / len(claims) / CANDIDATES * most * 1000, warm.cpu / len(claims) * 1000]
+            depths.append([most, f"{np.mean(warm.ndcg):.4f}", *cost])
         await measure(bench, "warm, 300 ms", 0.3)
         await measure(bench, "warm, 300 ms, 4 calls at once, embedding beside", 0.3, at_once=4, beside=beside)
     first = float(np.mean([ndcg(claim, range(len(claim.passages))) for claim in claims]))
@@ -229,6 +246,8 @@ async def main() -> int:
     print(f"a question's embedding without reranks: {alone}; beside documents: {busy}\n")
     headings = ["rerank of 40", "median ms", "p95 ms", "longest ms", "CPU ms", "ranked", "fewest", "nDCG@10"]
     print(format_table([*headings, "question ms", "p95", "embedded"], rows))
+    print("\nWhatever the time, if only the first so many are ranked:\n")
+    print(format_table(["ranked", "nDCG@10", "CPU ms cold", "CPU ms warm"], depths))
     return 0
 
 
@@ -237,7 +256,7 @@ async def embedder(*, cache_bytes: int) -> AsyncGenerator[Bench]:
     """An embedder with its settings as shipped, but for the cache."""
     settings = EmbedderSettings.model_validate(
         {"port": 0, "metrics_port": 0, "auth": "off", "drain_seconds": 1, "leave_seconds": 0}
-        | {"rerank_cache_bytes": cache_bytes, "log_level": "WARNING"}
+        | {"rerank_cache_bytes": cache_bytes}
     )
     async with AsyncExitStack() as stack:
         server = await start(stack, settings, ledger=MemoryLedger())
