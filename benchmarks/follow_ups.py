@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.fusion_data import DATA, SETS, LexicalIndex, QuestionSet, embed_questions, load, read_set, rows
-from benchmarks.fusion_ways import find_legs, rank
+from benchmarks.fusion_data import DATA, SETS, QuestionSet, embed_questions, load, read_set, rows
+from benchmarks.fusion_ways import Library
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision
 from citewire_generator.model import Message, Role
@@ -101,8 +101,7 @@ def main() -> int:
     options = parser.parse_args()
     precision = Precision(options.precision)
     print(describe_machine(), flush=True)
-    library = _joined(load("ClapNQ", precision), load("SQuAD", precision))
-    words = LexicalIndex(passage.text for passage in library.passages)
+    library = Library(_joined(load("ClapNQ", precision), load("SQuAD", precision)), by_document=True)
     made = make_conversations()
     rewritten = [condense(each.question, each.history).text for each in made]
     _show(made, rewritten, int(options.show))
@@ -112,7 +111,7 @@ def main() -> int:
         "whole": [each.whole for each in made],
     }
     hits = {
-        (mode, way): _hits(library, words, made, texts, precision, mode)
+        (mode, way): _hits(library, made, texts, precision, mode)
         for mode in ("dense", "hybrid")
         for way, texts in ways.items()
     }
@@ -136,8 +135,7 @@ def _taken_for_follow_ups(name: str) -> tuple[int, str]:
 
 
 def _hits(
-    library: QuestionSet,
-    words: LexicalIndex,
+    library: Library,
     made: Sequence[Conversation],
     texts: Sequence[str],
     precision: Precision,
@@ -146,8 +144,7 @@ def _hits(
     vectors = embed_questions(texts, precision)
     result: list[bool] = []
     for conversation, text, vector in zip(made, texts, vectors, strict=True):
-        legs = find_legs(library, words, text, vector, by_document=True)
-        result.append(conversation.passage in rank(legs, mode, by_document=True)[:FIRST])
+        result.append(conversation.passage in library.find_legs(text, vector).rank(mode)[:FIRST])
     return np.array(result)
 
 

@@ -44,6 +44,10 @@ class Passage:
     """From 1; 0 where the format has no pages."""
     text: str
     """As it is embedded: with title and headings above."""
+    body: str
+    """Its text alone."""
+    tokens: int
+    """Tokens of the text alone."""
 
     def moved(self, documents: int) -> Passage:
         """The same, its document's number raised: in a library after another one."""
@@ -153,7 +157,10 @@ async def _cut(model: LocalModel, number: int, file_name: str, title: str, conte
 
     window = model.info.max_input_tokens - model.info.extra_tokens
     chunks = await chunk(parsed, title or parsed.title or file_name, settings.rules(window), count)
-    return [Passage(number, each.place.page, embedding_input(each.header, each.text)) for each in chunks]
+    return [
+        Passage(number, each.place.page, embedding_input(each.header, each.text), each.text, each.token_count)
+        for each in chunks
+    ]
 
 
 async def _vectors(model: LocalModel, texts: Sequence[str], purpose: Purpose) -> NDArray[np.float32]:

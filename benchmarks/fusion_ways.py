@@ -26,59 +26,66 @@ class Legs:
     lexical: tuple[Candidate, ...]
     ideal: float
     depth: int
+    by_document: bool
+
+    def rank(self, mode: str) -> list[int]:
+        """Returns the places of the passages, or the numbers of the documents, in the order of a mode of `MODES`."""
+        results: Sequence[Candidate] = self.dense if mode == "dense" else self.lexical
+        if mode == "hybrid":
+            results = fuse(self.dense, self.lexical, by_document=self.by_document, ideal=self.ideal, depth=self.depth)
+        elif mode == "by rank":
+            results = fuse_by_rank(self.dense, self.lexical, by_document=self.by_document)
+        return [result.document_id if self.by_document else result.chunk_id for result in results]
 
 
-def find_legs(
-    library: QuestionSet,
-    words: LexicalIndex,
-    text: str,
-    vector: NDArray[np.float32],
-    *,
-    by_document: bool,
-    within: Sequence[int] | None = None,
-) -> Legs:
-    """Searches by both legs.
+class Library:
+    """The passages of a set, to be searched.
 
     Args:
-        library: What is searched.
-        words: Its words.
-        text: The question.
-        vector: The question's vector, of the library's dimensions.
+        texts: The set; its questions aren't read.
         by_document: Whether a result is a document, and so its best chunk.
-        within: Numbers of the documents that are in scope; None: all.
     """
-    documents = np.array([passage.document for passage in library.passages])
-    cosines = np.clip(library.vectors @ vector, 0.0, 1.0).astype(float)
-    scores, ideal = words.scores(text)
-    places = np.arange(len(documents)) if within is None else np.flatnonzero(np.isin(documents, list(within)))
-    depth = DOCUMENTS_DEPTH if by_document else FUSION_DEPTH
 
-    def best(values: NDArray[np.float64], *, above: float) -> list[int]:
-        order = places[np.argsort(-values[places], kind="stable")]
-        order = order[values[order] > above]
-        if by_document:
-            order = order[np.sort(np.unique(documents[order], return_index=True)[1])]
-        return [int(place) for place in order[:depth]]
+    def __init__(self, texts: QuestionSet, *, by_document: bool) -> None:
+        self.passages = texts.passages
+        self._by_document = by_document
+        self._vectors = texts.vectors
+        self._documents = np.array([passage.document for passage in texts.passages])
+        self._words = LexicalIndex(passage.text for passage in texts.passages)
 
-    def candidate(place: int, lexical_score: float | None) -> Candidate:
-        return Candidate(place, int(documents[place]), b"", float(cosines[place]), lexical_score=lexical_score)
+    def find_legs(self, text: str, vector: NDArray[np.float32], within: Sequence[int] | None = None) -> Legs:
+        """Searches by both legs.
 
-    return Legs(
-        dense=tuple(candidate(place, None) for place in best(cosines, above=-1.0)),
-        lexical=tuple(candidate(place, float(scores[place])) for place in best(scores, above=0.0)),
-        ideal=ideal,
-        depth=depth,
-    )
+        Args:
+            text: The question.
+            vector: The question's vector, of the library's dimensions.
+            within: Numbers of the documents that are in scope; None: all.
+        """
+        cosines = np.clip(self._vectors @ vector, 0.0, 1.0).astype(float)
+        scores, ideal = self._words.scores(text)
+        everything = within is None
+        places = np.arange(len(cosines)) if everything else np.flatnonzero(np.isin(self._documents, list(within)))
+        depth = DOCUMENTS_DEPTH if self._by_document else FUSION_DEPTH
 
+        def candidates(values: NDArray[np.float64], *, above: float, lexical: bool) -> tuple[Candidate, ...]:
+            order = places[np.argsort(-values[places], kind="stable")]
+            order = order[values[order] > above]
+            if self._by_document:
+                order = order[np.sort(np.unique(self._documents[order], return_index=True)[1])]
+            return tuple(
+                self._candidate(int(place), float(cosines[place]), float(scores[place]) if lexical else None)
+                for place in order[:depth]
+            )
 
-def rank(legs: Legs, mode: str, *, by_document: bool) -> list[int]:
-    """Returns the places of the passages, or the numbers of the documents, in the order of a mode of `MODES`."""
-    if mode == "hybrid":
-        results: Sequence[Candidate] = fuse(
-            legs.dense, legs.lexical, by_document=by_document, ideal=legs.ideal, depth=legs.depth
+        return Legs(
+            dense=candidates(cosines, above=-1.0, lexical=False),
+            lexical=candidates(scores, above=0.0, lexical=True),
+            ideal=ideal,
+            depth=depth,
+            by_document=self._by_document,
         )
-    elif mode == "by rank":
-        results = fuse_by_rank(legs.dense, legs.lexical, by_document=by_document)
-    else:
-        results = legs.dense if mode == "dense" else legs.lexical
-    return [result.document_id if by_document else result.chunk_id for result in results]
+
+    def _candidate(self, place: int, cosine: float, lexical_score: float | None) -> Candidate:
+        passage = self.passages[place]
+        ratio = len(passage.body) / max(passage.tokens, 1)
+        return Candidate(place, passage.document, b"", cosine, lexical_score=lexical_score, chars_per_token=ratio)

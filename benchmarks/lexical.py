@@ -208,9 +208,9 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
         )
         chunks = "corpus.chunks (org_id, chunk_id, document_id, version, chunk_index, text, token_count, content_hash,"
         with connection.cursor().copy(f"COPY {chunks} char_start, char_end) FROM STDIN".encode()) as copy:
-            for place, text in enumerate(texts, first):
+            for place, (text, tokens) in enumerate(zip(texts, _count_tokens(texts), strict=True), first):
                 digest = hashlib.sha256(text.encode()).digest()
-                copy.write_row((org, place, place, 1, 0, text, 1, digest, 0, len(text)))
+                copy.write_row((org, place, place, 1, 0, text, tokens, digest, 0, len(text)))
         with connection.cursor().copy(
             "COPY corpus.lexical (org_id, chunk_id, document_id, version, terms) FROM STDIN"
         ) as copy:
@@ -236,6 +236,11 @@ def _put(server: EmbeddedPostgres, number: int, org: str, texts: Sequence[str], 
         connection.execute("CREATE INDEX IF NOT EXISTS bench_words_gin ON bench_words USING gin (words)")
     with psycopg.connect(server.dsn(database=DATABASE), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
+
+
+def _count_tokens(texts: Sequence[str]) -> list[int]:
+    """Counts tokens as ingest does: fusion reads from them whether the model has words for a language."""
+    return read_directory(find_model(BUILT_IN).path).open_tokeniser().count(texts)
 
 
 @asynccontextmanager

@@ -159,6 +159,19 @@ async def test_hybrid_weighs_words_and_meaning(me: Caller, corpus: CorpusRows) -
     assert len(found) == 4
 
 
+@pytest.mark.parametrize(("tokens", "first"), [("length(text) / 5", "page 20"), ("length(text) / 2", "page 9")])
+async def test_where_pages_share_their_words_a_model_that_knows_the_language_decides(
+    me: Caller, corpus: CorpusRows, tokens: str, first: str
+) -> None:
+    # All pages have the question's words, the first ten in the fewest others; what is meant stands on page 20.
+    for page in range(25):
+        text = "Net revenue of the year. " + "Further figures follow below. " * (1 + 20 * (page // 10))
+        put(corpus, text, title=f"page {page}", angles=[40 if page == 20 else 85 - page])
+    corpus.run(f"UPDATE corpus.chunks SET token_count = {tokens}")  # noqa: S608 # the test's own text
+    results = await both(me, "net revenue of the year", keep_duplicates=True)
+    assert results[0].chunk.title == first
+
+
 async def test_hybrid_sums_reciprocal_ranks_if_asked(me: Caller, corpus: CorpusRows) -> None:
     put(corpus, "measles measles", title="by words", angles=[80])
     put(corpus, "gardens", title="by meaning", angles=[5])

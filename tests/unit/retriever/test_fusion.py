@@ -8,19 +8,34 @@ from collections.abc import Mapping
 import pytest
 
 from citewire_retriever.model import Candidate
-from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, fuse, fuse_by_rank, trust
+from citewire_retriever.service.fusion import FUSION_DEPTH, agreement, compare, distinction, fuse, fuse_by_rank, trust
+
+ENGLISH, SPANISH, HINDI, THAI = 4.9, 3.15, 1.7, 17.0
+"""Code points of a text for each token of a model for English."""
 
 
 def candidate(
-    chunk_id: int, similarity: float | None = 0.5, *, lexical_score: float | None = None, document_id: int = 0
+    chunk_id: int,
+    similarity: float | None = 0.5,
+    *,
+    lexical_score: float | None = None,
+    document_id: int = 0,
+    chars_per_token: float = 0.0,
 ) -> Candidate:
-    return Candidate(chunk_id, document_id, b"", similarity, lexical_score=lexical_score)
+    return Candidate(
+        chunk_id, document_id, b"", similarity, lexical_score=lexical_score, chars_per_token=chars_per_token
+    )
 
 
-def legs(cosines: Mapping[int, float], words: Mapping[int, float]) -> tuple[list[Candidate], list[Candidate]]:
-    dense = [candidate(key, cosine) for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])]
+def legs(
+    cosines: Mapping[int, float], words: Mapping[int, float], chars_per_token: float = 0.0
+) -> tuple[list[Candidate], list[Candidate]]:
+    dense = [
+        candidate(key, cosine, chars_per_token=chars_per_token)
+        for key, cosine in sorted(cosines.items(), key=lambda pair: -pair[1])
+    ]
     lexical = [
-        candidate(key, cosines.get(key), lexical_score=score)
+        candidate(key, cosines.get(key), lexical_score=score, chars_per_token=chars_per_token)
         for key, score in sorted(words.items(), key=lambda pair: -pair[1])
     ]
     return dense, lexical
@@ -89,6 +104,66 @@ def test_a_dense_leg_that_knows_nothing_of_the_language_hardly_disturbs_the_word
         cosines = {key: source.uniform(0.5, 0.75) for key in range(60)}
         first += order(*legs(cosines, words))[0] == 0
     assert first >= 190
+
+
+def disagreeing(chars_per_token: float) -> tuple[list[Candidate], list[Candidate]]:
+    """Legs of which each has a first of its own, and nothing to do with the other."""
+    source = random.Random(17)
+    cosines = {key: 0.45 + 0.1 * source.random() for key in range(60)} | {100: 0.75}
+    words = {key: source.uniform(1, 2) for key in range(60)} | {200: 5.0}
+    return legs(cosines, words, chars_per_token)
+
+
+@pytest.mark.parametrize(("chars_per_token", "trusted"), [(ENGLISH, 1.0), (SPANISH, 0.1), (HINDI, 0.1), (THAI, 0.1)])
+def test_a_model_with_words_of_the_language_is_trusted_without_agreement(
+    chars_per_token: float, trusted: float
+) -> None:
+    result = trust(compare(*disagreeing(chars_per_token), by_document=False, ideal=10.0))
+    assert result == pytest.approx(trusted, abs=0.1 if trusted < 1 else 0)
+
+
+def test_where_legs_disagree_in_a_language_without_words_in_the_vocabulary_the_words_decide() -> None:
+    dense, lexical = disagreeing(HINDI)
+    assert order(dense, lexical)[:4] == [each.chunk_id for each in lexical[:4]]
+
+
+@pytest.mark.parametrize("other", ["dense", "lexical"])
+def test_a_language_counts_as_covered_only_where_the_best_of_both_legs_are(other: str) -> None:
+    dense, lexical = disagreeing(ENGLISH)
+    foreign = [each._replace(chars_per_token=SPANISH) for each in (dense if other == "dense" else lexical)]
+    mixed = (foreign, lexical) if other == "dense" else (dense, foreign)
+    assert compare(dense, lexical, by_document=False, ideal=10.0).coverage == 1
+    assert compare(*mixed, by_document=False, ideal=10.0).coverage == 0
+
+
+def pages_of_one_filing(chars_per_token: float) -> list[int]:
+    """Forty pages with the question's words, most of all page 1; what is asked stands on page 30."""
+    words = {page: 2.0 - page / 400 for page in range(1, 41)}
+    cosines = dict.fromkeys(words, 0.5) | {30: 0.55}
+    return order(*legs(cosines, words, chars_per_token))
+
+
+def test_where_texts_share_their_words_the_meaning_decides() -> None:
+    assert pages_of_one_filing(ENGLISH)[0] == 30
+    assert pages_of_one_filing(HINDI)[0] == 1
+
+
+def test_a_score_stays_within_one_where_the_meaning_counts_more() -> None:
+    same = dict.fromkeys(range(20), 10.0)
+    fused = fuse(*legs(dict.fromkeys(same, 1.0), same, ENGLISH), by_document=False, ideal=10.0)
+    assert [each.fused_score for each in fused] == pytest.approx([0.75] * 20)
+    alone = fuse(*legs(dict.fromkeys(same, 1.0), same, ENGLISH), by_document=False, ideal=10.0, dense_weight=1.0)
+    assert [each.fused_score for each in alone] == pytest.approx([0.5] * 20)
+
+
+def test_words_tell_texts_apart_by_how_far_the_first_stands_out_from_the_tenth() -> None:
+    def of(words: Mapping[int, float]) -> float:
+        return distinction(compare(*legs({}, words), by_document=False, ideal=10.0))
+
+    assert of({key: 2.0 - key / 100 for key in range(40)}) == 0
+    assert of(dict.fromkeys(range(40), 2.0) | {99: 5.0}) == 1
+    assert 0 < of(dict.fromkeys(range(40), 2.0) | {99: 2.8}) < 1
+    assert of({1: 2.0, 2: 1.9}) == 1
 
 
 def test_a_few_results_show_nothing_and_trust_is_given() -> None:

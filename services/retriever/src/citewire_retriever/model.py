@@ -188,6 +188,8 @@ class Candidate(NamedTuple):
     """Chunks that were left out as near-duplicates of it."""
     chunk: pb.Chunk | None = None
     """None while only its key was read."""
+    chars_per_token: float = 0.0
+    """Code points of its text for each token of the embedding model; 0 if that wasn't read."""
 
     @property
     def whole(self) -> pb.Chunk:
@@ -205,7 +207,14 @@ class Candidate(NamedTuple):
     def with_scores(self, lexical_score: float | None, fused_score: float | None = None) -> "Candidate":
         """The same key with these scores; for hundreds of them `_replace` is slow."""
         return Candidate(
-            self.chunk_id, self.document_id, self.content_hash, self.score, self.recent, lexical_score, fused_score
+            self.chunk_id,
+            self.document_id,
+            self.content_hash,
+            self.score,
+            self.recent,
+            lexical_score,
+            fused_score,
+            chars_per_token=self.chars_per_token,
         )
 
 

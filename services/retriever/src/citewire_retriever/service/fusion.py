@@ -1,12 +1,12 @@
-"""Fusion of the two legs of hybrid search: a weighted sum of their scores, in which agreement decides.
+"""Fusion of the two legs of hybrid search: a weighted sum of their scores, by how far each leg can be believed.
 
 Ranks alone can't tell a leg that knows from one that guesses: an embedding model that doesn't know the language still
-has a first, a second and a third. Scores can, where both legs say something about the same chunks: see `agreement`.
+has a first, a second and a third. Scores can, and the texts: see `trust` and `distinction`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Final
 
 import numpy as np
@@ -23,11 +23,29 @@ DENSE_WEIGHT: Final = 0.5
 _COSINE: Final = 0.5
 """What a cosine counts beside a share of the question, at equal weights: 0.4 to 0.6 are alike (ADR 12)."""
 
+_NO_AGREEMENT: Final = 0.1
 _FULL_AGREEMENT: Final = 0.3
-"""Correlation of the legs' scores from which the dense leg has its whole weight. 0.25 to 0.4 are alike (ADR 12)."""
+"""Correlations of the legs' scores up to which the dense leg has no weight, and from which it has all of it."""
 
-_FEW_WORDS: Final = 0.25
-"""Share of the question found in the best text, below which words can't be what the dense leg is judged by (ADR 12)."""
+_FEW_WORDS: Final = 0.15
+"""Share of the question found in the best text, below which words can't be what the dense leg is judged by."""
+
+_UNCOVERED: Final = 3.6
+_COVERED: Final = 4.2
+_UNREAD: Final = 9.0
+"""Code points for a token: at most the first where a vocabulary wasn't made for the language, at least the second where
+it was, above the last where whole words are unknown to it. With a vocabulary for English, English has 4.5–5, Spanish
+3.2, Hindi 1.7, Thai 17 (ADR 19)."""
+
+_FIRST: Final = 10
+"""Results that both are read from: the languages of a leg's best, and how far its first stands out from its tenth."""
+
+_INDISTINCT: Final = 0.15
+_DISTINCT: Final = 0.45
+"""Shares by which the tenth result by words is worse than the first: where words say nothing, and where they do."""
+
+_MORE: Final = 2.0
+"""How much more the dense leg counts where words say nothing: so many times its weight on top of it."""
 
 
 _GIVEN: Final = 5
@@ -54,6 +72,8 @@ class Legs:
     """Whether the dense leg found it."""
     in_words: tuple[bool, ...]
     """Whether the words did."""
+    coverage: float = 0.0
+    """How far the embedding model's vocabulary was made for the language of the texts, 0–1."""
 
 
 def fuse(
@@ -66,6 +86,9 @@ def fuse(
     dense_weight: float | None = None,
 ) -> list[Candidate]:
     """Orders what either leg found by weight × trust × cosine / 2 + (1 − weight) × share of the words.
+
+    Where the words tell texts little apart, and the model's vocabulary covers them, the cosine has up to three times
+    the weight; both weights are lowered then, so that their sum is the same.
 
     Args:
         dense: By similarity, best first.
@@ -81,8 +104,11 @@ def fuse(
     """
     legs = compare(dense, lexical, by_document=by_document, ideal=ideal, depth=depth)
     weight = DENSE_WEIGHT if dense_weight is None else dense_weight
-    meaning = weight * _COSINE * trust(legs)
-    scores = [meaning * cosine + (1 - weight) * share for cosine, share in zip(legs.cosines, legs.shares, strict=True)]
+    more = 1 + _MORE * legs.coverage * (1 - distinction(legs))
+    words = 1 - weight
+    lowered = (weight * _COSINE + words) / (weight * _COSINE * more + words)
+    meaning, words = weight * _COSINE * more * trust(legs) * lowered, words * lowered
+    scores = [meaning * cosine + words * share for cosine, share in zip(legs.cosines, legs.shares, strict=True)]
     order = sorted(
         range(len(scores)),
         key=lambda place: (-scores[place], -legs.shares[place], -legs.cosines[place], legs.candidates[place].chunk_id),
@@ -154,20 +180,34 @@ def compare(
         shares=tuple(words.get(key, lowest_words) / scale for key in results),
         in_dense=tuple(key in in_dense for key in results),
         in_words=tuple(key in words for key in results),
+        coverage=min(_coverage(dense), _coverage(lexical)),
     )
 
 
 def trust(legs: Legs) -> float:
     """How much the dense leg is trusted, 0–1.
 
-    Fully where the legs agree. Where they don't, one of them is wrong: the dense leg if the best text has a good part
-    of the question's words, so that the words have something to say; else the words. A few results show little: then
+    As far as the model's vocabulary covers the texts. A model that knows a language can still have few tokens for it:
+    then as far as the legs agree. Where they don't, one of them is wrong: the dense leg if the best text has a part of
+    the question's words, so that the words have something to say; else the words. A few results show little: then
     trust is given.
     """
-    given_trust = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
+    wordless = max(0.0, 1 - max(legs.shares, default=0.0) / _FEW_WORDS)
     seen = max(sum(legs.in_dense), sum(legs.in_words))
-    agreeing = min(1.0, agreement(legs) / _FULL_AGREEMENT)
-    return max(given_trust, (_GIVEN + seen * agreeing) / (_GIVEN + seen))
+    agreeing = _ramp(agreement(legs), _NO_AGREEMENT, _FULL_AGREEMENT)
+    return max(wordless, legs.coverage, (_GIVEN + seen * agreeing) / (_GIVEN + seen))
+
+
+def distinction(legs: Legs) -> float:
+    """How far the words tell texts apart, 0–1: by what share the tenth best has less of the question than the best.
+
+    Pages of one document share their words. Where the first ten have nearly the same part of the question, it is an
+    accident which of them is first. Fewer than ten are told apart from all others.
+    """
+    shares = sorted((share for share, found in zip(legs.shares, legs.in_words, strict=True) if found), reverse=True)
+    if len(shares) < _FIRST:
+        return 1.0
+    return _ramp(1 - shares[_FIRST - 1] / shares[0], _INDISTINCT, _DISTINCT)
 
 
 def agreement(legs: Legs) -> float:
@@ -179,6 +219,19 @@ def agreement(legs: Legs) -> float:
     """
     scores = np.array((legs.cosines, legs.shares))
     return fmean(max(0.0, _correlation(scores[:, those])) for those in np.array((legs.in_dense, legs.in_words), bool))
+
+
+def _coverage(leg: Sequence[Candidate]) -> float:
+    """How far the model's vocabulary covers the best texts of a leg; half of them may be in another language."""
+    if not leg:
+        return 1.0
+    ratio = median(candidate.chars_per_token for candidate in leg[:_FIRST])
+    return _ramp(ratio, _UNCOVERED, _COVERED) if ratio <= _UNREAD else 0.0
+
+
+def _ramp(value: float, low: float, high: float) -> float:
+    """0 up to `low`, 1 from `high` on, and evenly between."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 def _correlation(scores: NDArray[np.float64]) -> float:

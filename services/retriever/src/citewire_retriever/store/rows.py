@@ -100,10 +100,10 @@ class Shape:
         """Reads a row, with the distance and the score that the query added."""
         score = None if distance is None else min(1.0, max(0.0, 1.0 - distance))
         if not self.whole:
-            return Candidate(row[0], row[1], row[2], score, recent, lexical_score)
+            return Candidate(row[0], row[1], row[2], score, recent, lexical_score, chars_per_token=row[3])
         return Candidate(row[0], row[1], row[6], score, recent, lexical_score, chunk=chunk(row))
 
 
 _SEARCH: Final = queries("search")
 WHOLE: Final = Shape(_SEARCH["chunk_columns"], _SEARCH["chunk_sources"], 20, whole=True)
-KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 3, whole=False)
+KEYS: Final = Shape(_SEARCH["key_columns"], _SEARCH["key_sources"], 4, whole=False)

@@ -12,7 +12,7 @@ JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
 JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = c.document_id
 
 -- name: key_columns
-c.chunk_id, c.document_id, c.content_hash
+c.chunk_id, c.document_id, c.content_hash, length(c.text)::real / greatest(c.token_count, 1)
 
 -- name: key_sources
 JOIN corpus.chunks c ON c.org_id = %(org_id)s AND c.chunk_id = n.chunk_id
