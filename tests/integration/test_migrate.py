@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
@@ -13,6 +13,8 @@ import pytest
 from citewire_kit.migrate import MigrationError, migrate, read_migrations
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from databases import Database
 
 TABLE = "CREATE TABLE corpus.things (id bigint PRIMARY KEY, name text NOT NULL);\n"
@@ -166,6 +168,27 @@ async def test_a_database_that_is_not_there_is_said(empty_database: Database, pa
     dsn = empty_database.owner_dsn.replace(empty_database.name, "no_such_database")
     with pytest.raises(MigrationError, match="cannot connect to migrate corpus"):
         await migrate(dsn, schema="corpus", package=package.name)
+
+
+async def test_a_database_that_comes_later_is_waited_for(
+    empty_database: Database, package: Package, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.write(m0001_things=TABLE)
+    connect = cast("Callable[..., Awaitable[object]]", psycopg.AsyncConnection.connect)
+    attempts = 0
+
+    async def third_time_lucky(dsn: str, **options: object) -> object:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 3:
+            raise psycopg.OperationalError("connection refused")
+        return await connect(dsn, **options)
+
+    monkeypatch.setattr("citewire_kit.migrate.AsyncConnection.connect", third_time_lucky)
+    monkeypatch.setattr("citewire_kit.migrate._CONNECT_AGAIN_SECONDS", 0)
+    dsn = empty_database.owner_dsn
+    assert await migrate(dsn, schema="corpus", package=package.name, wait_seconds=60) == ["0001_things.sql"]
+    assert attempts == 3
 
 
 def test_names_must_be_numbered_and_unique(package: Package) -> None:

@@ -42,6 +42,7 @@ LOCK_SECONDS: Final = 600.0
 """Longest wait for another process's migration."""
 
 _POLL_SECONDS: Final = 0.2
+_CONNECT_AGAIN_SECONDS: Final = 1.0
 _BASELINE: Final = "0001_baseline.sql"
 """What a schema begins with; the migrations before the first release were put together in it."""
 
@@ -68,6 +69,9 @@ class MigrateSettings(BaseSettings):
 
     migrate_dsn: SecretStr
     """Connection string of the role that owns the schema and may make roles."""
+
+    wait_seconds: float = Field(default=0.0, ge=0, validation_alias=AliasChoices("CITEWIRE_MIGRATE_WAIT_SECONDS"))
+    """Longest wait for a database that doesn't answer yet, as where both are started at once."""
 
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
@@ -103,14 +107,21 @@ def run_migrate(phase: Phase, prefix: str, *, schema: str, package: str) -> None
     configure_logging(f"{schema}-migrate", level=settings.log_level, log_format=settings.log_format)
     dsn = settings.migrate_dsn.get_secret_value()
     try:
-        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase))
+        wait = settings.wait_seconds
+        asyncio.run(migrate(dsn, schema=schema, package=package, phase=phase, wait_seconds=wait))
     except StartupError as exc:
         log.error("cannot_migrate", error=str(exc))  # noqa: TRY400 # the message is complete without a traceback
         raise SystemExit(1) from None
 
 
 async def migrate(
-    dsn: str, *, schema: str, package: str, phase: Phase = "all", lock_seconds: float = LOCK_SECONDS
+    dsn: str,
+    *,
+    schema: str,
+    package: str,
+    phase: Phase = "all",
+    lock_seconds: float = LOCK_SECONDS,
+    wait_seconds: float = 0.0,
 ) -> list[str]:
     """Applies the migrations of `package` that `schema` lacks.
 
@@ -122,6 +133,7 @@ async def migrate(
         package: Package that holds the folder `migrations`.
         phase: "pre": what the new code needs. "post": what the old code couldn't run with. "all": both, in file order.
         lock_seconds: Longest wait for another process's migration.
+        wait_seconds: Longest wait for a database that doesn't answer yet.
 
     Returns:
         The names of the files that were applied now.
@@ -131,10 +143,7 @@ async def migrate(
             applied has changed, or a file failed.
     """
     migrations = read_migrations(package)
-    try:
-        connection = await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10)
-    except psycopg.OperationalError as exc:
-        raise MigrationError(f"cannot connect to migrate {schema}: {str(exc).strip()}") from exc
+    connection = await _connect(dsn, schema, wait_seconds)
     async with connection:
         async with _locked(connection, schema, lock_seconds):
             applied = await _applied(connection, schema)
@@ -203,6 +212,17 @@ def _parse(file: str, text: str) -> Migration:
         raise MigrationError(f"migration {file}: unknown option {sorted(unknown)[0]!r}")
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Migration(file, text, digest, "no-transaction" not in options, "post" in options)
+
+
+async def _connect(dsn: str, schema: str, wait_seconds: float) -> Connection:
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            return await AsyncConnection.connect(dsn, autocommit=True, connect_timeout=10)
+        except psycopg.OperationalError as exc:
+            if time.monotonic() >= deadline:
+                raise MigrationError(f"cannot connect to migrate {schema}: {str(exc).strip()}") from exc
+        await asyncio.sleep(_CONNECT_AGAIN_SECONDS)
 
 
 @asynccontextmanager
