@@ -1,0 +1,94 @@
+"""docs/reference/limits.md says what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from citewire_gateway.api import chat_requests, dependencies, filters, forms
+from citewire_gateway.api.schemas import base, chat, library, openai
+from citewire_gateway.settings import GatewaySettings
+from citewire_generator.settings import GeneratorSettings
+from citewire_kit import channel
+from citewire_retriever.converters import checks
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.settings import RetrieverSettings
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "limits.md"
+KIB, MIB = 1024, 1024 * 1024
+
+
+def default(settings: type[BaseModel], field: str) -> int:
+    return int(str(settings.model_fields[field].default).removesuffix(".0"))
+
+
+EXPECTED: dict[str, list[int]] = {
+    "file": [default(GatewaySettings, "max_upload_bytes") // MIB],
+    "text of a file": [default(WorkerSettings, "max_chars")],
+    "typed text (JSON)": [
+        default(GatewaySettings, "max_json_bytes") // MIB,
+        default(RetrieverSettings, "text_max_bytes") // MIB,
+    ],
+    "pages of a PDF": [default(WorkerSettings, "max_pages")],
+    "rows and other blocks": [ParseLimits().max_blocks],
+    "chunks": [default(WorkerSettings, "max_chunks")],
+    "time to read a file": [default(WorkerSettings, "parse_seconds")],
+    "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
+    "file name": [checks.MAX_FILE_NAME],
+    "path (a file's name with its folders)": [checks.MAX_FILE_PATH],
+    "title": [checks.MAX_TITLE],
+    "collection": [checks.MAX_COLLECTION],
+    "url": [checks.MAX_URL],
+    "tags": [checks.MAX_TAGS, checks.MAX_TAG],
+    "metadata": [checks.MAX_METADATA_BYTES // KIB],
+    "uploads at once, of one gateway": [default(GatewaySettings, "max_uploads")],
+    "body": [default(GatewaySettings, "max_json_bytes") // MIB],
+    "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
+    "messages of a conversation that is sent": [chat.MAX_MESSAGES],
+    "`document_ids`": [base.MAX_DOCUMENT_IDS],
+    "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
+    "instructions": [chat_requests._MAX_INSTRUCTIONS_BYTES // KIB],  # pyright: ignore[reportPrivateUsage]
+    "inputs of `/v1/embeddings`": [openai._MAX_INPUTS],  # pyright: ignore[reportPrivateUsage]
+    "texts of `/v1/rerank`": [openai._MAX_TEXTS],  # pyright: ignore[reportPrivateUsage]
+    "answer": [default(GeneratorSettings, "max_completion_tokens")],
+    "whole chat": [default(GatewaySettings, "chat_seconds")],
+    "`Idempotency-Key`": [dependencies._MAX_KEY],  # pyright: ignore[reportPrivateUsage]
+    "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
+}
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    cells = [line.strip("|").split("|") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    return {name.strip(): (value, setting) for name, value, _, setting in cells if name.strip() != "limit"}
+
+
+def test_every_row_is_checked() -> None:
+    assert set(rows()) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_values_are_the_codes(name: str) -> None:
+    value, _ = rows()[name]
+    assert [int(number.replace(",", "")) for number in re.findall(r"\d[\d,]*", value)] == EXPECTED[name]
+
+
+def test_settings_exist() -> None:
+    known = {
+        f"{settings.model_config.get('env_prefix')}{field}".upper()
+        for settings in (GatewaySettings, GeneratorSettings, RetrieverSettings, WorkerSettings)
+        for field in settings.model_fields
+    }
+    named = {name for _, setting in rows().values() for name in re.findall(r"CITEWIRE_[A-Z_]+", setting)}
+    assert named <= known
+
+
+def test_both_ends_of_an_upload_agree() -> None:
+    assert default(GatewaySettings, "max_upload_bytes") == default(RetrieverSettings, "upload_max_bytes")
+    assert default(RetrieverSettings, "max_chars") == default(WorkerSettings, "max_chars") == ParseLimits().max_chars
+    single = forms._SINGLE  # pyright: ignore[reportPrivateUsage]
+    assert (single["path"], single["title"]) == (checks.MAX_FILE_PATH, checks.MAX_TITLE)
+    assert (library.MAX_TAGS, library.MAX_TAG) == (checks.MAX_TAGS, checks.MAX_TAG)
