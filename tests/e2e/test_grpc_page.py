@@ -1,0 +1,66 @@
+"""docs/how-to/grpc.md: its examples, run in their order as they are printed, on a stack of its own.
+
+Only the ports are replaced: the page has the usual ones, the stack free ones.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from local_stack import LocalStack, local_stack
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "how-to" / "grpc.md").read_text(encoding="utf-8")
+PORTS = {"50051": "embedder", "50052": "retriever", "50053": "generator"}
+MOST_LINES = 30
+CLIENTS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+CURLS = "".join(re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)).splitlines()
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    with local_stack(tmp_path_factory.mktemp("grpc")) as stack:
+        yield stack
+
+
+def run(stack: LocalStack, *command: str) -> str:
+    ports = stack.ports("port")
+    filled = [re.sub(r"127\.0\.0\.1:(5005\d)", lambda m: f"127.0.0.1:{ports[PORTS[m[1]]]}", part) for part in command]
+    programs = Path(sys.executable).parent
+    environ = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(filled, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout
+
+
+def test_each_service_has_a_short_client_and_a_call_by_buf() -> None:
+    assert len(CLIENTS) == len(CURLS) == 3
+    assert max(len(client.splitlines()) for client in CLIENTS) <= MOST_LINES
+    for number, port in enumerate(PORTS):
+        assert port in CLIENTS[number]
+        assert port in CURLS[number]
+
+
+def test_the_examples_run_as_printed(stack: LocalStack) -> None:
+    embedded, searched, generated = (run(stack, sys.executable, "-c", client) for client in CLIENTS)
+    assert re.fullmatch(r"all-MiniLM-L6-v2 384 1536\n", embedded)
+    assert "DOCUMENT_STATUS_READY" in searched
+    assert re.search(r"^0\.\d\d Waves .*Sailings are cancelled", searched, re.MULTILINE | re.DOTALL)
+    assert "2.5 metres" in generated
+    assert "VERDICT_SUPPORTED" in generated
+    assert generated.rstrip().endswith("extractive [1]")
+    by_buf = [run(stack, "bash", "-c", line) for line in CURLS]
+    assert '"model": "all-MiniLM-L6-v2"' in by_buf[0]
+    assert "2.5 metres" in by_buf[1], "what the Python client stored"
+    assert '"completed"' in by_buf[2]
+
+
+def test_the_schema_comes_from_the_server_as_well(stack: LocalStack) -> None:
+    assert '"vectors"' in run(stack, "bash", "-c", CURLS[0].replace("--schema protos ", ""))
