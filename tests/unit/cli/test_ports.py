@@ -33,6 +33,32 @@ def test_zero_becomes_a_free_port_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here
+def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    offered = iter([7001, 7001, 7002, *range(7003, 7020)])
+
+    class Socket:
+        def __init__(self) -> None:
+            self.port = next(offered)
+
+        def bind(self, address: object) -> None:
+            del address
+
+        def getsockname(self) -> tuple[str, int]:
+            return "127.0.0.1", self.port
+
+        def close(self) -> None:
+            pass
+
+    def is_free(port: int) -> bool:
+        return port == 0
+
+    monkeypatch.setattr("citewire_cli.stack.ports.is_taken", is_free)
+    monkeypatch.setattr("citewire_cli.stack.ports.socket.socket", Socket)
+    chosen = choose_ports({spec.variable: "0" for spec in PORTS}, gateway_port=7001)
+    assert chosen["CITEWIRE_GATEWAY_PORT"] == 7001
+    assert len(set(chosen.values())) == len(PORTS)
+
+
 def test_taken_port_is_said_with_process_and_variable(backlog_address: str) -> None:
     with socket.socket() as holder:
         holder.bind((backlog_address, 0))

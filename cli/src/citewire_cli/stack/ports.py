@@ -98,11 +98,15 @@ def _requested(spec: PortSpec, environ: Mapping[str, str]) -> int:
 
 
 def _fill(ports: dict[str, int]) -> dict[str, int]:
-    """Replaces zeros; all free ports are held open until the last one is known, so that none is handed out twice."""
+    """Replaces zeros; all free ports are held open until the last one is known, so that none is handed out twice.
+
+    A port that was asked for isn't held, as somebody may still be leaving it, so it is passed over by its number.
+    """
     held: list[socket.socket] = []
+    asked_for = {port for port in ports.values() if port}
     try:
         for variable, port in ports.items():
-            if port == 0:
+            while ports[variable] == 0 or (port == 0 and ports[variable] in asked_for):
                 holder = socket.socket()
                 held.append(holder)
                 holder.bind((HOST, 0))
