@@ -1,0 +1,190 @@
+"""A newcomer's first hour: README and the start pages, each command read from the Markdown and executed as printed.
+
+A block `sh` holds commands, a block `text` after it what they print, with `…` for anything. What differs from a
+newcomer's machine: a free port instead of 8080, a home folder of our own, a key that is none for `…`, and of all tests
+one file.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs" / "start").glob("*.md")))
+READY = "Ctrl-C stops everything."
+START_SECONDS = 300.0
+TESTS = "tests/unit/cli/test_sse.py -n 0"
+_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Step:
+    """Commands, and what they print as far as the page says."""
+
+    page: str
+    commands: str
+    expected: list[str] = field(default_factory=list[str])
+
+    @property
+    def starts(self) -> bool:
+        """Whether it is the stack that it starts: it stays in the foreground."""
+        return self.commands.rstrip().endswith("make up")
+
+
+def steps() -> list[Step]:
+    results: list[Step] = []
+    for page in PAGES:
+        for kind, text in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
+            if kind == "sh":
+                results.append(Step(page, text))
+            elif kind == "text" and results and results[-1].page == page:
+                results[-1].expected.append(text)
+    return results
+
+
+def test_pages_have_the_commands_of_a_first_hour() -> None:
+    commands = [command for step in steps() for command in step.commands.splitlines()]
+    assert commands[0] == "make up"
+    assert "make test" in commands
+    assert len([command for command in commands if command.startswith(".venv/bin/citewire")]) >= 7
+    assert not [block for page in PAGES for block in _BLOCK.findall((ROOT / page).read_text()) if block[0] == "console"]
+
+
+class Newcomer:
+    """A fresh clone, a home folder, and at most one stack in the foreground."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clone = folder / "citewire"
+        self.home = folder / "home"
+        self.log = folder / "log.txt"
+        self.port = _free_port()
+        self._stack: subprocess.Popen[bytes] | None = None
+
+    def clone_repository(self) -> None:
+        """Copies what git knows, and what it doesn't ignore: a clone of the working tree."""
+        listed = subprocess.run(
+            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT, capture_output=True, check=True,
+        )  # fmt: skip
+        for name in filter(None, listed.stdout.decode().split("\0")):
+            source, target = ROOT / name, self.clone / name
+            if source.is_symlink() or source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target, follow_symlinks=False)
+        shutil.copytree(ROOT / ".uv", self.clone / ".uv", symlinks=True)  # what `make` would bring from the registry
+        for name in ("litellm", "checkov"):  # environments that no test of TESTS needs
+            mark = self.clone / ".citewire-bench" / f"{name}.installed"
+            mark.parent.mkdir(exist_ok=True)
+            mark.touch()
+
+    def furnish(self) -> None:
+        """Fills the handbook that the pages speak of."""
+        handbook = self.home / "Documents" / "handbook"
+        (handbook / "pay").mkdir(parents=True)
+        (handbook / "README.md").write_text("# Harbour\n\nThe harbour master is called Ottilie Brandt.\n")
+        (handbook / "pay" / "LICENSE").write_text("Tips are shared among the crew of a sailing.\n")
+        (handbook / "logo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
+
+    def environ(self) -> dict[str, str]:
+        own = {f"CITEWIRE_{name}_PORT": "0" for name in ("EMBEDDER", "RETRIEVER", "GENERATOR")}
+        names = ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR", "WORKER")
+        own |= {f"CITEWIRE_{name}_METRICS_PORT": "0" for name in names}
+        own |= {"CITEWIRE_GATEWAY_PORT": str(self.port), "HOME": str(self.home), "ARGS": ""}
+        # What is installed comes from uv's cache, which has it: this environment was made from it.
+        caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
+        interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}
+        return {**os.environ, **own, **caches, **interpreter}
+
+    def start(self, command: str) -> str:
+        """Starts the stack, after the end of the one before; returns what it prints until it is ready."""
+        self.stop()
+        self.log.write_bytes(b"")
+        with self.log.open("wb") as log:
+            self._stack = subprocess.Popen(
+                ["bash", "-c", command],
+                cwd=self.clone, env=self.environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + START_SECONDS
+        while READY not in (printed := self.log.read_text(errors="replace")):
+            assert self._stack.poll() is None, printed
+            assert time.monotonic() < deadline, printed
+            time.sleep(0.05)  # what it prints announces itself to nobody
+        return printed
+
+    def run(self, commands: str) -> str:
+        """Runs the lines of one block in one shell, which ends at the first that fails; returns what they print."""
+        script = f"set -eo pipefail\n{commands}"
+        environ = {**self.environ(), "ARGS": TESTS}
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.clone, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=START_SECONDS,
+            check=False,
+        )  # fmt: skip
+        # Apart, as curl's progress and an answer come at the same time.
+        printed = f"{done.stderr.decode(errors='replace')}\n{done.stdout.decode(errors='replace')}"
+        assert done.returncode == 0, f"{commands}\nexit code {done.returncode}\n{printed}"
+        return printed
+
+    def stop(self) -> None:
+        """Ctrl-C in the terminal of the stack: make and all that it started get it."""
+        stack, self._stack = self._stack, None
+        if stack is None:
+            return
+        os.killpg(stack.pid, signal.SIGINT)
+        try:
+            stack.wait(90)
+        except subprocess.TimeoutExpired:
+            os.killpg(stack.pid, signal.SIGKILL)
+            raise
+        assert "Everything is stopped." in self.log.read_text(errors="replace")
+
+
+def _free_port() -> int:
+    """A port that is still free after the stack has ended and starts again: the system hands it to nobody."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def pattern_of(expected: str) -> re.Pattern[str]:
+    """What a block of output stands for: `…` is anything, the rest is meant to the letter."""
+    return re.compile(".*?".join(re.escape(part) for part in expected.rstrip("\n").split("…")), re.DOTALL)
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    newcomer = Newcomer(tmp_path)
+    yield newcomer
+    newcomer.stop()
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.system(program="curl", package="curl")
+def test_every_command_of_the_first_hour(newcomer: Newcomer) -> None:
+    newcomer.clone_repository()
+    newcomer.furnish()
+    for step in steps():
+        commands = step.commands.replace("127.0.0.1:8080", f"127.0.0.1:{newcomer.port}").replace("…", "no-key")
+        printed = newcomer.start(commands) if step.starts else newcomer.run(commands)
+        for expected in step.expected:
+            pattern = pattern_of(expected.replace("127.0.0.1:8080", f"127.0.0.1:{newcomer.port}"))
+            assert pattern.search(printed), f"{step.page}: {step.commands}\nprinted:\n{printed}\nnot:\n{expected}"
+        if step.starts:
+            assert not re.search(r"\b(FATAL|ERROR|error|warning|Traceback)\b", printed), printed
