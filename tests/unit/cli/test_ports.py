@@ -32,7 +32,6 @@ def test_zero_becomes_a_free_port_of_its_own() -> None:
     assert not any(is_taken(port) for port in ports.values())
 
 
-@pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here
 def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     offered = iter([7001, 7001, 7002, *range(7003, 7020)])
 
@@ -59,6 +58,7 @@ def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPat
     assert len(set(chosen.values())) == len(PORTS)
 
 
+@pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here
 def test_taken_port_is_said_with_process_and_variable(backlog_address: str) -> None:
     with socket.socket() as holder:
         holder.bind((backlog_address, 0))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from citewire_gateway.api import chat_requests, dependencies, filters, forms
-from citewire_gateway.api.schemas import base, chat, library, openai
+from citewire_gateway.api import chat_requests, dependencies, filters, forms, schemas
+from citewire_gateway.api.schemas import chat, library, openai
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import channel
@@ -49,7 +49,7 @@ EXPECTED: dict[str, list[int]] = {
     "body": [default(GatewaySettings, "max_json_bytes") // MIB],
     "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
     "messages of a conversation that is sent": [chat.MAX_MESSAGES],
-    "`document_ids`": [base.MAX_DOCUMENT_IDS],
+    "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
     "instructions": [chat_requests._MAX_INSTRUCTIONS_BYTES // KIB],  # pyright: ignore[reportPrivateUsage]
     "inputs of `/v1/embeddings`": [openai._MAX_INPUTS],  # pyright: ignore[reportPrivateUsage]
