@@ -56,6 +56,7 @@ ROUTES = {
     ("put", "/v1/budgets"),
     ("delete", "/v1/budgets"),
     ("post", "/api/rag-chat/stream"),
+    ("post", "/api/rag-chat"),
     ("post", "/v1/chat/completions"),
     ("post", "/v1/embeddings"),
     ("get", "/v1/models"),

@@ -37,6 +37,7 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
                 "chunk_index": 1,
                 "content": "Revenue grew by 12 %.",
                 "score": 0.81,
+                "rank_score": 0.81,
                 "similarity": 0.81,
                 "title": "Annual report",
                 "file_name": "report.pdf",
@@ -50,6 +51,7 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
                 "chunk_index": 2,
                 "content": "Revenue grew by 12 %.",
                 "score": 0.5,
+                "rank_score": 0.5,
                 "similarity": 0.5,
                 "title": "Annual report",
                 "file_name": "report.pdf",
@@ -67,14 +69,24 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
     )
 
 
-async def test_lexical_search_needs_no_vector_and_hybrid_both(gateway: Gateway) -> None:
+async def test_a_lexical_search_has_its_question_embedded_too(gateway: Gateway) -> None:
     await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "lexical"})
     await gateway.http.post("/v1/search", json={"query": "revenue", "mode": "hybrid"})
     lexical, hybrid = gateway.fakes.retriever.searches
-    assert (lexical.query, lexical.vector) == ("revenue", b"")
-    assert hybrid.query == "revenue"
-    assert len(hybrid.vector) == 16
-    assert len(gateway.fakes.embedder.requests) == 1
+    assert lexical.query == hybrid.query == "revenue"
+    assert len(lexical.vector) == len(hybrid.vector) == 16
+
+
+async def test_a_lexical_search_works_without_an_embedder_but_for_a_lowest_score(gateway: Gateway) -> None:
+    gateway.fakes.embedder.log.errors["embed"] = Unavailable("no model", reason="SERVICE_UNAVAILABLE")
+    gateway.fakes.retriever.results = [result(1)]
+    gateway.fakes.retriever.results[0].ClearField("score")
+    body = {"query": "revenue", "mode": "lexical"}
+    response = await gateway.http.post("/v1/search", json=body)
+    (found,) = response.json()["results"]
+    assert (found["score"], found["rank_score"], "similarity" in found) == (None, 0.8, False)
+    assert gateway.fakes.retriever.searches[-1].vector == b""
+    assert (await gateway.http.post("/v1/search", json={**body, "min_score": 0.5})).status_code == 503
 
 
 async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:

@@ -65,6 +65,58 @@ async def test_the_frames_are_literally_these(gateway: Gateway) -> None:
     assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
 
 
+async def test_the_same_in_one_piece(gateway: Gateway) -> None:
+    response = await gateway.http.post("/api/rag-chat", json=QUESTION)
+    body = response.json()
+    streamed = frames_of((await gateway.http.post(PATH, json=QUESTION)).text)
+    assert list(body) == ["decision", "retrieval", "content", "assessment"]
+    assert body["decision"] == streamed[0].data
+    assert body["retrieval"] == streamed[1].data
+    assert body["content"] == "".join(frame.data["delta"] for frame in streamed if frame.event == "content")
+    assert body["assessment"] == streamed[-2].data
+    gateway.fakes.generator.decision = generator_pb2.DecideResponse(needs_retrieval=False, reason="A greeting.")
+    body = (await gateway.http.post("/api/rag-chat", json=QUESTION)).json()
+    assert (body["decision"]["needs_retrieval"], body["retrieval"]) == (False, None)
+    refused = await gateway.http.post("/api/rag-chat", json={"messages": []})
+    assert refused.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("scope", "reason"),
+    [({"document_ids": [404]}, "DOCUMENT_NOT_FOUND"), ({"collection": "gone"}, "COLLECTION_NOT_FOUND")],
+)
+async def test_what_does_not_exist_is_a_404_before_the_decision(
+    gateway: Gateway, scope: dict[str, Any], reason: str
+) -> None:
+    for body in (
+        {**QUESTION, **scope, "profile": "self-rag"},
+        {**QUESTION, **scope, "profile": "self-rag", "options": {"speculate": True}},
+        {**QUESTION, **scope, "profile": "grounded"},
+        {**QUESTION, **scope, "profile": "library", "options": {"hyde": True}},
+        {**QUESTION, **scope, "profile": "documents", "stream": False},
+    ):
+        response = await gateway.http.post("/v1/chat", json=body)
+        assert (response.status_code, response.json()["reason"]) == (404, reason), body
+    completion = {"model": "self-rag", **QUESTION, "stream": True, "citewire": scope}
+    assert (await gateway.http.post("/v1/chat/completions", json=completion)).status_code == 404
+    search = await gateway.http.post("/v1/search", json={"query": "x", "mode": "lexical", **scope})
+    assert (search.status_code, search.json()["reason"]) == (404, reason)
+
+
+async def test_an_unknown_collection_is_a_404_before_the_decision_here_too(gateway: Gateway) -> None:
+    for path in (PATH, "/api/rag-chat"):
+        response = await gateway.http.post(path, json={**QUESTION, "collection": "gone"})
+        assert (response.status_code, response.json()["reason"]) == (404, "COLLECTION_NOT_FOUND")
+
+
+async def test_a_retriever_that_is_away_costs_no_answer_that_needs_none(gateway: Gateway) -> None:
+    gateway.fakes.generator.decision = generator_pb2.DecideResponse(needs_retrieval=False, reason="A greeting.")
+    gateway.fakes.retriever.log.errors["plan"] = Unavailable("away", reason="SERVICE_UNAVAILABLE")
+    response = await gateway.http.post(PATH, json={**QUESTION, "collection": "reports"})
+    assert response.status_code == 200
+    assert frames_of(response.text)[-1].event == "done"
+
+
 async def test_what_is_searched_is_the_users_own_articles_and_repositories(gateway: Gateway) -> None:
     await gateway.http.post(PATH, json={**QUESTION, "collection": "Feed", "top_k": 3, "min_score": 0.5})
     search = gateway.fakes.retriever.searches[0]

@@ -27,6 +27,7 @@ SOURCES = [
         "page_number": 3,
         "row_number": None,
         "document_id": "7",
+        "url": "/v1/documents/7/content?version=1#page=3",
     },
     {
         "file_name": "Sheet",
@@ -35,6 +36,7 @@ SOURCES = [
         "page_number": None,
         "row_number": 12,
         "document_id": "7",
+        "url": "/v1/documents/7/content?version=1#row=12",
     },
 ]
 
@@ -44,7 +46,7 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
     async with running_fakes() as fakes, running_gateway(database, fakes) as running:
         fakes.retriever.results = [
             result(1, text=LONG, section="Results", place=Place(page=3)),
-            result(2, file_name="", title="Sheet", place=Place(start_line=12)),
+            result(2, file_name="", title="Sheet", place=Place(row=12)),
             result(3),
         ]
         fakes.generator.script = _packs_two

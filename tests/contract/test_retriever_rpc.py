@@ -123,7 +123,6 @@ async def test_scopes(me: Caller, corpus: CorpusRows) -> None:
         (pb.Scope(level=pb.SCOPE_LEVEL_ORG), "abc"),
         (pb.Scope(level=pb.SCOPE_LEVEL_USER), "ac"),
         (pb.Scope(collection="One"), "a"),
-        (pb.Scope(collection="None such"), ""),
         (pb.Scope(types=["article", "capture"]), "bc"),
         (pb.Scope(filter=filter_pb2.Filter(comparison=recent)), "c"),
         (selection(b, a, b), "ab"),
@@ -159,6 +158,26 @@ async def test_unknown_and_foreign_documents_are_named_alike(me: Caller, corpus:
     assert many.value.metadata["document_ids"].startswith("1000000000000,1000000000001,")
     named = many.value.metadata["document_ids"].count(",") + 1
     assert named + int(many.value.metadata["left_out"]) == 50
+
+
+async def test_an_unknown_collection_is_named(me: Caller, corpus: CorpusRows) -> None:
+    mine, _ = corpus.add(NewDocument("acme", near(1), collection="One"))
+    corpus.add(NewDocument("other", near(0), collection="Theirs"))
+    assert (
+        await me.unary(me.running.retriever.Plan, pb.PlanRequest(scope=pb.Scope(collection="One")))
+    ).counts.items == 1
+    for name in ("Theirs", "None such"):
+        scope = pb.Scope(collection=name, selection=pb.DocumentSelection(document_ids=[mine]))
+        for call in (
+            search(me, scope),
+            search(me, scope, mode=pb.SEARCH_MODE_LEXICAL, query="x", vector=b"", space=None),
+            me.unary(me.running.retriever.Plan, pb.PlanRequest(scope=scope)),
+        ):
+            with pytest.raises(CitewireError) as refused:
+                await call
+            error = refused.value
+            assert (error.code, error.reason) == (Code.NOT_FOUND, "COLLECTION_NOT_FOUND")
+            assert (error.message, error.metadata) == (f"there is no collection {name!r}", {"collection": name})
 
 
 async def test_what_is_not_ready_contributes_nothing_and_is_no_error(me: Caller, corpus: CorpusRows) -> None:

@@ -86,6 +86,25 @@ async def test_scores_are_bm25(me: Caller, corpus: CorpusRows, query: str) -> No
     assert [result.first_score for result in found] == pytest.approx([0.25 * r.rank_score / best for r in found])
 
 
+async def test_a_vector_gives_what_words_found_their_cosine(me: Caller, corpus: CorpusRows) -> None:
+    put(corpus, "measles here", angles=[60])
+    put(corpus, "measles, measles", angles=[10])
+    unembedded = NewDocument("acme", np.eye(1, 4, dtype=np.float32), texts=["measles there and elsewhere"])
+    corpus.add(unembedded, with_vectors=False)
+    alone = await words(me, "measles")
+    compared = await words(me, "measles", vector=QUERY, space=SPACE)
+    assert [(r.chunk.text, r.rank_score) for r in compared] == [(r.chunk.text, r.rank_score) for r in alone]
+    scores = {r.chunk.text: r.score if r.HasField("score") else None for r in compared}
+    assert scores.pop("measles there and elsewhere") is None
+    assert scores == pytest.approx({"measles here": 0.5, "measles, measles": math.cos(math.radians(10))}, abs=1e-3)
+    above = await words(me, "measles", vector=QUERY, space=SPACE, min_score=0.6, top_k=1)
+    assert [r.chunk.text for r in above] == ["measles, measles"]
+    foreign = common_pb2.EmbeddingSpace(model="other", revision="1", dimensions=4)
+    with pytest.raises(CitewireError) as refused:
+        await words(me, "measles", vector=QUERY, space=foreign)
+    assert refused.value.reason == "SPACE_MISMATCH"
+
+
 async def test_rarity_is_that_of_the_collection_that_is_searched(me: Caller, corpus: CorpusRows) -> None:
     first = ["measles here", "measles there", "garden"]
     for text in first:
@@ -112,7 +131,6 @@ async def test_scopes_bound_it(me: Caller, corpus: CorpusRows) -> None:
         (pb.Scope(types=["article"]), {"measles two"}),
         (pb.Scope(selection=selection(document_ids=[mine])), {"measles one"}),
         (pb.Scope(selection=selection()), set[str]()),
-        (pb.Scope(collection="None such"), set[str]()),
     ):
         assert {result.chunk.text for result in await words(me, "measles", scope=scope)} == texts
     for call in (words, both):

@@ -281,6 +281,8 @@ class FakeRetriever(Retriever):
         return retriever_pb2.GetChunksResponse(chunks=[wide_chunk])
 
     def _check(self, scope: retriever_pb2.Scope) -> None:
+        if scope.collection == "gone":
+            raise NotFound("there is no collection 'gone'", reason="COLLECTION_NOT_FOUND")
         unknown = [number for number in scope.selection.document_ids if number not in self.known]
         if unknown:
             named = ", ".join(map(str, unknown))

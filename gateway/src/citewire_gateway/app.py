@@ -14,7 +14,7 @@ from citewire_gateway.api import openapi, problems
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.routes import (
@@ -78,6 +78,7 @@ DIALECTS = (
     NativeDialect.name,
     SimpleDialect.name,
     SelfRagDialect.name,
+    SelfRagJsonAnswer.name,
     UiMessageDialect.name,
     OpenAiStream.name,
     OpenAiAnswer.name,

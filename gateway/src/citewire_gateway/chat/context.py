@@ -22,7 +22,7 @@ from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EmptySelection, Rerank
-from citewire_kit.errors import CitewireError
+from citewire_kit.errors import CitewireError, NotFound
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -49,6 +49,23 @@ class ContextFinder:
         self._reflection = reflection
         self._rerank_seconds = rerank_seconds
 
+    async def check_scope(self, run: ChatRun) -> None:
+        """Finds out that what the request names exists, where a model would be asked before a search tells.
+
+        Raises:
+            NotFound: A document or the collection doesn't exist for the caller.
+        """
+        scope = run.chat.scope
+        if not scope.selection.document_ids and not scope.collection:
+            return
+        try:
+            await self._retriever.plan(retriever_pb2.PlanRequest(scope=scope))
+        except NotFound:
+            raise
+        except CitewireError as exc:
+            # Whether the answer needs the retriever isn't known yet: if it does, the search will say so.
+            log.warning("scope_not_checked", reason=exc.reason, error=exc.message)
+
     async def find(self, run: ChatRun) -> Retrieval:
         """Returns the chunks; none if nothing is selected, or if no chunk has to do with the question."""
         chat, profile = run.chat, run.chat.profile
@@ -58,12 +75,15 @@ class ContextFinder:
         scope.CopyFrom(chat.scope)
         if scope.HasField("selection") and not scope.selection.document_ids:
             if profile.empty_selection is EmptySelection.NOTHING:
+                await self.check_scope(run)
                 return Retrieval()
             scope.ClearField("selection")
         budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
         if (plan := await self.libraries.plan_if_empty(chat.tenant, scope, profile.strategy, budget)) is not None:
             run.plan = plan
             return Retrieval(plan=plan)  # before anything is embedded, or a model is asked
+        if profile.hyde or (profile.history is not None and profile.history.condense and run.history):
+            await self.check_scope(run)
         question = await self._condense(run)
         text = await self._hypothetical_answer(run, question) or question
         retrieval = await self._search_narrowed(run, _search_request(run, scope, question), question, text)

@@ -65,6 +65,17 @@ class Citation:
         return self.chunk.type if self.chunk.HasField("created_at") else ""
 
     @property
+    def url(self) -> str:
+        """What opens the passage at its page or row: the document's own address, or else its content's."""
+        chunk, place = self.chunk, self.chunk.place
+        url = chunk.url or f"/v1/documents/{chunk.document_id}/content?version={chunk.version}"
+        if "#" in url:
+            return url
+        if place.HasField("page"):
+            return f"{url}#page={place.page}"
+        return f"{url}#row={place.row}" if place.HasField("row") else url  # RFC 7111
+
+    @property
     def snippet(self) -> str:
         """The passage's first 200 characters."""
         return self.chunk.text[:SNIPPET_CHARS]

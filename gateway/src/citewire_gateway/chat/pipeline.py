@@ -150,7 +150,8 @@ class ChatPipeline:
         answer = self._answer_from(run, retrieving)
         prefetch = Prefetch(answer) if run.chat.profile.speculate else None
         try:
-            _, decision = await both(opened, self._reflection.decide(run.chat))
+            checked = both(self._contexts.check_scope(run), self._reflection.decide(run.chat))
+            _, (_, decision) = await both(opened, checked)
             run.add_usage(decision.usage)
             for event in await self._begin(run):
                 yield event

@@ -134,11 +134,18 @@ async def plan_and_search(
 async def embed_and_search(
     embedder: Embedder, retriever: Retriever, request: retriever_pb2.SearchRequest, text: str, route: ModelRoute
 ) -> Retrieval:
-    """Embeds `text`, unless the mode needs no vector, and searches."""
-    if request.mode == retriever_pb2.SEARCH_MODE_LEXICAL:
+    """Embeds `text` and searches. A search by words does without similarities where they can't be had."""
+    words_alone = request.mode == retriever_pb2.SEARCH_MODE_LEXICAL and not request.HasField("min_score")
+    try:
+        if words_alone and route.require_own and route.embedding is None:
+            return Retrieval(tuple((await retriever.search(request)).results))
+        vector = await embedder.embed(_embed_request(text, route.embedding))
+        retrieval = await _search(embedder, retriever, request, text, vector, route)
+    except CitewireError as exc:
+        if not words_alone:
+            raise
+        log.warning("similarities_left_out", reason=exc.reason, error=exc.message)
         return Retrieval(tuple((await retriever.search(request)).results))
-    vector = await embedder.embed(_embed_request(text, route.embedding))
-    retrieval = await _search(embedder, retriever, request, text, vector, route)
     return replace(retrieval, embedding_tokens=vector.usage.input_tokens + retrieval.embedding_tokens)
 
 

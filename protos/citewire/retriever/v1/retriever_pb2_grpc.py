@@ -69,7 +69,8 @@ class RetrieverServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Search(self, request, context):
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope.
+        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
+        doesn't exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

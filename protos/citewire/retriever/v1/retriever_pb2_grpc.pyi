@@ -24,7 +24,9 @@ class RetrieverServiceStub:
     Plan: aio.UnaryUnaryMultiCallable[retriever_pb2.PlanRequest, retriever_pb2.PlanResponse]
     """Decides which context path a question takes over a scope, and why, in one round trip."""
     Search: aio.UnaryUnaryMultiCallable[retriever_pb2.SearchRequest, retriever_pb2.SearchResponse]
-    """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope."""
+    """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
+    doesn't exist.
+    """
     GetContext: aio.UnaryStreamMultiCallable[retriever_pb2.GetContextRequest, retriever_pb2.GetContextResponse]
     """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
     GetChunks: aio.UnaryUnaryMultiCallable[retriever_pb2.GetChunksRequest, retriever_pb2.GetChunksResponse]
@@ -47,7 +49,9 @@ class RetrieverServiceServicer(metaclass=abc_1.ABCMeta):
         request: retriever_pb2.SearchRequest,
         context: aio.ServicerContext[retriever_pb2.SearchRequest, retriever_pb2.SearchResponse],
     ) -> abc.Awaitable[retriever_pb2.SearchResponse]:
-        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope."""
+        """Searches the scope. NOT_FOUND, naming them, if document_ids holds ids outside the caller's scope, or if the collection
+        doesn't exist.
+        """
 
     @abc_1.abstractmethod
     def GetContext(

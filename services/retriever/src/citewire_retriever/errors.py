@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from citewire_kit.errors import FailedPrecondition, NotFound
-from citewire_retriever.model import Space
+from citewire_retriever.model import Scope, Space
 
 _MAX_NAMED: Final = 250
 """Characters of ids that an error's metadata can carry."""
@@ -13,6 +13,16 @@ _MAX_NAMED: Final = 250
 def documents_not_found(document_ids: Sequence[int]) -> NotFound:
     """Returns the one error for documents that don't exist and for those of other tenants, which names them."""
     return _not_found("document", document_ids, "DOCUMENT_NOT_FOUND")
+
+
+def scope_not_found(scope: Scope, unknown_ids: Sequence[int]) -> NotFound:
+    """Returns the error for what a scope names and the caller doesn't have; the id 0 stands for its collection."""
+    return collection_not_found(scope.collection) if 0 in unknown_ids else documents_not_found(unknown_ids)
+
+
+def collection_not_found(name: str) -> NotFound:
+    """Returns the one error for a collection that doesn't exist and for one of another tenant."""
+    return NotFound(f"there is no collection {name!r}", reason="COLLECTION_NOT_FOUND", metadata={"collection": name})
 
 
 def chunks_not_found(chunk_ids: Sequence[int]) -> NotFound:

@@ -183,7 +183,7 @@ class Candidate(NamedTuple):
     lexical_score: float | None = None
     """BM25's; None if the lexical leg didn't find it."""
     fused_score: float | None = None
-    """In a hybrid search the weighted sum of both legs, 0–1, or the sum of reciprocal ranks."""
+    """In a hybrid search the weighted sum of both legs, 0–1, or the sum of reciprocal ranks; in a lexical one BM25."""
     duplicate_ids: tuple[int, ...] = ()
     """Chunks that were left out as near-duplicates of it."""
     chunk: pb.Chunk | None = None

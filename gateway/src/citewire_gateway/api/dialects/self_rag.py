@@ -1,11 +1,11 @@
 """The dialect of `/api/rag-chat/stream`: `decision`, `retrieval`, `content`, `assessment`, then `done`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt
 
-from citewire_gateway.api.dialects import StreamDialect, quoted
+from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
 from citewire_gateway.api.schemas import CollectionName, Count, Id, KnownType, ResponseModel, Rounded, Score
 from citewire_gateway.api.schemas.chat import Assessment, Decision, ForeignRequest, Messages, event_payload
 from citewire_gateway.api.schemas.reading import Names
@@ -28,7 +28,7 @@ class SelfRagSource(ResponseModel):
     """An article or repository that was found. What doesn't apply to its type is null."""
 
     parts = ("chunk", "result")
-    names: ClassVar[Names] = {"content": "text", "source_type": "type"}
+    names: ClassVar[Names] = {"content": "text", "source_type": "type", "url": "chunk.url"}
 
     id: str = Field(examples=["1042"])
     index: Id = Field(examples=[1])
@@ -85,6 +85,15 @@ class SelfRagError(ResponseModel):
     message: str = Field(examples=["the model provider went away"])
 
 
+class SelfRagAnswer(ResponseModel):
+    """The same in one piece."""
+
+    decision: Decision
+    retrieval: SelfRagRetrieval | None = Field(description="null where nothing needed to be looked for.")
+    content: str = Field(examples=["It compares vectors [ref:1]."])
+    assessment: Assessment
+
+
 SELF_RAG_EVENTS: Mapping[str, type[ResponseModel]] = {
     "decision": Decision,
     "retrieval": SelfRagRetrieval,
@@ -107,8 +116,7 @@ class SelfRagDialect(StreamDialect[Event]):
             case Tokens(texts=texts):
                 return "".join([f'event: content\ndata: {{"delta": {quoted(text)}}}\n\n' for text in texts]).encode()
             case Citations(citations=citations):
-                sources = [SelfRagSource.of(citation) for citation in citations]
-                return _frame("retrieval", SelfRagRetrieval(total=len(sources), sources=sources))
+                return _frame("retrieval", _retrieval(citations))
             case events.Decision() | events.Assessment():
                 return _frame(event.type, event_payload(event))
             case Done():
@@ -119,6 +127,26 @@ class SelfRagDialect(StreamDialect[Event]):
     def failed(self, error: CitewireError) -> bytes:
         """See `StreamDialect.failed`."""
         return _frame("error", SelfRagError(message=error.message))
+
+
+class SelfRagJsonAnswer(AnswerDialect):
+    """Decision, sources, answer and assessment in one body."""
+
+    name: ClassVar[str] = "self_rag_json"
+
+    def body(self) -> SelfRagAnswer:
+        """See `AnswerDialect.body`."""
+        return SelfRagAnswer(
+            decision=Decision.read(self.all(events.Decision)[0]),
+            retrieval=_retrieval(self.citations) if self.all(Citations) else None,
+            content=self.text,
+            assessment=Assessment.read(self.all(events.Assessment)[0]),
+        )
+
+
+def _retrieval(citations: Sequence[events.Citation]) -> SelfRagRetrieval:
+    sources = [SelfRagSource.of(citation) for citation in citations]
+    return SelfRagRetrieval(total=len(sources), sources=sources)
 
 
 def _frame(name: str, data: ResponseModel) -> bytes:

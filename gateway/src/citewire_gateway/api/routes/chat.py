@@ -8,7 +8,7 @@ from citewire_gateway.api.chat_requests import make_chat_input, respond, shown_e
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
-from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagRequest
+from citewire_gateway.api.dialects.self_rag import SelfRagAnswer, SelfRagDialect, SelfRagJsonAnswer, SelfRagRequest
 from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, SimpleJsonAnswer, SimpleRequest
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.openapi import event_stream, problems, streamed
@@ -108,6 +108,24 @@ async def simple_query(
     """Returns the answer and its sources."""
     chat = make_chat_input(body.native(), SIMPLE, tenant, SimpleJsonAnswer.name, services.settings)
     return await respond(services, chat, SimpleJsonAnswer(), key=key, body=body.model_dump(mode="json"))
+
+
+@router.post(
+    "/api/rag-chat",
+    summary="Ask about saved articles and repositories, in one piece",
+    response_model=SelfRagAnswer,
+    response_description="The answer.",
+    responses=problems(402, 404, 503),
+)
+async def self_rag_query(
+    tenant: TenantDep,
+    services: ServicesDep,
+    key: IdempotencyDep,
+    body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))],
+) -> Response:
+    """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
+    chat = make_chat_input(body.native(), SELF_RAG, tenant, SelfRagJsonAnswer.name, services.settings)
+    return await respond(services, chat, SelfRagJsonAnswer(), key=key, body=body.model_dump(mode="json"))
 
 
 @router.post(

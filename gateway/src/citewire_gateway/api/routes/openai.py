@@ -160,11 +160,7 @@ def _urls(request: Request) -> UrlOf:
     base = str(request.base_url).rstrip("/")
 
     def url_of(citation: Citation) -> str:
-        chunk = citation.chunk
-        if chunk.url:
-            return chunk.url
-        page = f"#page={chunk.place.page}" if chunk.place.HasField("page") else ""
-        return f"{base}/v1/documents/{chunk.document_id}/content?version={chunk.version}{page}"
+        return citation.url if citation.chunk.url else base + citation.url
 
     return url_of
 

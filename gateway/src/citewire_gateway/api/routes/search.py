@@ -37,7 +37,7 @@ router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
 async def search(
     tenant: TenantDep, services: ServicesDep, body: Annotated[SearchBody, Depends(JsonBody(SearchBody))]
 ) -> Response:
-    """Returns the best matches, best first; `score` orders within one mode only."""
+    """Returns the best matches, best first; `score` is their cosine similarity, `rank_score` what orders them."""
     violations = Violations()
     if violations.require(bool(body.query.strip()), "query", "must not be empty"):
         limit = services.settings.max_question_bytes
@@ -49,7 +49,7 @@ async def search(
     )
     violations.require(body.rerank or body.rerank_seconds is None, "rerank_seconds", "has no meaning without rerank")
     violations.raise_if_any()
-    if body.document_ids == []:  # nothing is selected, so nothing is found
+    if body.document_ids == [] and not body.collection:  # nothing is selected, so nothing is found
         return _response([], body, 0)
     route = await services.providers.route(tenant, _needed(body))
     retrieval = await embed_and_search(services.embedder, services.retriever, body.to_proto(), body.query, route)

@@ -147,7 +147,13 @@ class Citation(ResponseModel):
     """A passage that was placed in the prompt, under the number that markers refer to."""
 
     parts = ("chunk", "result")
-    names: ClassVar[Names] = {**PLACE_NAMES, "ref": "label", "saved_at": "created_at", "type": "document_type"}
+    names: ClassVar[Names] = {
+        **PLACE_NAMES,
+        "ref": "label",
+        "saved_at": "created_at",
+        "type": "document_type",
+        "url": "chunk.url",
+    }
 
     index: Id = Field(description="The passage's number in the prompt.", examples=[1])
     chunk_id: Id = Field(examples=[1042])
@@ -284,6 +290,10 @@ class Source(ResponseModel):
     page_number: Id | None = Field(examples=[3])
     row_number: Id | None = Field(description="The row, or else the first line.", examples=[None])
     document_id: str = Field(examples=["7"])
+    url: str = Field(
+        description="Opens the original at the page or row; without a host, it is this server's.",
+        examples=["/v1/documents/7/content?version=1#page=3"],
+    )
 
     @classmethod
     def of(cls, citation: events.Citation) -> Self:

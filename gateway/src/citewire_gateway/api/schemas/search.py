@@ -79,15 +79,18 @@ class SearchResult(ResponseModel):
     """A chunk that a search found."""
 
     parts = ("chunk",)
-    names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "score": "rank_score", "similarity": "score"}
+    names: ClassVar[Names] = {**PLACE_NAMES, "content": "text", "similarity": "score"}
 
     chunk_id: Id = Field(examples=[1042])
     document_id: Id = Field(examples=[7])
     version: Id = Field(examples=[1])
     chunk_index: Count = Field(description="Its order in the version, from 0.", examples=[3])
     content: str = Field(examples=["Revenue grew by 12 %, …"])
-    score: Rounded = Field(description="Orders within one mode only.", examples=[0.742])
-    similarity: Similarity | MISSING = Field(default=MISSING, description="Cosine similarity.", examples=[0.742])
+    score: Similarity | None = Field(
+        description="Cosine similarity, in every mode; null for a chunk that has no vector yet.", examples=[0.742]
+    )
+    rank_score: Rounded = Field(description="Orders within one mode: cosine, BM25 or fused.", examples=[0.742])
+    similarity: Similarity | MISSING = Field(default=MISSING, description="The same as `score`.", examples=[0.742])
     lexical_score: Rounded | MISSING = MISSING
     rerank_score: Rounded | MISSING = MISSING
     duplicate_chunk_ids: list[Id] | MISSING = Field(

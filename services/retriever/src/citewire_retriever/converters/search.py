@@ -117,11 +117,11 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
         "max_per_document",
         f"must be between 1 and {MAX_TOP_K}",
     )
-    space = None if mode == "lexical" else space_from_proto(message.space)
-    if space is None:
+    space = None if mode == "lexical" and not message.vector else space_from_proto(message.space)
+    if mode == "lexical":
         violations.require(recent == 0, "recent", "must be 0 for LEXICAL")
-        violations.require(diversity == 0, "diversity", "must be 0 for LEXICAL, which has no vectors")
-    else:
+        violations.require(diversity == 0, "diversity", "must be 0 for LEXICAL")
+    if space is not None:
         violations.require(message.HasField("space"), "space", "is required with a vector")
         violations.require(bool(message.vector), "vector", "is required for DENSE and HYBRID")
         if message.HasField("space"):

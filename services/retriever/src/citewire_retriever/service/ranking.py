@@ -45,7 +45,7 @@ class Order:
     def __call__(self, found: SearchSnapshot) -> Sequence[int]:
         """Orders what was found, and returns which chunks shall be read whole."""
         calibration = None if self._query.space is None else effective(self._query.space, found.calibration)
-        lowest = None if self._query.mode == "lexical" else _lowest(self._query, calibration)
+        lowest = None if self._query.space is None else _lowest(self._query, calibration)
         relevant = (candidate for candidate in self._fuse(found, calibration) if _reaches(candidate, lowest))
         self.candidates = _limit_per_document(relevant, self._query.max_per_document)
         return [candidate.chunk_id for candidate in self.candidates[: to_read(wanted(self._query))]]
@@ -83,8 +83,10 @@ def choose(read: Sequence[Candidate], rest: Sequence[Candidate], query: SearchQu
 
 
 def has_more(found: SearchSnapshot, candidates: int, chosen: int, query: SearchQuery, depth: int) -> bool:
-    """Whether near-duplicates, or a document's further chunks, took the place of results that a deeper search finds."""
-    left_out = chosen < (min(wanted(query), candidates) if query.max_per_document is None else wanted(query))
+    """Whether what was left out took the place of results that a deeper search finds."""
+    # Words say nothing of similarity: below the lowest one there may be others above it.
+    limited = query.max_per_document is not None or (query.mode == "lexical" and query.min_score is not None)
+    left_out = chosen < (wanted(query) if limited else min(wanted(query), candidates))
     return left_out and max(len(found.ranked), len(found.lexical)) >= depth
 
 

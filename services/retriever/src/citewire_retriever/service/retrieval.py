@@ -13,7 +13,7 @@ from citewire_kit.enums import enum_number
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever.calibrations import effective, off_topic_threshold
-from citewire_retriever.errors import chunks_not_found, documents_not_found, space_mismatch
+from citewire_retriever.errors import chunks_not_found, scope_not_found, space_mismatch
 from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import Candidate, Scope, SearchQuery, Strategy, space_to_proto
 from citewire_retriever.service.diversity import diversify
@@ -65,14 +65,15 @@ class RetrievalService:
             zone: The time zone in which its days begin.
 
         Raises:
-            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
+            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
+                collection that doesn't exist (`COLLECTION_NOT_FOUND`).
         """
         derived, listing = await self._derive(tenant, scope, query, zone) if query else (None, None)
         if derived is not None:
             scope = replace(scope, filter=filter_from_proto("query_filter", derived.filter))
         counted = await self._store.count(tenant, scope, context_budget(tenant.plan, max_tokens))
         if counted.unknown_ids:
-            raise documents_not_found(counted.unknown_ids)
+            raise scope_not_found(scope, counted.unknown_ids)
         path, reason = decide(
             strategy, tenant.plan, attached=bool(scope.document_ids), counts=counted.counts, cut=counted.cut
         )
@@ -107,11 +108,12 @@ class RetrievalService:
             max_tokens: Tokens of all chunks together, as the embedding model counts.
 
         Raises:
-            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
+            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
+                collection that doesn't exist (`COLLECTION_NOT_FOUND`).
         """
         counted = await self._store.count(tenant, scope, max_tokens, list_items=True)
         if counted.unknown_ids:
-            raise documents_not_found(counted.unknown_ids)
+            raise scope_not_found(scope, counted.unknown_ids)
         counts = counted.counts
         items = counted.items[: counts.kept]
         for start in range(0, len(items), _ITEMS_AT_ONCE):
@@ -133,7 +135,8 @@ class RetrievalService:
             Results best first; those that are there for their recency come last.
 
         Raises:
-            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`).
+            NotFound: The scope selects documents that the caller doesn't have (reason `DOCUMENT_NOT_FOUND`), or names a
+                collection that doesn't exist (`COLLECTION_NOT_FOUND`).
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`).
         """
         depth = first_depth(query)
@@ -141,8 +144,8 @@ class RetrievalService:
             order = Order(query, depth)
             found = await self._store.search(tenant, replace(query, top_k=depth), order)
             if found.unknown_ids:
-                raise documents_not_found(found.unknown_ids)
-            if query.mode != "lexical" and found.served and query.space not in found.served:
+                raise scope_not_found(query.scope, found.unknown_ids)
+            if query.space is not None and found.served and query.space not in found.served:
                 raise space_mismatch(found.served[0])
             results = await self._choose(tenant, query, order.candidates, found.chunks)
             if depth >= DEEPEST or not has_more(found, len(order.candidates), len(results), query, depth):

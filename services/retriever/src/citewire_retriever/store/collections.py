@@ -5,9 +5,10 @@ from typing import Any, Final
 import psycopg
 from citewire.retriever.v1.corpus_pb2 import Collection
 
-from citewire_kit.errors import AlreadyExists, FailedPrecondition, NotFound, Unavailable
+from citewire_kit.errors import AlreadyExists, FailedPrecondition, Unavailable
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
+from citewire_retriever.errors import collection_not_found
 from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("collections")
@@ -45,7 +46,7 @@ class PostgresCollections:
             except psycopg.errors.UniqueViolation:
                 raise _taken(new_name) from None
             if renamed.rowcount != 1:
-                raise _unknown(name)
+                raise collection_not_found(name)
             return await _read(connection, tenant, new_name)
 
     async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
@@ -59,7 +60,7 @@ class PostgresCollections:
             key: dict[str, Any] = {"org_id": tenant.org_id, "name": name}
             row = await (await connection.execute(_SQL["lock_collection"], key)).fetchone()
             if row is None:
-                raise _unknown(name)
+                raise collection_not_found(name)
             key["collection_id"] = row[0]
             deleted = 0
             if force:
@@ -100,12 +101,8 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
 async def _read(connection: Connection, tenant: Tenant, name: str) -> Collection:
     row = await fetch_row(connection, _SQL["one_collection"], {"org_id": tenant.org_id, "name": name})
     if row is None:
-        raise _unknown(name)
+        raise collection_not_found(name)
     return Collection(**row)
-
-
-def _unknown(name: str) -> NotFound:
-    return NotFound(f"there is no collection {name!r}", reason="COLLECTION_NOT_FOUND", metadata={"collection": name})
 
 
 def _taken(name: str) -> AlreadyExists:

@@ -33,6 +33,7 @@ from citewire_retriever.store.statements import (
     scope_size,
     unknown_ids,
 )
+from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes
 from citewire_retriever.tuning import choose as choose_way
 
@@ -74,7 +75,7 @@ class PostgresSearch:
             query: The search.
             select: Which chunks are read whole, from the same snapshot.
         """
-        if query.space is None:
+        if query.space is None or query.mode == "lexical":
             return await self._search_words(tenant, query, select)
         snapshot = await self._search(tenant, query, query.space, select, by_scan=query.exact)
         # The graph gave up among rows that are out of scope, or there are no more: only a scan can tell. It is a search
@@ -261,18 +262,36 @@ class PostgresSearch:
         return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:
+        """Searches by words; with a vector, what is found is compared with it."""
         async with tenant_batch(self._pool, tenant, plan_once=not query.scope.narrowed) as batch:
+            served: dict[Space, Calibration | None] = {}
+            if query.space is not None:
+                served = self._learn(await fetch(batch.connection, _SQL["served_spaces"], {"org_id": tenant.org_id}))
+            compared = query.space if query.space in served else None
             by_terms = not query.exact and await self._many_words(batch.connection, tenant, query.scope)
             statement, values = lexical_statement(
-                tenant, query, table=None, vector=None, depth=query.top_k, shape=rows.WHOLE, by_terms=by_terms
+                tenant,
+                query,
+                table=None if compared is None else self._tables[compared],
+                vector=None if compared is None else half_vector(np.frombuffer(query.vector, dtype="<f4")),
+                depth=query.top_k,
+                shape=rows.WHOLE,
+                by_terms=by_terms,
             )
             unknown = await ask_unknown(batch.connection, tenant, query.scope)
             result = await batch.connection.execute(statement, values)
             await batch.finish()
-            candidates = tuple(_lexical(row, rows.WHOLE) for row in await result.fetchall())
+            matching = (_lexical(row, rows.WHOLE) for row in await result.fetchall())
+            candidates = tuple(candidate._replace(fused_score=candidate.lexical_score) for candidate in matching)
             count_search("words")
             snapshot = SearchSnapshot(
-                served=(), unknown_ids=await ids_of(unknown), ranked=(), recent=(), exact=True, lexical=candidates
+                served=tuple(served),
+                unknown_ids=await ids_of(unknown),
+                ranked=(),
+                recent=(),
+                exact=True,
+                lexical=candidates,
+                calibration=None if compared is None else served[compared],
             )
             select(snapshot)
             return snapshot

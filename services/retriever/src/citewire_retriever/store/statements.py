@@ -158,22 +158,23 @@ def _unscoped(name: str, table: str, shape: rows.Shape, after: str = "", order: 
 
 
 async def ask_unknown(connection: Connection, tenant: Tenant, scope: Scope) -> _Cursor | None:
-    """Sends the query for selected documents that the caller doesn't have, if there is a selection."""
-    if not scope.document_ids:
+    """Sends the query for what the scope names and the caller doesn't have, if it names anything."""
+    if not scope.document_ids and not scope.collection:
         return None
     return await connection.execute(
-        _SQL["unknown_documents"],
+        _SQL["unknown_in_scope"],
         {
             "org_id": tenant.org_id,
             "user_id": tenant.user_id,
             "own": scope.own,
-            "document_ids": list(scope.document_ids),
+            "document_ids": list(scope.document_ids or ()),
+            "collection": scope.collection,
         },
     )
 
 
 async def unknown_ids(connection: Connection, tenant: Tenant, scope: Scope) -> tuple[int, ...]:
-    """Returns the selected documents that the caller doesn't have."""
+    """Returns the selected documents that the caller doesn't have; 0 among them stands for the collection."""
     return await ids_of(await ask_unknown(connection, tenant, scope))
 
 

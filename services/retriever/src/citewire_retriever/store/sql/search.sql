@@ -183,15 +183,21 @@ LEFT JOIN corpus.space_calibrations k ON k.org_id = %(org_id)s AND k.space_id = 
 WHERE o.org_id = %(org_id)s
 ORDER BY s.space_id = o.live_space_id DESC
 
--- name: unknown_documents
--- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope).
+-- name: unknown_in_scope
+-- Which of these ids aren't documents of the tenant (of the user, if only the user's own are in scope); and 0, which is
+-- no document's id, if a collection is named that doesn't exist.
 SELECT wanted.id
 FROM unnest(%(document_ids)s::bigint[]) AS wanted (id)
 WHERE NOT EXISTS (
     SELECT FROM corpus.documents d
     WHERE d.org_id = %(org_id)s AND d.document_id = wanted.id AND (NOT %(own)s OR d.owner = %(user_id)s)
 )
-ORDER BY wanted.id
+UNION ALL
+SELECT 0::bigint
+WHERE %(collection)s <> '' AND NOT EXISTS (
+    SELECT FROM corpus.collections k WHERE k.org_id = %(org_id)s AND k.name = %(collection)s
+)
+ORDER BY 1
 LIMIT 100
 
 -- name: organisation_size
