@@ -287,6 +287,13 @@ def test_an_hour_counts_from_now() -> None:
         ("最近保存了什么？", "", 10),
         ("最近何を保存した？", "", 10),
         ("What is new in #rust?", "", 50),
+        ("What are my latest saves?", "", 10),
+        ("How many restaurants did I save this month?", "", 50),
+        ("Compare the restaurants I saved", "", 50),
+        ("Show all vegan recipes from Naples", "vegan Naples", 50),
+        ("What AI tools did I save?", "AI tools", 50),
+        ("Покажи рецепты, которые я сохранил в прошлом месяце", "", 50),
+        ("我有哪些餐厅？", "", 50),
     ],
 )
 def test_a_question_for_a_list(question: str, topic: str, max_items: int) -> None:
@@ -301,6 +308,7 @@ def test_a_question_for_a_list(question: str, topic: str, max_items: int) -> Non
         "What is new in Python 3.13?",
         "Was ist neu in Berlin?",
         "Who wrote the articles I saved?",
+        "What did the AI article from this week say about GPUs?",
         "How does AI work?",
         "",
     ],

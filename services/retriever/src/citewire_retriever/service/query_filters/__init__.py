@@ -21,6 +21,7 @@ from citewire_retriever.service.query_filters.intent import (
     Intent,
     Zone,
     explicit_field,
+    find_topic,
     is_topic,
     names_set,
     read_intent,
@@ -211,8 +212,8 @@ def _listing(reading: Reading, mentions: Sequence[tuple[Mention, list[Label]]], 
     intent = reading.intent
     if not intent.is_list:
         return None
-    topic = " ".join(token.text for token in reading.tokens.tokens if is_topic(token))
-    wanted = intent.saved or intent.dated or ((intent.listed or intent.summed) and listed)
+    topic = find_topic(reading.tokens, [mention for mention, _ in mentions])
+    wanted = intent.saved or ((intent.listed or intent.summed) and listed) or (intent.dated and not topic)
     if intent.fresh and not topic and not wanted:
         wanted = True
     if not wanted:

@@ -64,14 +64,15 @@ def read_intent(tokens: Tokens, spans: Sequence[DateSpan]) -> Intent:
         any(_says_saved(tokens, index) for index in range(len(tokens)))
         and (mine or named or bool(spans) or (unspaced and tokens.any("ask")))
     )
+    asks_else = any("not_list" in token.classes and "ask" not in token.classes for token in tokens.tokens)
     return Intent(
         # "How do I save a file?" asks for something else.
-        saved=says and (bool(spans) or not tokens.any("not_list")),
+        saved=says and (bool(spans) or not asks_else),
         listed=tokens.any("list"),
         summed=tokens.any("sum"),
         dated=any(_belongs_to_noun(tokens, span) for span in spans),
         fresh=any("new" in token.classes and not token.consumed for token in tokens.tokens),
-        is_list=not tokens.any("not_list"),
+        is_list=not asks_else,
     )
 
 
@@ -158,8 +159,43 @@ def type_words(tokens: Tokens) -> list[tuple[int, str]]:
 
 
 def is_topic(token: Token) -> bool:
-    """Whether a word says what the documents are to be about."""
+    """Whether a word says something that isn't read otherwise."""
     return token.content and token.dated is None and len(token.key) > 1
+
+
+def find_topic(tokens: Tokens, mentions: Sequence[Mention]) -> str:
+    """Returns what else a question says of the documents that it wants, in its own words.
+
+    Where it names them (`vegan restaurants in Berlin`), that is what stands beside the name, or is about something;
+    where it doesn't (`what AI tools did I save`), all that isn't read otherwise.
+    """
+    named = {index for mention in mentions for index in range(mention.first, mention.last)}
+    named |= {index for index, token in enumerate(tokens.tokens) if token.classes & {*_NOUNS}}
+    where = zones(tokens)
+    words: list[str] = []
+    for index, token in enumerate(tokens.tokens):
+        if is_topic(token) and (
+            not named
+            or where[index] is not Zone.HEAD
+            or _beside(tokens, index, 1, named)
+            or _beside(tokens, index, -1, named)
+        ):
+            words.append(token.text)
+    return " ".join(words)
+
+
+def _beside(tokens: Tokens, index: int, step: int, named: set[int]) -> bool:
+    """Whether nothing but words of the same kind stands between a word and a name of documents."""
+    while 0 <= index + step < len(tokens):
+        first = min(index, index + step)
+        if tokens.between(first, first + 1).strip() not in {"", "-"}:
+            return False
+        index += step
+        if index in named:
+            return True
+        if not is_topic(tokens[index]):
+            return False
+    return False
 
 
 def _says_saved(tokens: Tokens, index: int) -> bool:
