@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -100,6 +101,9 @@ def main() -> int:
     parser.add_argument("--precision", choices=list(Precision), default=Precision.FP32, help="of the embedding model")
     options = parser.parse_args()
     precision = Precision(options.precision)
+    if not DATA.is_dir():
+        print(f"nothing measured: {DATA} isn't there", file=sys.stderr)
+        return 0
     print(describe_machine(), flush=True)
     library = Library(_joined(load("ClapNQ", precision), load("SQuAD", precision)), by_document=True)
     made = make_conversations()

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.fusion_data import SETS, Passage, Question, QuestionSet, load
+from benchmarks.fusion_data import DATA, SETS, Passage, Question, QuestionSet, load
 from benchmarks.fusion_ways import MODES, Legs, Library
 from benchmarks.tables import describe_machine, format_table
 from citewire_embedder.providers.base import Precision
@@ -43,6 +44,9 @@ def main() -> int:
     parser.add_argument("--together", action="store_true", help="also all sets but the filings in one library")
     parser.add_argument("--precision", choices=list(Precision), default=Precision.FP32, help="of the embedding model")
     options = parser.parse_args()
+    if not DATA.is_dir():
+        print(f"nothing measured: {DATA} isn't there", file=sys.stderr)
+        return 0
     print(describe_machine(), flush=True)
     sets = [_cut(load(name, Precision(options.precision)), options.questions) for name in options.sets]
     results: dict[str, Scores] = {}

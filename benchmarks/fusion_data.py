@@ -263,7 +263,3 @@ SETS: Final = (
     "FinanceBench",
     "SciFact",
 )
-
-if __name__ == "__main__":
-    for each in SETS:
-        load(each, Precision.BF16)
