@@ -53,7 +53,7 @@ def test_the_examples_run_as_printed(stack: LocalStack) -> None:
     assert re.fullmatch(r"all-MiniLM-L6-v2 384 1536\n", embedded)
     assert "DOCUMENT_STATUS_READY" in searched
     assert re.search(r"^0\.\d\d Waves .*Sailings are cancelled", searched, re.MULTILINE | re.DOTALL)
-    assert "2.5 metres" in generated
+    assert "2.5 metres. [ref:1]" in generated
     assert "VERDICT_SUPPORTED" in generated
     assert generated.rstrip().endswith("extractive [1]")
     by_buf = [run(stack, "bash", "-c", line) for line in CURLS]
