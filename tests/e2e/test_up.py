@@ -148,7 +148,7 @@ def test_status_documents_and_ingest(sample: LocalStack, tmp_path: Path) -> None
     again = json.loads(citewire(sample, "ingest", str(tmp_path), "--json").stdout)["documents"][0]
     assert again["id"] == first["id"]
     answer = json.loads(citewire(sample, "ask", "How many stripes has the zebra crossing?", "--json").stdout)
-    assert answer["citations"][0]["file_name"] == "zebra.md"
+    assert answer["citations"][0]["file_name"] == f"{tmp_path.name}/zebra.md"
     assert citewire(sample, "documents", "delete", str(first["id"]), "--yes").returncode == 0
     assert citewire(sample, "documents", "show", str(first["id"])).returncode == 5
 
