@@ -100,3 +100,12 @@ async def test_a_request_changes_single_fields(gateway: Gateway) -> None:
     assert "assessment" not in [frame.event for frame in frames]
     wrong = await gateway.http.post("/v1/chat", json={**QUESTION, "options": {"top_k": 31}})
     assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "options.top_k")
+
+
+async def test_a_profile_that_can_only_fail_is_refused_when_it_is_saved(gateway: Gateway) -> None:
+    body = {"base": "library", "changes": {"mode": "lexical"}}
+    response = await gateway.http.put("/v1/profiles/words", json=body)
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "changes.mode")
+    asked = {"question": "x", "profile": "library", "options": {"mode": "lexical"}}
+    response = await gateway.http.post("/v1/chat", json=asked)
+    assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "options.mode")

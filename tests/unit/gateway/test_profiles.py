@@ -21,6 +21,7 @@ from citewire_gateway.profiles.model import (
     ProfileOptions,
     Rerank,
     apply_changes,
+    check_possible,
 )
 from citewire_kit.errors import InvalidArgument, NotFound
 
@@ -182,3 +183,35 @@ def test_a_not_found_sentence_is_one_line_of_a_strict_profile(name: str, sentenc
     with pytest.raises(InvalidArgument) as raised:
         apply_changes(PROFILES[name], ProfileOptions(not_found_sentence=sentence), "changes")
     assert [violation.field for violation in raised.value.violations] == ["changes.not_found_sentence"]
+
+
+def test_the_fields_of_a_profile_can_be_changed() -> None:
+    changes = ProfileOptions(
+        scope="user",
+        on_empty="model",
+        context_format="source_labels",
+        max_context_chars=5_000,
+        history_tokens=500,
+        condense=True,
+    )
+    changed = apply_changes(PROFILES["documents"], changes, "changes")
+    assert (changed.level, changed.no_match) == (retriever_pb2.SCOPE_LEVEL_USER, None)
+    assert changed.answer.context_format == generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS
+    assert changed.answer.max_context_chars == 5_000
+    assert changed.history == History(500, condense=True)
+    silent = apply_changes(PROFILES["self-rag"], ProfileOptions(on_empty="sentence", history_tokens=0), "changes")
+    assert silent.no_match is not None
+    assert silent.no_match.sentence == PROFILES["documents"].no_match.sentence  # type: ignore[union-attr] # it has one
+    assert silent.history is None
+    assert apply_changes(PROFILES["grounded"], ProfileOptions(history_tokens=9), "changes").history == History(
+        9, condense=True
+    )
+
+
+def test_a_profile_that_can_only_fail_is_refused() -> None:
+    lexical = ProfileOptions(mode="lexical")
+    with pytest.raises(InvalidArgument) as refused:
+        check_possible(apply_changes(PROFILES["library"], lexical, "changes"), "changes")
+    assert [violation.field for violation in refused.value.violations] == ["changes.mode"]
+    for name in ("documents", "sources", "grounded", "self-rag", "simple"):
+        check_possible(apply_changes(PROFILES[name], lexical, "changes"), "changes")

@@ -12,12 +12,12 @@ from citewire.generator.v1.generator_pb2 import AnswerPolicy
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.profiles.model import (
+    DEFAULT_NO_MATCH,
     Bounds,
     Budget,
     EmptySelection,
     EventType,
     History,
-    NoMatch,
     Persist,
     Profile,
     Rerank,
@@ -27,24 +27,9 @@ from citewire_kit.errors import NotFound
 from citewire_kit.tenant import INPUT_TOKENS, RESERVED_TOKENS
 
 NOT_FOUND_SENTENCE = "I could not find this information in the uploaded documents."
-NO_MATCH_SENTENCE = "I could not find content in the selected documents that closely matches your question."
 
 _ALWAYS = frozenset({EventType.CITATIONS, EventType.TOKEN, EventType.USAGE, EventType.ERROR, EventType.DONE})
 
-_NO_MATCH = NoMatch(
-    sentence=NO_MATCH_SENTENCE,
-    suggestions=(
-        "Rephrase the question with words that the documents use.",
-        "Check which documents are selected: the answer may be in one that isn't.",
-        "Ask about one thing at a time.",
-    ),
-    still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
-    empty_library=(
-        "The library is empty: add documents first. Upload files or texts with `POST /v1/documents`, or run "
-        "`citewire ingest PATH` with a file or a folder.",
-        "Ask again as soon as they are ready: `GET /v1/documents` and `citewire status` show how far they are.",
-    ),
-)
 _SUGGEST = Suggest(minimum=2, count=3, heading="You could ask instead:")
 
 
@@ -63,7 +48,7 @@ DOCUMENTS = Profile(
     name="documents",
     description="Answers only from the selected documents; cites exactly the passages that the model was given.",
     top_k=Bounds(default=5, minimum=1, maximum=30),
-    no_match=_NO_MATCH,
+    no_match=DEFAULT_NO_MATCH,
     answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
         marker_style=generator_pb2.MARKER_STYLE_REMOVE,
@@ -80,7 +65,7 @@ SOURCES = Profile(
     description="Labelled sources under a fixed budget, found by meaning and by words; the answer cites [SOURCE N].",
     search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_HYBRID, fuse_by_rank=True),
     top_k=Bounds(default=100, minimum=1, maximum=100),
-    no_match=_NO_MATCH,
+    no_match=DEFAULT_NO_MATCH,
     answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_SOURCE_LABELS,
         marker_style=generator_pb2.MARKER_STYLE_SOURCE,
@@ -126,7 +111,7 @@ LIBRARY = Profile(
     min_score=0.15,
     min_score_calibrated=True,
     empty_selection=EmptySelection.ABSENT,
-    no_match=_NO_MATCH,
+    no_match=DEFAULT_NO_MATCH,
     answer=_strict(context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED, marker_style=generator_pb2.MARKER_STYLE_REF),
     events=_ALWAYS | {EventType.CONVERSATION, EventType.STEP, EventType.CITATION},
     optional_events=frozenset({EventType.UNCITED}),
@@ -142,7 +127,7 @@ GROUNDED = Profile(
     description="Our best: found by meaning and by words, ranked twice, cited [ref:N] claim by claim, in conversation.",
     search=retriever_pb2.SearchRequest(mode=retriever_pb2.SEARCH_MODE_HYBRID),
     top_k=Bounds(default=10, minimum=1, maximum=50),
-    no_match=_NO_MATCH,
+    no_match=DEFAULT_NO_MATCH,
     answer=_strict(
         context_format=generator_pb2.CONTEXT_FORMAT_NUMBERED,
         marker_style=generator_pb2.MARKER_STYLE_REF,

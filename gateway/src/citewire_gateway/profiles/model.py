@@ -187,12 +187,36 @@ class Profile:
     """Whether the searched space's own threshold counts in its stead, where it is known."""
 
 
+NO_MATCH_SENTENCE = "I could not find content in the selected documents that closely matches your question."
+DEFAULT_NO_MATCH = NoMatch(
+    sentence=NO_MATCH_SENTENCE,
+    suggestions=(
+        "Rephrase the question with words that the documents use.",
+        "Check which documents are selected: the answer may be in one that isn't.",
+        "Ask about one thing at a time.",
+    ),
+    still_ingesting="Wait until processing has finished: {count} of the selected documents can't be searched yet.",
+    empty_library=(
+        "The library is empty: add documents first. Upload files or texts with `POST /v1/documents`, or run "
+        "`citewire ingest PATH` with a file or a folder.",
+        "Ask again as soon as they are ready: `GET /v1/documents` and `citewire status` show how far they are.",
+    ),
+)
+"""Where nothing matches, and the profile has a sentence for that."""
+
 DEFAULT_RERANK = Rerank(candidates=40, keep=10)
 """A second ranking where the profile has none of its own."""
 
 _IN_PROFILE = ("min_score", "hyde", "derive_filter", "decide", "assess", "speculate", "max_completion_tokens")
 _IN_SEARCH = ("max_per_document",)
-_IN_ANSWER = ("answer_language", "not_found_sentence", "remove_invalid_markers", "ask_back", "instructions")
+_IN_ANSWER = (
+    "answer_language",
+    "not_found_sentence",
+    "remove_invalid_markers",
+    "ask_back",
+    "instructions",
+    "max_context_chars",
+)
 
 
 RerankSeconds = Annotated[float, Field(strict=True, ge=0.01, le=20, allow_inf_nan=False)]
@@ -204,6 +228,9 @@ class ProfileOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    scope: Literal["org", "user"] | None = Field(
+        default=None, description="Whose documents are searched: the organisation's, or the caller's own."
+    )
     top_k: StrictInt | None = None
     min_score: Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)] | None = None
     mode: Literal["dense", "lexical", "hybrid"] | None = None
@@ -218,6 +245,18 @@ class ProfileOptions(BaseModel):
     derive_filter: StrictBool | None = Field(
         default=None,
         description="Narrows the search to tags, category, kind and dates of saving that a question names.",
+    )
+    on_empty: Literal["model", "sentence"] | None = Field(
+        default=None, description="Who answers where nothing was found: the model, or a fixed sentence at no cost."
+    )
+    context_format: Literal["numbered", "source_labels", "typed", "plain"] | None = Field(
+        default=None, description="How a passage's block begins in the prompt."
+    )
+    max_context_chars: Annotated[StrictInt, Field(ge=1_000, le=1_000_000)] | None = Field(
+        default=None, description="Most characters of the context, labels and line ends included."
+    )
+    history_tokens: Annotated[StrictInt, Field(ge=0, le=32_000)] | None = Field(
+        default=None, description="Most tokens of system prompt and conversation; 0 gives the model no history."
     )
     condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
     decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
@@ -264,8 +303,9 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
         f"{at}.top_k",
         f"must be between {bounds.minimum} and {bounds.maximum} in profile {profile.name}",
     )
+    remembers = profile.history is not None if changes.history_tokens is None else changes.history_tokens > 0
     violations.require(
-        changes.condense is not True or profile.history is not None,
+        changes.condense is not True or remembers,
         f"{at}.condense",
         f"has no meaning: profile {profile.name} gives the model no history",
     )
@@ -294,6 +334,22 @@ def apply_changes(profile: Profile, changes: ProfileOptions, at: str) -> Profile
     return replace(profile, **_replacements(profile, changes))
 
 
+def check_possible(profile: Profile, at: str) -> None:
+    """Refuses a profile that can only fail.
+
+    Raises:
+        InvalidArgument: The fields that it was changed by, which stood in `at`, exclude each other.
+    """
+    words_alone = profile.search.mode == retriever_pb2.SEARCH_MODE_LEXICAL
+    violations = Violations()
+    violations.require(
+        not (words_alone and profile.search.recent),
+        f"{at}.mode",
+        f"can't be lexical in profile {profile.name}, which adds the most recent documents: dense or hybrid can",
+    )
+    violations.raise_if_any()
+
+
 M = TypeVar("M", bound=Message)
 
 
@@ -313,6 +369,8 @@ def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
     search = {name: given[name] for name in _IN_SEARCH if name in given}
     if changes.mode is not None:
         search["mode"] = enum_number(retriever_pb2.SearchMode, changes.mode)
+    if changes.context_format is not None:
+        answer["context_format"] = enum_number(generator_pb2.ContextFormat, changes.context_format)
     if changes.marker_style is not None:
         answer["marker_style"] = enum_number(generator_pb2.MarkerStyle, changes.marker_style)
     if answer:
@@ -321,6 +379,10 @@ def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
         values["search"] = changed(profile.search, **search)
     if changes.min_score is not None:
         values["min_score_calibrated"] = False
+    if changes.scope is not None:
+        values["level"] = enum_number(retriever_pb2.ScopeLevel, changes.scope)
+    if changes.on_empty is not None:
+        values["no_match"] = (profile.no_match or DEFAULT_NO_MATCH) if changes.on_empty == "sentence" else None
     if changes.top_k is not None:
         values["top_k"] = Bounds(changes.top_k, profile.top_k.minimum, profile.top_k.maximum)
     if changes.rerank is not None:
@@ -328,6 +390,10 @@ def _replacements(profile: Profile, changes: ProfileOptions) -> dict[str, Any]:
     if changes.rerank_seconds is not None:
         rerank = values.get("rerank", profile.rerank)
         values["rerank"] = rerank and replace(rerank, seconds=changes.rerank_seconds)
-    if changes.condense is not None and profile.history is not None:
-        values["history"] = History(profile.history.tokens, condense=changes.condense)
+    history = profile.history
+    if changes.history_tokens is not None:
+        tokens, condense = changes.history_tokens, history is not None and history.condense
+        values["history"] = history = History(tokens, condense=condense) if tokens else None
+    if changes.condense is not None and history is not None:
+        values["history"] = replace(history, condense=changes.condense)
     return values

@@ -8,7 +8,7 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from citewire_gateway.profiles.builtin import PROFILES, find_profile, unknown_profile
-from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes, stored_options
+from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes, check_possible, stored_options
 from citewire_kit.errors import AlreadyExists, invalid_field
 from citewire_kit.postgres import Pool, load_queries, tenant_transaction
 from citewire_kit.tenant import Tenant
@@ -113,7 +113,7 @@ class Profiles:
             raise invalid_field("name", "must be 1-64 of a-z, 0-9, - and _, beginning with a letter")
         if base not in PROFILES:
             raise invalid_field("base", f"must be one of {', '.join(PROFILES)}")
-        apply_changes(PROFILES[base], changes, "changes")
+        check_possible(apply_changes(PROFILES[base], changes, "changes"), "changes")
         known = {profile.name for profile in await self._store.list(tenant)}
         if name not in known and len(known) >= _MOST:
             raise invalid_field("name", f"must be one of the present ones: there are {_MOST}, and no more fit")

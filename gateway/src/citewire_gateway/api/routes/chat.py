@@ -15,7 +15,7 @@ from citewire_gateway.api.openapi import event_stream, problems, streamed
 from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
-from citewire_gateway.profiles.model import apply_changes
+from citewire_gateway.profiles.model import apply_changes, check_possible
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 
@@ -56,6 +56,7 @@ async def chat(
     profile = await services.profiles.find(tenant, body.profile or services.settings.default_profile)
     if body.options is not None:
         profile = apply_changes(profile, body.options, "options")
+        check_possible(profile, "options")
     if body.question is not None and body.messages is not None:
         raise invalid_field("messages", "can't be given together with question")
     shown = shown_events(profile, body.events())
