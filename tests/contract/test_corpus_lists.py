@@ -288,3 +288,32 @@ async def test_collections_are_made_listed_renamed_and_deleted(me: Caller, them:
     with pytest.raises(CitewireError) as nameless:
         await me.unary(corpus.CreateCollection, pb.CreateCollectionRequest(name=" "))
     assert [violation.field for violation in nameless.value.violations] == ["name"]
+
+
+async def test_a_part_of_title_or_file_name_is_enough_in_any_case(me: Caller) -> None:
+    for title in ("Annual Report", "Minutes of the board", "100% wool"):
+        await me.put(title)
+    upload = await me.upload(pb.UploadHeader(file_name="REPORT-2025.md", title="Figures"), b"text")
+    assert upload.title == "Figures"
+    assert await listed(me, q="report") == ["Figures", "Annual Report"]
+    assert await listed(me, q="OF THE") == ["Minutes of the board"]
+    assert await listed(me, q="100%") == ["100% wool"]
+    assert await listed(me, q="_") == []
+    with pytest.raises(CitewireError) as raised:
+        await listed(me, q="x" * 201)
+    assert [violation.field for violation in raised.value.violations] == ["q"]
+
+
+async def test_collections_are_looked_up_by_a_part_of_their_name(me: Caller) -> None:
+    for name in ("Reports 2024", "reports 2025", "recipes"):
+        await me.unary(me.running.corpus.CreateCollection, pb.CreateCollectionRequest(name=name))
+    first = await me.unary(me.running.corpus.ListCollections, pb.ListCollectionsRequest(q="REPORT", page_size=1))
+    rest = pb.ListCollectionsRequest(q="REPORT", page_size=1, page_token=first.next_page_token)
+    second = await me.unary(me.running.corpus.ListCollections, rest)
+    names = [collection.name for page in (first, second) for collection in page.collections]
+    assert sorted(names) == ["Reports 2024", "reports 2025"]
+    assert second.next_page_token == ""
+    other = pb.ListCollectionsRequest(q="recipe", page_token=first.next_page_token)
+    with pytest.raises(CitewireError) as raised:
+        await me.unary(me.running.corpus.ListCollections, other)
+    assert raised.value.reason == "INVALID_PAGE_TOKEN"

@@ -30,6 +30,7 @@ class FakeCorpus:
         self.headers: list[corpus_pb2.UploadHeader] = []
         self.puts: list[corpus_pb2.PutDocumentRequest] = []
         self.lists: list[corpus_pb2.ListDocumentsRequest] = []
+        self.collection_lists: list[corpus_pb2.ListCollectionsRequest] = []
         self.updates: list[corpus_pb2.UpdateDocumentRequest] = []
         self.uploads = 0
         self.upload_gate: Callable[[], Awaitable[None]] | None = None
@@ -174,6 +175,7 @@ class FakeCorpus:
         raise NotFound("no such space", reason="SPACE_NOT_FOUND")
 
     async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
+        self.collection_lists.append(request)
         collections = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
         return corpus_pb2.ListCollectionsResponse(collections=collections)
 

@@ -188,6 +188,18 @@ async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() ->
     assert harness.completed.attempts == 2
 
 
+async def test_a_temperature_that_has_no_effect_is_said() -> None:
+    harness = EngineHarness(ScriptedTurns("one", answer("one")))
+    await harness.ask(passages=PASSAGES, temperature=0.5)
+    (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
+    assert (notice.name, notice.text) == (
+        "temperature_unused", "The temperature has no effect on one, which takes none."
+    )  # fmt: skip
+    silent = EngineHarness(ScriptedTurns("one", answer("one")))
+    await silent.ask(passages=PASSAGES)
+    assert [event for event in silent.events if isinstance(event, pb.Notice)] == []
+
+
 async def test_a_second_overflow_is_an_error_and_nothing_was_shown() -> None:
     one = ScriptedTurns("one", [LONG], guessed=True)
     harness = EngineHarness(one)

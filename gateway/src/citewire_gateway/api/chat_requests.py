@@ -36,6 +36,7 @@ def make_chat_input(
     question_at: str | None = None,
     instructions: str = "",
     max_tokens: int | None = None,
+    temperature: float | None = None,
 ) -> ChatInput:
     """Checks a request against its profile.
 
@@ -48,6 +49,7 @@ def make_chat_input(
         question_at: The field that the question stood in, for errors; None: that of the native form.
         instructions: What the caller tells the model beyond our own prompt.
         max_tokens: Most tokens of the answer; None: the profile's.
+        temperature: 0–2; None: the provider's.
 
     Raises:
         InvalidArgument: Every field that is wrong is named.
@@ -106,6 +108,7 @@ def make_chat_input(
         messages=messages,
         conversation_id=body.conversation_id,
         model=body.model or "",
+        temperature=temperature,
         keep=bool(body.keep),
         min_score_calibrated=profile.min_score_calibrated and body.min_score is None,
         time_zone=body.time_zone or "",

@@ -3,11 +3,14 @@
 All are coroutines, also those that wait for nothing: FastAPI runs plain functions in a thread.
 """
 
-from collections.abc import AsyncGenerator
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query, Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from citewire_gateway.api.schemas import MAX_ID
@@ -26,7 +29,7 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator
 from citewire_gateway.tenants.provider_service import TenantProviders
-from citewire_kit.errors import PermissionDenied, invalid_field
+from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.tenant import Tenant, use_tenant
 
 _MAX_KEY = 255
@@ -71,10 +74,39 @@ async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerato
 
     Raises:
         Unauthenticated: There is no valid key.
+        InvalidArgument: The address has a parameter that the route doesn't know.
     """
     tenant = await services.authenticator.tenant_of(request.headers.get("authorization"))
+    await check_parameters(request)
     with use_tenant(tenant):
         yield tenant
+
+
+async def check_parameters(request: Request) -> None:
+    """Refuses parameters of the address that the route doesn't know or that come twice: neither would have an effect.
+
+    Raises:
+        InvalidArgument: Each is named.
+    """
+    if not request.query_params:
+        return
+    route: APIRoute = request.scope["route"]
+    known, wrong = sorted(_query_names(route.dependant)), Violations()
+    for name, count in Counter(name for name, _ in request.query_params.multi_items()).items():
+        if wrong.require(name in known, name[:64], _unknown_parameter(known)):
+            wrong.require(count == 1, name, "is there more than once")
+    wrong.raise_if_any()
+
+
+def _query_names(dependant: Dependant) -> set[str]:
+    """The parameters that a route and its dependencies read."""
+    names = {field.alias for field in dependant.query_params}
+    return names.union(*(_query_names(inner) for inner in dependant.dependencies))
+
+
+def _unknown_parameter(known: Sequence[str]) -> str:
+    takes = f"it takes {', '.join(known)}" if known else "it takes none"
+    return f"is not a parameter of this request: {takes}"
 
 
 TenantDep = Annotated[Tenant, Depends(authenticate)]
@@ -135,3 +167,8 @@ def _check_text(text: str) -> str:
 Clean = AfterValidator(_check_text)
 PageSize = Annotated[int | None, Query(ge=0, le=1000, description="How many a page; absent or 0 means the default.")]
 PageToken = Annotated[str | None, Query(max_length=1000, description="`next_page_token` of the page before."), Clean]
+SearchText = Annotated[
+    str | None,
+    Query(min_length=1, max_length=200, description="Only those that contain this, in any case."),
+    Clean,
+]

@@ -220,6 +220,7 @@ def generate_request(run: ChatRun, results: Results) -> generator_pb2.GenerateRe
         history=run.history,
         policy=profile.answer,
         max_completion_tokens=profile.max_completion_tokens,
+        temperature=chat.temperature,
         **_model_fields(chat),
     )
     if chat.route.chat is not None and chat.model:

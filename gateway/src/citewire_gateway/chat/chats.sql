@@ -74,10 +74,14 @@ SET state = %(state)s, reason = %(reason)s, provider = nullif(%(provider)s, ''),
 WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
 
 -- name: list_conversations
--- Latest first; the cursor is the last one of the page before.
+-- Latest first; the cursor is the last one of the page before. `part` stands in the title or in a message.
 SELECT conversation_id, title, profile, created_at, updated_at
-FROM chat.conversations
+FROM chat.conversations c
 WHERE org_id = %(org)s AND user_id = %(user)s
+  AND (%(part)s::text = '' OR strpos(lower(title), lower(%(part)s::text)) > 0
+       OR EXISTS (SELECT FROM chat.messages m
+                  WHERE m.org_id = c.org_id AND m.conversation_id = c.conversation_id
+                    AND strpos(lower(m.content), lower(%(part)s::text)) > 0))
   AND (%(before)s::timestamptz IS NULL OR (updated_at, conversation_id) < (%(before)s, %(before_id)s::uuid))
 ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s

@@ -55,6 +55,8 @@ class ChatInput:
     """The conversation to continue; None begins one, where the profile keeps conversations."""
     model: str = ""
     """The chat model; "" is the default."""
+    temperature: float | None = None
+    """0–2; None leaves it to the provider."""
     embedding_model: str = ""
     """The operator's model that embeds the question; "" is the default."""
     route: ModelRoute = OPERATOR_ROUTE

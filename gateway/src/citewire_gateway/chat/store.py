@@ -168,11 +168,19 @@ class ChatStore:
                 await _write_answer(connection, exchange, closing)
 
     async def list_conversations(
-        self, tenant: Tenant, *, page_size: int, page_token: str
+        self, tenant: Tenant, *, part: str = "", page_size: int, page_token: str
     ) -> tuple[list[Conversation], str]:
-        """Lists the user's conversations, latest first, and the token of the next page ("" on the last one)."""
+        """Lists the user's conversations, latest first, and the token of the next page ("" on the last one).
+
+        `part`: what the title or a message contains, in any case.
+        """
         before, before_id = _read_cursor(page_token)
-        values = _names(tenant) | {"before": before, "before_id": before_id, "limit": page_size + 1}
+        values = _names(tenant) | {
+            "before": before,
+            "before_id": before_id,
+            "part": part,
+            "limit": page_size + 1,
+        }
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(SQL["list_conversations"], values)).fetchall()
         page = [Conversation(*row) for row in rows[:page_size]]

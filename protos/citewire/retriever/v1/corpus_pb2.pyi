@@ -189,7 +189,7 @@ class GetDocumentResponse(_message.Message):
     def __init__(self, document: _Optional[_Union[Document, _Mapping]] = ...) -> None: ...
 
 class ListDocumentsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter")
+    __slots__ = ("page_size", "page_token", "collection", "type", "status", "tag", "filter", "q")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     COLLECTION_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +197,7 @@ class ListDocumentsRequest(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     TAG_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    Q_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
     collection: str
@@ -204,7 +205,8 @@ class ListDocumentsRequest(_message.Message):
     status: DocumentStatus
     tag: str
     filter: _filter_pb2.Filter
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ...) -> None: ...
+    q: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., collection: _Optional[str] = ..., type: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., tag: _Optional[str] = ..., filter: _Optional[_Union[_filter_pb2.Filter, _Mapping]] = ..., q: _Optional[str] = ...) -> None: ...
 
 class ListDocumentsResponse(_message.Message):
     __slots__ = ("documents", "next_page_token")
@@ -315,12 +317,14 @@ class Collection(_message.Message):
     def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListCollectionsRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "q")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    Q_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    q: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., q: _Optional[str] = ...) -> None: ...
 
 class ListCollectionsResponse(_message.Message):
     __slots__ = ("collections", "next_page_token")

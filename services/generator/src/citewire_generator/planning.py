@@ -49,7 +49,11 @@ class AnswerPlan:
         self.chain, room = self._fitting(chain)
         fitted = self._fit_history(room)
         self._apply(fitted.messages, None if room is None else room - fitted.tokens)
-        self.notices: list[pb.Notice] = [*self._history_notices(fitted), *self.context.notices]
+        self.notices: list[pb.Notice] = [
+            *self._temperature_notices(),
+            *self._history_notices(fitted),
+            *self.context.notices,
+        ]
         """What a user may want to know about the packing."""
 
     @property
@@ -138,6 +142,13 @@ class AnswerPlan:
             budgets.append(max(request.policy.max_history_tokens - estimate_messages((rules,)), 0))
         shorten = request.policy.max_history_tokens > 0
         return fit_history(self._all_history, min(budgets, default=None), shorten=shorten)
+
+    def _temperature_notices(self) -> list[pb.Notice]:
+        deaf = [chat_model.provider.name for chat_model in self.chain if not chat_model.provider.takes_temperature]
+        if not deaf or not self._request.HasField("temperature"):
+            return []
+        text = f"The temperature has no effect on {' and '.join(dict.fromkeys(deaf))}, which takes none."
+        return [pb.Notice(name="temperature_unused", text=text)]
 
     def _history_notices(self, history: FittedHistory) -> list[pb.Notice]:
         given = len(self._all_history)

@@ -101,6 +101,8 @@ class DocumentQuery:
     status: str = ""
     tag: str = ""
     filter: Filter | None = None
+    text: str = ""
+    """Part of the title or the file name, in any case."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,10 @@ class CorpusServicer(CorpusServiceServicer):
         self, request: corpus_pb2.ListCollectionsRequest, context: Context
     ) -> corpus_pb2.ListCollectionsResponse:
         collections, token = await self._service.collections(
-            current_tenant(), convert.page_size_from_proto(request.page_size), request.page_token
+            current_tenant(),
+            convert.name_part_from_proto(request),
+            convert.page_size_from_proto(request.page_size),
+            request.page_token,
         )
         return corpus_pb2.ListCollectionsResponse(collections=collections, next_page_token=token)
 

@@ -16,7 +16,7 @@ from citewire_kit.errors import CitewireError
 
 
 class SelfRagRequest(ForeignRequest):
-    """A conversation about saved articles and repositories. Members that this API doesn't know are passed over."""
+    """A conversation about saved articles and repositories."""
 
     messages: Messages = Field(description="Oldest first; the last one is the user's question.")
     top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")

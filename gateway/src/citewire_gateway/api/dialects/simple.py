@@ -13,7 +13,7 @@ from citewire_kit.errors import CitewireError
 
 
 class SimpleRequest(ForeignRequest):
-    """A question of the simple API. Members that it doesn't know are passed over, as that API does."""
+    """A question of the simple API."""
 
     question: StrictStr = Field(examples=["How much did revenue grow?"])
     document_ids: DocumentIds | None = Field(

@@ -8,7 +8,15 @@ from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
 from fastapi import APIRouter, Depends, Query
 
-from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate, require_admin
+from citewire_gateway.api.dependencies import (
+    PageSize,
+    PageToken,
+    SearchText,
+    ServicesDep,
+    TenantDep,
+    authenticate,
+    require_admin,
+)
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.library import (
     CalibrationBody,
@@ -32,10 +40,10 @@ _MAX_NAME = 128
 
 @router.get("/v1/collections", summary="List collections", tags=["collections"])
 async def list_collections(
-    services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
+    services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None
 ) -> CollectionList:
-    """Returns collections by name."""
-    request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "")
+    """Returns collections by name; `q` looks into names."""
+    request = corpus_pb2.ListCollectionsRequest(page_size=page_size or 0, page_token=page_token or "", q=q or "")
     return CollectionList.read(await services.corpus.list_collections(request))
 
 

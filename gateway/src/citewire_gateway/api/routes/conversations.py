@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
 from pydantic import Field, StrictStr
 
-from citewire_gateway.api.dependencies import PageSize, PageToken, ServicesDep, TenantDep, authenticate
+from citewire_gateway.api.dependencies import PageSize, PageToken, SearchText, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.schemas import RequestModel, ResponseModel, Time, Uuid
 from citewire_gateway.api.schemas.chat import AnswerDetails
@@ -83,11 +83,15 @@ router = APIRouter(tags=["conversations"], dependencies=[Depends(authenticate)])
 
 @router.get("/v1/conversations", summary="List conversations")
 async def list_conversations(
-    tenant: TenantDep, services: ServicesDep, page_size: PageSize = None, page_token: PageToken = None
+    tenant: TenantDep,
+    services: ServicesDep,
+    page_size: PageSize = None,
+    page_token: PageToken = None,
+    q: SearchText = None,
 ) -> ConversationList:
-    """Returns the caller's conversations, latest first."""
+    """Returns the caller's conversations, latest first; `q` looks into titles and messages."""
     page, next_token = await services.chats.list_conversations(
-        tenant, page_size=_page_size(page_size), page_token=page_token or ""
+        tenant, part=q or "", page_size=_page_size(page_size), page_token=page_token or ""
     )
     return ConversationList(
         conversations=[_conversation(conversation) for conversation in page], next_page_token=next_token

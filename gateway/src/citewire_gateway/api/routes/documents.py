@@ -15,6 +15,7 @@ from citewire_gateway.api.dependencies import (
     IdempotencyDep,
     PageSize,
     PageToken,
+    SearchText,
     Services,
     ServicesDep,
     TenantDep,
@@ -98,8 +99,9 @@ async def list_documents(
     status: Annotated[DocumentStatus | None, Query()] = None,
     tag: Annotated[str | None, Query(min_length=1, max_length=64), Clean] = None,
     filter: Annotated[str | None, Query(max_length=20_000, description="A filter as JSON.")] = None,
+    q: SearchText = None,
 ) -> DocumentList:
-    """Returns documents, newest first."""
+    """Returns documents, newest first; `q` looks into titles and file names."""
     request = corpus_pb2.ListDocumentsRequest(
         page_size=page_size or 0,
         page_token=page_token or "",
@@ -108,6 +110,7 @@ async def list_documents(
         status=None if status is None else STATUSES.to_proto(status),
         tag=tag or "",
         filter=None if filter is None else parse_filter(parse_json(filter.encode())),
+        q=q or "",
     )
     return DocumentList.read(await services.corpus.list(request))
 

@@ -86,6 +86,7 @@ async def complete(
         question_at=f"messages.{len(body.messages) - 1}.content",
         instructions="\n\n".join(message.text for message in body.messages if message.role in ("system", "developer")),
         max_tokens=body.max_completion_tokens or body.max_tokens,
+        temperature=body.temperature,
     )
     return await respond(services, chat, dialect, key=key, body=body.model_dump(mode="json"))
 
@@ -142,7 +143,11 @@ async def order(
     route = await services.providers.route(tenant, {ProviderType.RERANK})
     texts = body.texts()
     request = embedder_pb2.RerankRequest(
-        query=body.query, documents=texts, top_n=body.top_n or len(texts), provider=route.rerank
+        query=body.query,
+        documents=texts,
+        model=body.model or "",
+        top_n=body.top_n or len(texts),
+        provider=None if body.model else route.rerank,
     )
     response = await services.embedder.rerank(request)
     results = [

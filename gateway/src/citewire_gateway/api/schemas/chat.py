@@ -15,6 +15,7 @@ from citewire_gateway.api.schemas import (
     KnownType,
     Nothing,
     Ratio,
+    RequestModel,
     ResponseModel,
     ScopeFields,
     Score,
@@ -31,18 +32,21 @@ MAX_MESSAGES = 200
 
 
 class MessagePart(BaseModel):
-    """A part of a message, as AI SDK's clients send it; only parts of type `text` are read."""
+    """A part of a message, as AI SDK's clients send it. An answer's parts come back; only texts are read."""
 
     type: StrictStr
     text: StrictStr = ""
 
 
-class ChatMessage(BaseModel):
+class ChatMessage(RequestModel):
     """A message of the conversation that a request brings: its text as `content`, or in `parts`."""
 
     role: Literal["user", "assistant"]
     content: StrictStr = ""
     parts: list[MessagePart] = Field(default_factory=list[MessagePart])
+    id: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
+    metadata: Any = Field(default=None, description="Of AI SDK's clients; not read.", exclude=True)
+    created_at: Any = Field(default=None, alias="createdAt", description="Of AI SDK's clients; not read.", exclude=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -53,6 +57,9 @@ class ChatMessage(BaseModel):
 
     @model_validator(mode="after")
     def _join_parts(self) -> Self:
+        unread = [part.type for part in self.parts if part.type != "text"]
+        if self.role == "user" and unread:
+            raise ValueError(f"a question's parts must be of type text: one of type {unread[0][:64]} can't be read")
         if not self.content and self.parts:
             self.content = "".join(part.text for part in self.parts if part.type == "text")
         return self
@@ -110,7 +117,7 @@ class ChatRequest(ScopeFields):
         return frozenset(EventType(name) for name in self.include if name != "cost")
 
 
-class ForeignRequest(BaseModel):
+class ForeignRequest(RequestModel):
     """What another API takes; its fields are those of `ChatRequest`."""
 
     def native(self) -> ChatRequest:

@@ -1,29 +1,61 @@
-"""Bodies of the compatible APIs. Members that they don't know are passed over, as clients send many."""
+"""Bodies of the compatible APIs.
 
+What they know of the originals' members is honoured; of the others those values that change nothing are taken, as
+clients send many. Any other value, and any other member, is refused by name: nothing is passed over.
+"""
+
+import json
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import MISSING, AfterValidator, BaseModel, Field, StrictBool, StrictInt, StrictStr, field_validator
+from pydantic import MISSING, AfterValidator, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, field_validator
 
-from citewire_gateway.api.schemas import Count, OpenAiError, ResponseModel, ScopeFields, Score
+from citewire_gateway.api.schemas import Count, OpenAiError, RequestModel, ResponseModel, ScopeFields, Score
 from citewire_gateway.api.schemas.chat import MAX_MESSAGES, VerifiedCitation
 
 _MAX_INPUTS = 256
 _MAX_TEXTS = 1000
 
 
-class ContentPart(BaseModel):
+def _only(*values: object, why: str) -> BeforeValidator:
+    """Takes a member whose value changes nothing, null among them."""
+
+    def check(value: object) -> object:
+        if value is not None and value not in values:
+            shown = ", ".join(json.dumps(value) for value in values)
+            raise ValueError(f"must be {shown or 'null'} or absent: {why}")
+        return value
+
+    return BeforeValidator(check)
+
+
+_NO_SAMPLING = "how tokens are chosen is set by temperature alone"
+_NO_TOOLS = "answers come from documents, not from tools"
+_NO_MEDIA = "questions and answers are text"
+_ABSENT: Any = Field(default=None, exclude=True)
+Unread = Annotated[Any, Field(default=None, description="Not read: it changes no answer.", exclude=True)]
+
+
+class ContentPart(RequestModel):
     """A part of a message; only parts of type `text` can be read."""
 
     type: Literal["text"]
     text: StrictStr
+    annotations: Unread
 
 
-class CompletionMessage(BaseModel):
-    """A message of the conversation."""
+class CompletionMessage(RequestModel):
+    """A message of the conversation. An answer may be sent back with all that it came with."""
 
     role: Literal["system", "developer", "user", "assistant"]
     content: StrictStr | list[ContentPart]
+    name: Unread
+    annotations: Unread
+    citewire: Unread
+    refusal: Annotated[Any, _only(why="it would be an answer of another kind")] = _ABSENT
+    audio: Annotated[Any, _only(why=_NO_MEDIA)] = _ABSENT
+    tool_calls: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
+    function_call: Annotated[Any, _only(why=_NO_TOOLS)] = _ABSENT
 
     @property
     def text(self) -> str:
@@ -31,10 +63,11 @@ class CompletionMessage(BaseModel):
         return self.content if isinstance(self.content, str) else "".join(part.text for part in self.content)
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(RequestModel):
     """What a stream says beyond the text."""
 
     include_usage: StrictBool = False
+    include_obfuscation: Annotated[Any, _only(False, why="nothing is obfuscated")] = _ABSENT
 
 
 class Extras(ScopeFields):
@@ -51,7 +84,7 @@ def _ends_with_the_user(messages: list[CompletionMessage]) -> list[CompletionMes
     return messages
 
 
-class CompletionRequest(BaseModel):
+class CompletionRequest(RequestModel):
     """A conversation whose last message is the question."""
 
     model: Annotated[StrictStr, Field(max_length=300)] = Field(
@@ -64,8 +97,37 @@ class CompletionRequest(BaseModel):
     stream_options: StreamOptions = Field(default_factory=StreamOptions)
     max_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
     max_completion_tokens: Annotated[StrictInt, Field(ge=1, le=32_768)] | None = None
-    n: StrictInt | None = None
-    tools: list[Any] | None = None
+    temperature: Annotated[float, Field(strict=True, ge=0, le=2, allow_inf_nan=False)] | None = Field(
+        default=None, description="A provider that takes none says so in a step."
+    )
+    n: Annotated[Any, _only(1, why="there is one answer")] = _ABSENT
+    tools: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
+    functions: Annotated[Any, _only([], why=_NO_TOOLS)] = _ABSENT
+    tool_choice: Annotated[Any, _only("none", "auto", why=_NO_TOOLS)] = _ABSENT
+    function_call: Annotated[Any, _only("none", "auto", why=_NO_TOOLS)] = _ABSENT
+    parallel_tool_calls: Annotated[Any, _only(True, False, why=_NO_TOOLS)] = _ABSENT
+    response_format: Annotated[Any, _only({"type": "text"}, why="an answer is text with citations")] = _ABSENT
+    modalities: Annotated[Any, _only(["text"], why=_NO_MEDIA)] = _ABSENT
+    audio: Annotated[Any, _only(why=_NO_MEDIA)] = _ABSENT
+    top_p: Annotated[Any, _only(1, why=_NO_SAMPLING)] = _ABSENT
+    frequency_penalty: Annotated[Any, _only(0, why=_NO_SAMPLING)] = _ABSENT
+    presence_penalty: Annotated[Any, _only(0, why=_NO_SAMPLING)] = _ABSENT
+    logit_bias: Annotated[Any, _only({}, why=_NO_SAMPLING)] = _ABSENT
+    seed: Annotated[Any, _only(why=_NO_SAMPLING)] = _ABSENT
+    stop: Annotated[Any, _only([], why="an answer ends where its model ends it")] = _ABSENT
+    logprobs: Annotated[Any, _only(False, why="no provider's are passed on")] = _ABSENT
+    top_logprobs: Annotated[Any, _only(0, why="no provider's are passed on")] = _ABSENT
+    prediction: Annotated[Any, _only(why="nothing is predicted")] = _ABSENT
+    reasoning_effort: Annotated[Any, _only(why="it is the operator's to set")] = _ABSENT
+    verbosity: Annotated[Any, _only("medium", why="it is the profile's instructions that say how long")] = _ABSENT
+    web_search_options: Annotated[Any, _only(why="answers come from documents")] = _ABSENT
+    store: Annotated[Any, _only(False, why="a profile says what is kept")] = _ABSENT
+    service_tier: Annotated[Any, _only("auto", "default", why="there is one")] = _ABSENT
+    metadata: Unread
+    user: Unread
+    safety_identifier: Unread
+    prompt_cache_key: Unread
+    prompt_cache_retention: Unread
     citewire: Extras = Field(default_factory=Extras)
 
     @field_validator("stream_options", "citewire", mode="before")
@@ -73,22 +135,8 @@ class CompletionRequest(BaseModel):
     def _null_is_absent(cls, value: object) -> object:
         return {} if value is None else value
 
-    @field_validator("n")
-    @classmethod
-    def _one_answer(cls, value: int | None) -> int | None:
-        if value not in (None, 1):
-            raise ValueError("must be 1: there is one answer")
-        return value
 
-    @field_validator("tools")
-    @classmethod
-    def _no_tools(cls, value: list[Any] | None) -> list[Any] | None:
-        if value:
-            raise ValueError("can't be used: answers come from documents")
-        return value
-
-
-class EmbeddingsRequest(BaseModel):
+class EmbeddingsRequest(RequestModel):
     """Texts to embed."""
 
     input: StrictStr | Annotated[list[StrictStr], Field(min_length=1, max_length=_MAX_INPUTS)] = Field(
@@ -102,19 +150,20 @@ class EmbeddingsRequest(BaseModel):
     input_type: Literal["query", "document"] = Field(
         default="document", description="What for: some models embed questions and passages differently."
     )
+    user: Unread
 
     def texts(self) -> list[str]:
         """The texts, also where it is one."""
         return [self.input] if isinstance(self.input, str) else self.input
 
 
-class RerankDocument(BaseModel):
+class RerankDocument(RequestModel):
     """A text in an object, as some clients send it."""
 
     text: StrictStr
 
 
-class RerankBody(BaseModel):
+class RerankBody(RequestModel):
     """Texts to order by their relevance to a query."""
 
     query: Annotated[StrictStr, Field(min_length=1)]

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from citewire.generator.v1 import generator_pb2 as pb
 
@@ -65,6 +66,9 @@ class ChatProvider(ABC):
     Implementations raise `citewire_kit.errors` whose text holds nothing of the provider's. Closing the generator that
     `stream` returns stops the work behind it at once, a remote call's socket included.
     """
+
+    takes_temperature: ClassVar[bool] = False
+    """Whether a task's temperature has an effect."""
 
     @property
     @abstractmethod

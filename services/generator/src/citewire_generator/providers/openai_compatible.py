@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions: OpenAI, Ollama, vLLM, LM Studio, LiteLLM, OpenRouter."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 import aiohttp
 import httpx2
@@ -32,6 +32,8 @@ class OpenAiCompatible(RemoteChat):
         limits: Time limits.
         name: The provider's name; the protocol is one, those who speak it are many.
     """
+
+    takes_temperature: ClassVar[bool] = True
 
     def __init__(
         self,

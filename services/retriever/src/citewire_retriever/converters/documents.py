@@ -25,6 +25,7 @@ from citewire_retriever.model import Changes, DocumentQuery, NewContent, Origina
 
 _MAX_MEDIA_TYPE: Final = 255
 _MAX_REQUEST_ID: Final = 128
+_MAX_SEARCHED: Final = 200
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
 
 
@@ -113,6 +114,7 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
     check_collection(violations, "collection", message.collection)
     check_type(violations, "type", message.type)
     check_text(violations, "tag", message.tag, longest=64)
+    check_text(violations, "q", message.q, longest=_MAX_SEARCHED)
     violations.raise_if_any()
     return DocumentQuery(
         collection=message.collection,
@@ -120,7 +122,16 @@ def query_from_proto(message: pb.ListDocumentsRequest) -> DocumentQuery:
         status=enum_text(pb.DocumentStatus, message.status) if message.status else "",
         tag=message.tag,
         filter=filter_from_proto("filter", message.filter) if message.HasField("filter") else None,
+        text=message.q,
     )
+
+
+def name_part_from_proto(message: pb.ListCollectionsRequest) -> str:
+    """Reads what the names of the collections must contain."""
+    violations = Violations()
+    part = check_text(violations, "q", message.q, longest=_MAX_SEARCHED)
+    violations.raise_if_any()
+    return part
 
 
 def changes_from_proto(message: pb.UpdateDocumentRequest) -> tuple[int, Changes]:

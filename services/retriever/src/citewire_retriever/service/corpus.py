@@ -184,11 +184,16 @@ class CorpusService:
         """Yields what `find_original` or `find_text` found."""
         return self._content.read(tenant, original) if original.sha256 else self._content.read_text(tenant, original)
 
-    async def collections(self, tenant: Tenant, page_size: int, page_token: str) -> tuple[list[Collection], str]:
-        """Returns a page of collections by name, and the token of the next one ("" on the last page)."""
-        bound = paging.fingerprint("collections", tenant.org_id)
+    async def collections(
+        self, tenant: Tenant, part: str, page_size: int, page_token: str
+    ) -> tuple[list[Collection], str]:
+        """Returns a page of collections by name, and the token of the next one ("" on the last page).
+
+        `part`: what their names contain, in any case.
+        """
+        bound = paging.fingerprint("collections", tenant.org_id, *([part] if part else []))
         after = str(paging.decode(page_token, bound)[0]) if page_token else None
-        result = await self._collections.page(tenant, after, page_size + 1)
+        result = await self._collections.page(tenant, part, after, page_size + 1)
         collections = result[:page_size]
         token = paging.encode(bound, [collections[-1].name]) if len(result) > page_size else ""
         return collections, token

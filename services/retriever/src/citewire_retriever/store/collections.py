@@ -23,10 +23,10 @@ class PostgresCollections:
         """Takes the pool of the application's role."""
         self._pool = pool
 
-    async def page(self, tenant: Tenant, after: str | None, limit: int) -> list[Collection]:
-        """Returns at most `limit` collections by name, after the given one."""
+    async def page(self, tenant: Tenant, part: str, after: str | None, limit: int) -> list[Collection]:
+        """Returns at most `limit` collections by name, after the given one, whose names contain `part`."""
         async with tenant_transaction(self._pool, tenant) as connection:
-            values = {"org_id": tenant.org_id, "after": after, "limit": limit}
+            values = {"org_id": tenant.org_id, "part": part, "after": after, "limit": limit}
             return [Collection(**row) for row in await fetch_rows(connection, _SQL["page_of_collections"], values)]
 
     async def create(self, tenant: Tenant, name: str) -> Collection:

@@ -131,6 +131,9 @@ def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: 
         parts.append(sql.SQL("d.type = {}").format(parameters.add(query.type)))
     if query.status:
         parts.append(sql.SQL("v.status = {}").format(parameters.add(query.status)))
+    if query.text:
+        part = parameters.add(query.text)
+        parts.append(sql.SQL("strpos(lower(d.title || E'\\n' || d.file_name), lower({}::text)) > 0").format(part))
     if query.tag:
         parts.append(sql.SQL("{}::text = ANY(d.tags)").format(parameters.add(query.tag)))
     if query.filter is not None:

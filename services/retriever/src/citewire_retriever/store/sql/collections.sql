@@ -6,6 +6,7 @@ SELECT c.name,
        c.created_at
 FROM corpus.collections c
 WHERE c.org_id = %(org_id)s AND (%(after)s::text IS NULL OR c.name > %(after)s::text)
+  AND strpos(lower(c.name), lower(%(part)s::text)) > 0
 ORDER BY c.name
 LIMIT %(limit)s
 

@@ -1,0 +1,166 @@
+"""Every parameter is honoured or refused by name: in addresses, in bodies, and in those of other APIs' clients."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from citewire_gateway.app import ROUTES
+from gateway_fake_servers import running_fakes
+from gateway_process import Gateway, running_gateway
+
+if TYPE_CHECKING:
+    from databases import Database
+
+QUESTION = {"question": "How much did it grow?"}
+COMPLETION: dict[str, Any] = {"model": "grounded", "messages": [{"role": "user", "content": "How much did it grow?"}]}
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        yield running
+
+
+def fields_of(body: dict[str, Any]) -> list[str]:
+    return [error["field"] for error in body["errors"]]
+
+
+async def test_an_unknown_parameter_is_refused_by_every_route(gateway: Gateway, subtests: pytest.Subtests) -> None:
+    routes = [route for module in ROUTES for route in module.router.routes if isinstance(route, APIRoute)]
+    addresses = [
+        (method, route) for route in routes for method in route.methods or () if not route.path.startswith("/docs/")
+    ]
+    assert len(addresses) > 40
+    for method, route in addresses:
+        with subtests.test(method=method, path=route.path):
+            path = re.sub(r"\{[^}]+\}", "7", route.path)
+            response = await gateway.http.request(method, path, params={"nonsense": "1"})
+            assert response.status_code == 422, response.text
+            assert fields_of(response.json()) == ["nonsense"]
+
+
+async def test_the_problem_says_what_there_is(gateway: Gateway) -> None:
+    response = await gateway.http.get("/v1/conversations", params={"limit": 2})
+    assert fields_of(response.json()) == ["limit"]
+    assert "it takes page_size, page_token, q" in response.json()["detail"]
+
+
+async def test_a_parameter_that_comes_twice_is_refused(gateway: Gateway) -> None:
+    response = await gateway.http.get("/v1/documents?page_size=1&page_size=2")
+    assert (response.status_code, fields_of(response.json())) == (422, ["page_size"])
+
+
+async def test_who_has_no_key_hears_of_that_first(database: Database) -> None:
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
+        assert (await gateway.http.get("/v1/documents?nonsense=1")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/chat", {**QUESTION, "nonsense": 1}, "nonsense"),
+        ("/v1/chat", {"messages": [{"role": "user", "content": "x", "nonsense": 1}]}, "messages.0.nonsense"),
+        ("/v1/chat", {"messages": [{"role": "user", "parts": [{"type": "file", "url": "x"}]}]}, "messages.0"),
+        ("/api/chat/", {**QUESTION, "top_k": 3}, "top_k"),
+        ("/api/chat/query", {**QUESTION, "stream": True}, "stream"),
+        ("/api/rag-chat/stream", {"messages": [{"role": "user", "content": "x"}], "model": "m"}, "model"),
+        ("/v1/embeddings", {"input": "a", "truncate": "END"}, "truncate"),
+        ("/v1/rerank", {"query": "q", "documents": ["a"], "max_chunks_per_doc": 2}, "max_chunks_per_doc"),
+        ("/v1/search", {"query": "q", "limit": 2}, "limit"),
+    ],
+)
+async def test_an_unknown_member_of_a_body_is_named(
+    gateway: Gateway, path: str, body: dict[str, Any], field: str
+) -> None:
+    response = await gateway.http.post(path, json=body)
+    assert (response.status_code, fields_of(response.json())) == (422, [field])
+
+
+REFUSED: dict[str, Any] = {
+    "temperature": 5,
+    "response_format": {"type": "json_object"},
+    "n": 2,
+    "tools": [{"type": "function"}],
+    "tool_choice": "required",
+    "top_p": 0.5,
+    "frequency_penalty": 1,
+    "presence_penalty": -1,
+    "logit_bias": {"50256": -100},
+    "seed": 7,
+    "stop": ["END"],
+    "logprobs": True,
+    "modalities": ["text", "audio"],
+    "reasoning_effort": "high",
+    "store": True,
+    "web_search_options": {},
+    "stream_options": {"nonsense": True},
+    "nonsense": 1,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_a_completion_cannot_honour_is_refused(gateway: Gateway, name: str) -> None:
+    response = await gateway.http.post("/v1/chat/completions", json={**COMPLETION, name: REFUSED[name]})
+    assert response.status_code == 422, response.text
+    (field,) = fields_of(response.json())
+    assert field.partition(".")[0] == name
+    assert response.json()["error"]["param"] == field
+    assert gateway.fakes.generator.requests == []
+
+
+async def test_values_that_change_nothing_are_taken(gateway: Gateway) -> None:
+    taken = {
+        "n": 1, "tools": [], "tool_choice": "auto", "parallel_tool_calls": True, "response_format": {"type": "text"},
+        "top_p": 1, "frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": None, "seed": None, "stop": None,
+        "logprobs": False, "modalities": ["text"], "store": False, "service_tier": "auto", "user": "u-1",
+        "metadata": {"team": "a"}, "safety_identifier": "s", "prompt_cache_key": "k",
+    }  # fmt: skip
+    response = await gateway.http.post("/v1/chat/completions", json={**COMPLETION, **taken})
+    assert response.status_code == 200, response.text
+
+
+async def test_an_answer_may_be_sent_back_as_it_came(gateway: Gateway) -> None:
+    first = (await gateway.http.post("/v1/chat/completions", json=COMPLETION)).json()["choices"][0]["message"]
+    messages = [*COMPLETION["messages"], {**first, "tool_calls": None}, {"role": "user", "content": "Since when?"}]
+    response = await gateway.http.post("/v1/chat/completions", json={**COMPLETION, "messages": messages})
+    assert response.status_code == 200, response.text
+
+
+async def test_a_temperature_reaches_the_generator(gateway: Gateway) -> None:
+    for temperature in (0, 1.5, 2):
+        await gateway.http.post("/v1/chat/completions", json={**COMPLETION, "temperature": temperature})
+        assert gateway.fakes.generator.requests[-1].temperature == temperature
+    await gateway.http.post("/v1/chat/completions", json=COMPLETION)
+    assert not gateway.fakes.generator.requests[-1].HasField("temperature")
+
+
+async def test_a_rerank_model_is_the_one_that_is_asked(gateway: Gateway) -> None:
+    body = {"query": "q", "documents": ["a", "b"], "model": "rerank-v4"}
+    assert (await gateway.http.post("/v1/rerank", json=body)).json()["model"] == "rerank-v4"
+    assert gateway.fakes.embedder.reranked[-1].model == "rerank-v4"
+
+
+async def test_conversations_are_searched_and_come_in_pages(gateway: Gateway) -> None:
+    for question in ("Which meal did I save?", "What grew?", "Another MEAL, please?", "A meal for two?"):
+        await gateway.http.post("/v1/chat", json={"question": question})
+    listed = (await gateway.http.get("/v1/conversations", params={"q": "meal", "page_size": 2})).json()
+    assert [each["title"] for each in listed["conversations"]] == ["A meal for two?", "Another MEAL, please?"]
+    rest = {"q": "meal", "page_size": 2, "page_token": listed["next_page_token"]}
+    last = (await gateway.http.get("/v1/conversations", params=rest)).json()
+    assert [each["title"] for each in last["conversations"]] == ["Which meal did I save?"]
+    assert last["next_page_token"] == ""
+    by_answer = (await gateway.http.get("/v1/conversations", params={"q": "revenue grew"})).json()["conversations"]
+    assert len(by_answer) == 4
+    assert (await gateway.http.get("/v1/conversations", params={"q": "100%"})).json()["conversations"] == []
+
+
+async def test_lists_of_documents_and_collections_pass_on_what_is_looked_for(gateway: Gateway) -> None:
+    await gateway.http.get("/v1/documents", params={"q": "report"})
+    assert gateway.fakes.corpus.lists[-1].q == "report"
+    await gateway.http.get("/v1/collections", params={"q": "re"})
+    assert gateway.fakes.corpus.collection_lists[-1].q == "re"
