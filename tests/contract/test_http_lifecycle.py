@@ -258,6 +258,17 @@ async def test_a_failure_before_the_headers_is_an_http_error_and_leaves_nothing(
     assert rows(database, "SELECT state, reason FROM chat.exchanges") == [("failed", "PROVIDER_UNAVAILABLE")]
 
 
+async def test_a_problem_names_the_provider_and_the_model_that_failed(gateway: Gateway) -> None:
+    async def fails(_: generator_pb2.GenerateRequest) -> Generated:
+        named = {"provider": "openai", "model": "gpt-4.1"}
+        raise Unavailable("the model provider went away", reason="PROVIDER_UNAVAILABLE", metadata=named)
+        yield started()
+
+    gateway.fakes.generator.script = fails
+    problem = (await gateway.http.post("/v1/chat", json=QUESTION)).json()
+    assert (problem["provider"], problem["model"]) == ("openai", "gpt-4.1")
+
+
 async def test_a_chat_that_takes_too_long_ends_at_its_deadline(database: Database, fakes: Fakes) -> None:
     fakes.generator.script = Paced()
     before = metric("citewire_streams_cancelled_total", cause="deadline")

@@ -96,6 +96,7 @@ async def test_the_top_five_are_searched_and_nothing_is_kept_but_the_exchange(
     ]
 
 
-async def test_members_that_it_does_not_know_are_passed_over(gateway: Gateway) -> None:
+async def test_a_member_that_it_does_not_know_is_refused(gateway: Gateway) -> None:
     response = await gateway.http.post("/api/chat/query", json={**QUESTION, "temperature": 0.5})
-    assert response.status_code == 200
+    assert response.status_code == 422
+    assert [error["field"] for error in response.json()["errors"]] == ["temperature"]

@@ -225,12 +225,14 @@ async def test_what_the_provider_finds_too_long_is_said_so(upstream: Upstream) -
 async def test_failures(upstream: Upstream, codes: tuple[int, ...], reason: str, calls: int) -> None:
     ledger = MemoryLedger()
     upstream.replies = [status(code) for code in codes]
-    said = ""
+    said = text = model_name = ""
     async with model_at(upstream.url, ledger=ledger) as model:
         try:
             await embed(model, ["x"])
         except CitewireError as exc:
-            said = exc.reason
+            said, text, model_name = exc.reason, exc.message, exc.metadata["model"]
+    assert model_name in text, "people hear which model it was"
+    assert bool(model_name) == bool(reason)
     assert (said, len(upstream.bodies)) == (reason, calls)
     assert len(ledger.rows) == calls, "every attempt has its row"
     outcomes = [row.outcome for row in ledger.rows]

@@ -286,6 +286,15 @@ async def test_a_second_ranking_keeps_the_best(harness: PipelineHarness) -> None
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [7, 6, 5]
 
 
+async def test_the_step_names_the_provider_that_could_not_rank(harness: PipelineHarness) -> None:
+    message = "the model provider cohere can't be reached (model rerank-v4)"
+    named = {"provider": "cohere", "model": "rerank-v4"}
+    harness.log.errors["rerank"] = Unavailable(message, reason="PROVIDER_UNAVAILABLE", metadata=named)
+    events = await harness.events(GROUNDED, top_k=3)
+    (step,) = [event for event in events if isinstance(event, Step) and event.name == "rerank_failed"]
+    assert step.text.endswith("The model provider cohere can't be reached (model rerank-v4).")
+
+
 async def test_a_second_ranking_that_fails_leaves_the_first(harness: PipelineHarness) -> None:
     harness.retriever.results = [result(number) for number in range(1, 8)]
     harness.log.errors["rerank"] = AWAY

@@ -21,6 +21,7 @@ from citewire_kit.errors import (
     Unimplemented,
 )
 from citewire_remote.breaker import BreakerPolicy
+from citewire_remote.failures import stream_broken, unreachable
 from engine_harness import (
     BROKEN,
     DOWN,
@@ -186,6 +187,16 @@ async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() ->
     assert notice.name == "context_trimmed"
     assert f"{len(started.citations)} of 8 passages and 2 of 4 earlier messages" in notice.text
     assert harness.completed.attempts == 2
+
+
+async def test_a_failure_names_provider_and_model_in_error_and_step() -> None:
+    first, second = unreachable("one"), stream_broken("it has no end")
+    harness = EngineHarness(ScriptedTurns("one", [first]), ScriptedTurns("two", [second]))
+    error = await harness.fails()
+    assert error.message == "the model provider two's stream broke: it has no end (model two-model)"
+    assert (error.metadata["provider"], error.metadata["model"]) == ("two", "two-model")
+    (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
+    assert "one/one-model" in notice.text
 
 
 async def test_a_temperature_that_has_no_effect_is_said() -> None:

@@ -51,6 +51,9 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
     status = http_status(error)
     missing = {"types": error.metadata["types"].split(",")} if error.reason == "PROVIDER_MISSING" else {}
     budget = _budget_of(error) if error.reason == "BUDGET_EXCEEDED" else {}
+    at_fault: dict[str, Any] = {}
+    if error.reason.startswith("PROVIDER_") and error.metadata.keys() >= {"provider", "model"}:
+        at_fault = {name: error.metadata[name] for name in ("provider", "model")}
     problem = Problem(
         type=TYPE_BASE + error.reason.lower().replace("_", "-"),
         title=_TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
@@ -61,6 +64,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
         request_id=current_request_id(),
         **missing,
         **budget,
+        **at_fault,
     )
     return problem.members()
 

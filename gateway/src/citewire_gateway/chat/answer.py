@@ -103,7 +103,7 @@ class AnswerWriter:
         except CitewireError as exc:
             # The answer itself is complete: it isn't taken back because an offer to go on could not be made.
             log.warning("suggestions_failed", reason=exc.reason, error=exc.message)
-            run.steps.append(suggestions_failed_step(exc.reason))
+            run.steps.append(suggestions_failed_step(exc))
             response = generator_pb2.SuggestQuestionsResponse()
         else:
             if response.fallback:

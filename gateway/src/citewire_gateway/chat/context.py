@@ -182,7 +182,7 @@ class ContextFinder:
             ranking = await rerank(self._embedder, question, similar, keep, run.chat.route, seconds)
         except CitewireError as exc:
             log.warning("rerank_failed", reason=exc.reason, error=exc.message)
-            run.steps.append(rerank_failed_step(exc.reason))
+            run.steps.append(rerank_failed_step(exc))
         else:
             best = ranking.results
             if ranking.candidates:

@@ -8,6 +8,7 @@ from citewire_gateway.chat.events import Step
 from citewire_gateway.chat.retrieval import WHOLE_ITEM_PATHS, Reranking
 from citewire_gateway.profiles.model import NoMatch, Suggest
 from citewire_kit.enums import enum_text
+from citewire_kit.errors import CitewireError
 
 _FINISHES: Mapping[str, str] = {
     "length": "The answer was cut at the model's length limit.",
@@ -73,20 +74,27 @@ def reranked_step(ranking: Reranking, seconds: float) -> Step:
     return Step("reranked", text, counts={"candidates": candidates, "ranked": scored})
 
 
-def rerank_failed_step(reason: str) -> Step:
+def rerank_failed_step(error: CitewireError) -> Step:
     """Says that the second ranking was left out."""
-    return Step(
-        "rerank_failed", "The results could not be ranked a second time: the first ranking stands.", reason=reason
-    )
+    text = f"The results could not be ranked a second time: the first ranking stands.{_provider_at_fault(error)}"
+    return Step("rerank_failed", text, reason=error.reason)
 
 
-def suggestions_failed_step(reason: str | None = None) -> Step:
+def suggestions_failed_step(error: CitewireError | None = None) -> Step:
     """Says that the questions to ask instead aren't a model's."""
+    text = "The model could not suggest questions to ask instead: these name topics of the passages."
     return Step(
         "suggestions_failed",
-        "The model could not suggest questions to ask instead: these name topics of the passages.",
-        reason=reason,
+        text if error is None else text + _provider_at_fault(error),
+        reason=None if error is None else error.reason,
     )
+
+
+def _provider_at_fault(error: CitewireError) -> str:
+    """Which provider and model failed, and how, where it was one of those."""
+    if "model" not in error.metadata:
+        return ""
+    return f" {error.message[:1].upper()}{error.message[1:]}."
 
 
 def _count(number: int, noun: str) -> str:

@@ -22,6 +22,7 @@ from citewire_kit.errors import (
 from citewire_remote.redaction import Redaction
 
 MAX_LOGGED = 300
+_PROVIDER = "the model provider"
 _MAX_RETRY_AFTER = 3600.0
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "context_window_exceeded", "string_above_max_length"})
 _OVERFLOW_TEXTS = (
@@ -160,6 +161,18 @@ def timed_out(what: str, provider: str, seconds: float) -> DeadlineExceeded:
     return DeadlineExceeded(
         f"the model provider {what} in {seconds:g} s", reason="PROVIDER_TIMEOUT", metadata={"provider": provider}
     )
+
+
+def name_provider(error: CitewireError, provider: str, model: str) -> CitewireError:
+    """Says in a provider's failure which provider and which model it was, for people and for programs.
+
+    Other errors stay as they are. Names are the operator's or the tenant's own, who may see them.
+    """
+    if error.reason.startswith("PROVIDER_") and "model" not in error.metadata:
+        if error.message.startswith(_PROVIDER):
+            error.message = f"{_PROVIDER} {provider}{error.message.removeprefix(_PROVIDER)} (model {model})"
+        error.metadata = {"provider": provider, "model": model, **error.metadata}
+    return error
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:

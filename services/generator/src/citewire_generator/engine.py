@@ -22,6 +22,7 @@ from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NewCall, NoLedger, Purpose
 from citewire_remote.breaker import Breakers
+from citewire_remote.failures import name_provider
 from citewire_remote.retry import Retries, RetryPolicy
 
 log = get_logger(__name__)
@@ -145,9 +146,9 @@ class Engine:
                         began = began or not isinstance(event, Admitted)
                         yield event
             except CitewireError as exc:
+                error = name_provider(exc, chat_model.provider.name, chat_model.model.name)
                 if began:
                     raise
-                error = exc
             else:
                 return
             if error.reason == "CONTEXT_TOO_LONG" and work.trim():

@@ -130,6 +130,8 @@ class Problem(ResponseModel):
     )
     budget: str | MISSING = Field(default=MISSING, description="Of `BUDGET_EXCEEDED`: which budget is spent.")
     resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
+    provider: str | MISSING = Field(default=MISSING, description="Of a provider's failure: which, and its `model`.")
+    model: str | MISSING = MISSING
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])

@@ -22,7 +22,7 @@ from citewire_ledger import CallUsage, Ledger, LedgerCall, NewCall, Purpose
 from citewire_remote.breaker import Breaker
 from citewire_remote.catalogue import CatalogueModel
 from citewire_remote.egress import refusal_in
-from citewire_remote.failures import from_status, read_error, timed_out, unreachable
+from citewire_remote.failures import from_status, name_provider, read_error, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.retry import RetryPolicy, retrying
 
@@ -173,6 +173,7 @@ class RemoteCalls:
         except CitewireError as exc:
             if _costs_nothing(exc):
                 entry.record_usage(CallUsage(0, finish="error"))
+            name_provider(exc, self._spec.kind, self._spec.model)
             raise
         entry.record_usage(CallUsage(tokens, estimated=answer.tokens is None, finish="stop"))
         return answer
