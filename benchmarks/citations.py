@@ -52,7 +52,7 @@ from citewire_generator.service import Generator
 from citewire_verify import Passage as CitedPassage
 from citewire_verify import Verdict
 from citewire_verify.passages import PassageIndex
-from citewire_verify.score import FEATURES, Weights, compare, load_weights, parse_weights
+from citewire_verify.score import BEST_FIRST, FEATURES, Weights, compare, load_weights, parse_weights
 from citewire_verify.tokens import tokenise_sentence
 
 PLANTED = 500
@@ -292,7 +292,7 @@ async def report_quotes(data: Path, seed: int) -> None:
             one.wrong,
             one.empty,
             one.uncited,
-            *(one.verdicts[verdict] for verdict in Verdict),
+            *(one.verdicts[verdict] for verdict in BEST_FIRST),
         ]
         for label, one in tallies.items()
     ]

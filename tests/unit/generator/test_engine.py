@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from citewire.generator.v1 import generator_pb2 as pb
 
+from citewire_generator.answer import SLICE
 from citewire_generator.engine import CallLimits
 from citewire_generator.model import Message, Role, Usage
 from citewire_generator.providers.base import ChatProvider
@@ -25,6 +27,7 @@ from citewire_remote.failures import stream_broken, unreachable
 from engine_harness import (
     BROKEN,
     DOWN,
+    FAST,
     KEY,
     LATE,
     LIMITED,
@@ -37,7 +40,7 @@ from engine_harness import (
     sealed,
 )
 from generator_calls import make_passage, make_request
-from scripted_chat import ScriptedTurns
+from scripted_chat import ScriptedTurns, Step
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
@@ -279,3 +282,33 @@ def test_an_unknown_fallback_is_refused_at_start() -> None:
     providers: Sequence[ChatProvider] = [ScriptedTurns("one", answer("one"))]
     with pytest.raises(NotFound, match="one/one-model"):
         Registry(providers, ["two"])
+
+
+@pytest.mark.parametrize("pieces", [["x" * 1_000], ["x" * 7] * 200, ["x" * 60, ("y" * 50, "z" * 50)]])
+async def test_an_answer_is_cut_at_its_limit_of_characters_and_the_provider_is_left(pieces: list[Step]) -> None:
+    provider = ScriptedTurns("one", [*pieces, asyncio.Event()])
+    harness = EngineHarness(provider, limits=replace(FAST, max_chars=100))
+    await harness.ask()
+    assert len(harness.text) == 100
+    assert harness.completed.finish_reason == pb.FINISH_REASON_LENGTH
+    assert provider.open == 0
+    (row,) = harness.ledger.rows
+    assert row.usage is not None
+    assert row.usage.estimated
+
+
+async def test_others_go_on_while_a_long_delta_is_filtered() -> None:
+    harness = EngineHarness(ScriptedTurns("one", ["[1 " * 20_000]))
+    turns = 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    await harness.ask()
+    others.cancel()
+    await asyncio.wait((others,))
+    assert turns >= 60_000 // SLICE

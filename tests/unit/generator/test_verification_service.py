@@ -14,6 +14,7 @@ from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import Registry
 from citewire_generator.service import Generator
+from citewire_generator.verification import MAX_RESULTS, verify_answer
 from citewire_kit.errors import Unavailable
 from citewire_verify import verifier
 from citewire_verify.segment import Segmenter
@@ -154,7 +155,11 @@ async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.Monke
     before = failures()
     monkeypatch.setattr(verifier, "compare", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    assert [type(event) for event in found(events)] == [pb.UncitedSentence]
+    unverified, uncited = found(events)
+    assert isinstance(unverified, pb.VerifiedCitation)
+    assert (unverified.number, unverified.sentence.start, unverified.sentence.end) == (1, 0, 21)
+    assert (unverified.verdict, unverified.sentence_verdict) == (pb.VERDICT_UNVERIFIED, pb.VERDICT_UNVERIFIED)
+    assert isinstance(uncited, pb.UncitedSentence)
     assert isinstance(events[-1], pb.Completed)
     assert failures() == before + 1
 
@@ -166,8 +171,44 @@ async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monke
     before = failures()
     monkeypatch.setattr(Segmenter, "feed", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    assert found(events) == []
+    [unverified] = found(events)
+    assert isinstance(unverified, pb.VerifiedCitation)
+    assert (unverified.number, unverified.verdict) == (1, pb.VERDICT_UNVERIFIED)
     assert isinstance(events[-1], pb.Completed)
+    assert failures() == before + 1
+
+
+@pytest.mark.parametrize("amount", ["24:4.5", "1:2.3.4", "24:4.5.6", "12:30:15,5.1"])
+async def test_times_with_further_separators_are_verified(amount: str) -> None:
+    before = failures()
+    passage = make_passage(1, 1, f"The run took {amount} and refunds take 14 days.", title="Terms")
+    request = make_request("How long?", (passage,), policy=POLICY)
+    provider = ScriptedChat(f"Refunds take 14 days and the run took {amount}. [ref:1]")
+    events = [event async for event in Generator(Registry([provider])).generate(*request)]
+    [citation] = found(events)
+    assert isinstance(citation, pb.VerifiedCitation)
+    assert citation.verdict == pb.VERDICT_SUPPORTED
+    assert failures() == before
+
+
+async def test_an_answer_of_many_short_sentences_has_a_limit_of_verified_citations() -> None:
+    events = await run(ScriptedChat("It is so. [ref:1] " * 2_000))
+    assert len(found(events)) == MAX_RESULTS
+    assert isinstance(events[-1], pb.Completed)
+
+
+async def test_a_whole_answer_has_unverified_citations_where_verification_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a fault")
+
+    before = failures()
+    monkeypatch.setattr(verifier, "compare", fail)
+    request = pb.VerifyRequest(answer="Refunds take 14 days [ref:1].", passages=PASSAGES)
+    request.marker_style = pb.MARKER_STYLE_REF
+    response = await verify_answer(request)
+    assert [citation.verdict for citation in response.verified_citations] == [pb.VERDICT_UNVERIFIED]
     assert failures() == before + 1
 
 

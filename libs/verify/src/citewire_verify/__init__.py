@@ -13,7 +13,7 @@
 from citewire_verify.markers import Marker, MarkerFilter, MarkerStyle, find_markers
 from citewire_verify.passages import Passage
 from citewire_verify.score import Verdict
-from citewire_verify.segment import Sentence
+from citewire_verify.segment import Sentence, SentenceKind
 from citewire_verify.verifier import UncitedSentence, Verification, VerifiedCitation, Verifier, verify
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "MarkerStyle",
     "Passage",
     "Sentence",
+    "SentenceKind",
     "UncitedSentence",
     "Verdict",
     "Verification",

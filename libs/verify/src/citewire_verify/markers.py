@@ -59,7 +59,8 @@ _SPECIAL_REMOVING = re.compile(
     rf"|(?<![ \t])[ \t]+(?=[{re.escape(OPENERS + PARENTHESES)}*_]|\Z)"
     rf"|(?<![*_])(?:\*{{1,3}}|_{{1,3}})(?=[{re.escape(OPENERS + PARENTHESES)}]|\Z)"
 )
-_RUN = re.compile(r"`++|~++")
+_RUN = re.compile(r"`{1,64}+|~{1,64}+")
+_MAX_RUN = 64
 _SPACES = re.compile(r"[ \t]++")
 _MAX_OPENED = 8
 _OPENED = re.compile(r"(?:(?:^|[\s(\[{“„«])[*_]{1,3}|[(\[{“‘„«「『（])$")
@@ -210,7 +211,7 @@ class MarkerFilter:
         text, at = self._text, self._at
         run = _RUN.match(text, at)
         end = run.end() if run else at + 1
-        if end == len(text) and not final:
+        if end == len(text) and end - at < _MAX_RUN and not final:
             return False
         if end - at >= 3 and self._lines.begins:
             opens = self._lines.opens_fence(text, at, end, final=final)

@@ -249,7 +249,10 @@ def _quantity(text: str, match: re.Match[str]) -> Quantity:
         values = _below_zero(text, match, values)
         end = after.end() if after else end  # `Celsius` is no name
     digits = len(re.sub(r"\D", "", raw).lstrip("0").rstrip("0")) or 1
-    whole = ".".join(parts) if len(parts := re.split(r"[.,'’٫٬]", raw)) > 2 and values[0] == float(parts[0]) else ""
+    parts = re.split(r"[.,'’٫٬]", raw)
+    # A time in it (`24:4.5.1`) is no part of a version or a date.
+    is_whole = len(parts) > 2 and parts[0].isdecimal() and values[0] == float(parts[0])
+    whole = ".".join(parts) if is_whole else ""
     return Quantity(match.start(), end, values, percent, unit, word=False, digits=digits, whole=whole)
 
 

@@ -39,6 +39,8 @@ class Verdict(StrEnum):
     SUPPORTED = "supported"
     PARTIAL = "partial"
     UNSUPPORTED = "unsupported"
+    UNVERIFIED = "unverified"
+    """It isn't known: the verification failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Weights:
         return support, Verdict.PARTIAL if partial else Verdict.SUPPORTED
 
 
-BEST_FIRST = tuple(Verdict)
-"""Verdicts by how much they promise."""
+BEST_FIRST = (Verdict.SUPPORTED, Verdict.PARTIAL, Verdict.UNSUPPORTED)
+"""Verdicts of a verification by how much they promise."""
 
 
 @cache

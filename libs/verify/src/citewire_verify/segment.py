@@ -8,6 +8,7 @@ count. Text is never held back for that: the segmenter only watches.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -69,6 +70,10 @@ _ONE_WORD = re.compile(r"\W*\w+\W")
 _TWO_WORDS = re.compile(r"\W*\w+\W+\w+\W")
 _GAP = 400
 """Code points without a word after which a sentence waits no longer for what follows."""
+_MAX_ROW = 2000
+"""Code points of a line that stands alone, such as a table's row, after which it is taken as one."""
+_SLICE = 2048
+"""Code points that are read at a time, so that what is pending stays short."""
 
 
 class Segmenter:
@@ -96,6 +101,21 @@ class Segmenter:
             text: The piece as it was sent.
             markers: The markers in it, with offsets in the answer.
         """
+        if len(text) <= _SLICE:
+            return self._feed(text, markers)
+        offset, sentences, first = self._base + self._length, list[Sentence](), 0
+        start = 0
+        while start < len(text):
+            end = min(start + _SLICE, len(text))
+            last = first
+            while last < len(markers) and markers[last].start - offset < end:
+                end = max(end, markers[last].end - offset)
+                last += 1
+            sentences += self._feed(text[start:end], markers[first:last])
+            start, first = end, last
+        return sentences
+
+    def _feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         self._parts.append(_blank(text, self._base + self._length, markers) if markers else text)
         self._length += len(text)
         self._unread += len(text)
@@ -160,11 +180,11 @@ class Segmenter:
             return None
         if kind is SentenceKind.TEXT and fresh and _BOLD_LINE.fullmatch(text, start, end):
             kind = SentenceKind.HEADING
-        following = _WORDS_BEGIN.search(text, end)
+        following = _WORDS_BEGIN.search(text, end, end + _GAP)
         if following is None and not final and len(text) - end < _GAP:
             self._waiting = True
             return None
-        own, consumed = self._take_markers(kind, end, following.start() if following else len(text))
+        own, consumed = self._take_markers(kind, end, following.start() if following else min(len(text), end + _GAP))
         return self._sentence(kind, start, end, own), consumed
 
     def _sentence_end(self, start: int, *, final: bool) -> int | None:
@@ -180,6 +200,7 @@ class Segmenter:
             if decided:
                 return match.start() if ends_line else match.end()
             self._scan = match.end()
+        self._scan = max(self._scan, min(len(text), limit))
         if len(text) > limit:
             space = text.rfind(" ", start + 1, limit)
             return space if space > start else limit
@@ -188,14 +209,12 @@ class Segmenter:
     def _ends_sentence(self, start: int, match: re.Match[str], *, final: bool) -> bool | None:
         """Whether an end mark ends the sentence; None if that depends on what comes."""
         text = self._text
-        following = _WORDS_BEGIN.search(text, match.end())
+        following = _WORDS_BEGIN.search(text, match.end(), match.end() + _GAP)
         if following is None:
             return True if final or len(text) - match.end() >= _GAP else None
         at = following.start()
         rest = text[at : at + LOOK_AHEAD]
-        marked = match.group()[0] == "." and any(
-            match.end() <= marker.start - self._base < at for marker in self._markers
-        )
+        marked = match.group()[0] == "." and self._first_marker(match.end()) < self._first_marker(at)
         words = _TWO_WORDS if marked and rest.startswith("also") else _ONE_WORD
         known = len(rest) == LOOK_AHEAD or words.match(rest) is not None
         if not final and not known:
@@ -209,12 +228,12 @@ class Segmenter:
     def _ends_line(self, start: int, match: re.Match[str], *, final: bool) -> bool | None:
         """Whether a sentence ends with its line; None if that depends on what comes."""
         text, line = self._text, match.start()
-        following = _INK.search(text, line)
+        following = _INK.search(text, line, line + _GAP)
         if following is None:
             return True if final or len(text) - line >= _GAP else None
         at = following.start()
         between = text[line:at]
-        if between.count("\n") > 1 or any(line <= marker.start - self._base < at for marker in self._markers):
+        if between.count("\n") > 1 or self._first_marker(line) < self._first_marker(at):
             return True
         ahead = text[at : at + _PREFIX]
         if not final and len(ahead) < _PREFIX and "\n" not in ahead:
@@ -222,7 +241,8 @@ class Segmenter:
         done = text[start:line].rstrip()
         if _BLOCK.match(ahead) or not done or done[-1] in _END_MARKS:
             return True
-        last = max((marker.end - self._base for marker in self._markers if marker.end - self._base <= line), default=0)
+        before = self._first_marker(line)
+        last = self._markers[before - 1].end - self._base if before else 0
         if last > start and not text[last:line].strip():
             return True
         return not (ahead[0].islower() or len(done) - (done.rfind("\n") + 1) >= _WRAPPED)
@@ -232,6 +252,8 @@ class Segmenter:
         text = self._text
         line = text.find("\n", begin)
         if kind is not SentenceKind.CODE:
+            if max(line, len(text)) - begin > _MAX_ROW and not begin <= line <= begin + _MAX_ROW:
+                return begin + _MAX_ROW
             return line if line >= 0 else (len(text.rstrip()) if final else None)
         opening = _FENCE.match(text, begin)
         fence = opening.group() if opening else "```"
@@ -250,8 +272,8 @@ class Segmenter:
     def _take_markers(self, kind: SentenceKind, end: int, following: int) -> tuple[list[Marker], int]:
         """The sentence's markers, which are taken, and where the next sentence's text begins."""
         base = self._base
-        own = [marker for marker in self._markers if marker.start - base < end]
-        gap = [marker for marker in self._markers if end <= marker.start - base < following]
+        inside = self._first_marker(end)
+        own, gap = self._markers[:inside], self._markers[inside : self._first_marker(following)]
         taken = len(own)
         consumed = end
         stopped = kind in {SentenceKind.TEXT, SentenceKind.ITEM} and self._text[end - 1 : end] == "."
@@ -272,15 +294,20 @@ class Segmenter:
             consumed += len(text) - len(text.lstrip(",;:.)]"))
         return own, consumed
 
+    def _first_marker(self, at: int) -> int:
+        """The index of the first pending marker that begins at `at` in the pending text, or after it."""
+        return bisect_left(self._markers, self._base + at, key=_marker_start)
+
     def _sentence(self, kind: SentenceKind, start: int, end: int, markers: list[Marker]) -> Sentence | None:
         text, base = self._text, self._base
         numbers = tuple(dict.fromkeys(number for marker in markers for number in marker.numbers))
-        while end > start:
+        for marker in reversed(markers):
             # Nothing is said after the last marker inside: then the sentence ends before it.
-            last = max((marker.start - base for marker in markers if start < marker.start - base < end), default=None)
-            if last is None or not _NOT_SAID.fullmatch(text, last, end):
-                break
-            end = last
+            last = marker.start - base
+            if start < last < end:
+                if not _NOT_SAID.fullmatch(text, last, end):
+                    break
+                end = last
         while end > start and (text[end - 1].isspace() or text[end - 1] in _OPENING):
             end -= 1
         if kind is SentenceKind.TEXT and (quoted := _QUOTED.match(text, start, end)):
@@ -292,11 +319,18 @@ class Segmenter:
         return Sentence(base + start, base + end, text[start:end], kind, numbers)
 
 
+def _marker_start(marker: Marker) -> int:
+    return marker.start
+
+
 def _blank(text: str, offset: int, markers: Sequence[Marker]) -> str:
+    parts: list[str] = []
+    at = 0
     for marker in markers:
         start, end = marker.start - offset, marker.end - offset
-        text = text[:start] + " " * (end - start) + text[end:]
-    return text
+        parts += (text[at:start], " " * (end - start))
+        at = end
+    return "".join((*parts, text[at:]))
 
 
 def _classify(text: str, begin: int) -> tuple[SentenceKind, int]:

@@ -124,6 +124,31 @@ class Verifier:
             return [replace(best, sentence_verdict=best.verdict)]
         return [UncitedSentence(sentence.start, sentence.end)] if self._uncited else []
 
+    def effort(self, sentence: Sentence) -> int:
+        """Returns how many code points `verify` has to go through, of the sentence as often as it is compared."""
+        compared = self._compared(sentence)
+        return self.unread(sentence) + len(sentence.text) * (1 + len(compared))
+
+    def unverified(self, sentence: Sentence) -> list[VerifiedCitation]:
+        """Returns what is known of a sentence whose verification failed: what it cites."""
+        if not self._cited:
+            return []
+        return [
+            VerifiedCitation(
+                start=sentence.start,
+                end=sentence.end,
+                number=number,
+                quote="",
+                quote_start=0,
+                quote_end=0,
+                support=0.0,
+                verdict=Verdict.UNVERIFIED,
+                sentence_verdict=Verdict.UNVERIFIED,
+            )
+            for number in sentence.numbers
+            if number in self._passages
+        ]
+
     def _compared(self, sentence: Sentence) -> list[int]:
         numbers = sentence.numbers or (self._passages if self._attribute else ())
         return [number for number in numbers if number in self._passages][:MAX_CITED]
@@ -167,6 +192,7 @@ def verify(
     *,
     markers: MarkerStyle = MarkerStyle.NUMBER,
     cancelled: Callable[[], bool] = lambda: False,
+    on_failure: Callable[[Exception], None] | None = None,
 ) -> Verification:
     """Verifies a whole answer, whoever wrote it.
 
@@ -176,6 +202,7 @@ def verify(
         markers: The markers to look for. Without any (NONE, REMOVE), a sentence counts as citing the passage that
             supports it best, if one of the first `MAX_CITED` does.
         cancelled: Asked before each sentence; once it says True, the rest is left out.
+        on_failure: Told of a sentence whose verification failed, which is then `UNVERIFIED`; None: the error is raised.
     """
     marked, invalid = find_markers(answer, markers, len(passages))
     verifier = Verifier(
@@ -186,10 +213,22 @@ def verify(
     for sentence in verifier.feed(answer, marked) + verifier.finish():
         if cancelled():
             break
-        for result in verifier.verify(sentence):
+        for result in _verify_sentence(verifier, sentence, on_failure):
             if isinstance(result, VerifiedCitation):
                 citations.append(result)
             else:
                 uncited.append(result)
     numbers = tuple(dict.fromkeys(number for marker in marked for number in marker.numbers))
     return Verification(tuple(citations), tuple(uncited), numbers, invalid)
+
+
+def _verify_sentence(
+    verifier: Verifier, sentence: Sentence, on_failure: Callable[[Exception], None] | None
+) -> Sequence[VerifiedCitation | UncitedSentence]:
+    try:
+        return verifier.verify(sentence)
+    except Exception as exc:
+        if on_failure is None:
+            raise
+        on_failure(exc)
+        return verifier.unverified(sentence)

@@ -47,6 +47,7 @@ class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     VERDICT_SUPPORTED: _ClassVar[Verdict]
     VERDICT_PARTIAL: _ClassVar[Verdict]
     VERDICT_UNSUPPORTED: _ClassVar[Verdict]
+    VERDICT_UNVERIFIED: _ClassVar[Verdict]
 
 class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -83,6 +84,7 @@ VERDICT_UNSPECIFIED: Verdict
 VERDICT_SUPPORTED: Verdict
 VERDICT_PARTIAL: Verdict
 VERDICT_UNSUPPORTED: Verdict
+VERDICT_UNVERIFIED: Verdict
 FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_STOP: FinishReason
 FINISH_REASON_LENGTH: FinishReason

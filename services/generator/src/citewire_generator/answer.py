@@ -15,6 +15,10 @@ _NUMBERED = frozenset({pb.CONTEXT_FORMAT_UNSPECIFIED, pb.CONTEXT_FORMAT_NUMBERED
 """Formats that label passages `[N]`."""
 
 
+SLICE = 512
+"""Code points that are filtered without letting other answers go on: some milliseconds' work at most."""
+
+
 class TextFilter(Protocol):
     """What is done to the text of one answer."""
 
@@ -99,3 +103,21 @@ class AnswerText:
         """Verifies the complete sentences."""
         sentences, self.sentences = self.sentences, ()
         return await self._verifier.verify(sentences, uncited=not self.not_found) if self._verifier else []
+
+
+def slices_of(texts: Sequence[str]) -> list[Sequence[str]]:
+    """Divides a delta's texts into parts that can be filtered in one go; most deltas are one."""
+    if sum(map(len, texts)) <= SLICE:
+        return [texts]
+    slices: list[Sequence[str]] = []
+    part: list[str] = []
+    room = SLICE
+    for text in texts:
+        for start in range(0, len(text), SLICE):
+            piece = text[start : start + SLICE]
+            if len(piece) > room and part:
+                slices.append(part)
+                part, room = [], SLICE
+            part.append(piece)
+            room -= len(piece)
+    return [*slices, part] if part else slices

@@ -15,7 +15,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
 from citewire_generator.calls import Call
-from citewire_generator.model import Message, Usage
+from citewire_generator.model import FinishReason, Message, Usage
 from citewire_generator.providers.base import Delta, End
 from citewire_generator.registry import Chain, ChatModel
 from citewire_kit.errors import CitewireError, DeadlineExceeded, Unavailable
@@ -77,6 +77,8 @@ class CallLimits:
     """How often one provider is asked."""
     first_token_seconds: float = 30.0
     """Time of one provider until its first token, retries and their waits included."""
+    max_chars: int = 131_072
+    """Most code points of an answer; what goes on longer is cut there, as at the model's own limit."""
 
 
 class Work(ABC):
@@ -191,16 +193,19 @@ class Engine:
             events = await stack.enter_async_context(aclosing(work.stream(chat_model)))
             first = await self._first(events, chat_model, deadline if remote else None)
             yield Began(chat_model, tally.attempts)
-            end = first if isinstance(first, End) else None
-            if not isinstance(first, End):
-                call.received(first.texts)
-                yield first
-                async for event in events:
-                    if isinstance(event, End):
-                        end = event
-                        break
-                    call.received(event.texts)
-                    yield event
+            room = self._limits.max_chars
+            event: Delta | End | None = first
+            while isinstance(event, Delta):
+                delta = _cut(event, room)
+                room -= sum(map(len, delta.texts))
+                call.received(delta.texts)
+                yield delta
+                if delta is event:
+                    event = await anext(events, None)
+                else:
+                    log.warning("answer_cut", provider=chat_model.title, chars=self._limits.max_chars)
+                    event = End(FinishReason.LENGTH)
+            end = event
             if end is None:
                 raise Unavailable("the model provider's stream broke: it has no end", reason="PROVIDER_STREAM_BROKEN")
             permit.succeeded()
@@ -223,6 +228,17 @@ class Engine:
         if event is None:
             raise Unavailable("the model provider's stream broke: it is empty", reason="PROVIDER_STREAM_BROKEN")
         return event
+
+
+def _cut(delta: Delta, room: int) -> Delta:
+    """A delta as it is, or as much of it as there is room for."""
+    if sum(map(len, delta.texts)) <= room:
+        return delta
+    texts: list[str] = []
+    for text in delta.texts:
+        texts.append(text[:room])
+        room -= len(texts[-1])
+    return Delta(tuple(filter(None, texts)))
 
 
 def _new_call(work: Work, chat_model: ChatModel) -> NewCall:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
-from citewire_generator.answer import AnswerText
+from citewire_generator.answer import AnswerText, slices_of
 from citewire_generator.engine import Admitted, Began, Ended, Engine, EngineEvent, Work
 from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Message, ModelInfo, Suggestions
 from citewire_generator.planning import AnswerPlan
@@ -85,10 +85,13 @@ class Generator:
                     if not isinstance(event, Delta):
                         ended = event
                         break
-                    if shown := text.feed(event.texts):
-                        yield pb.TextDelta(texts=shown)
-                    for message in await text.verify() if text.sentences else ():
-                        yield message
+                    for index, texts in enumerate(slices_of(event.texts)):
+                        if index:
+                            await asyncio.sleep(0)  # others go on
+                        if shown := text.feed(texts):
+                            yield pb.TextDelta(texts=shown)
+                        for message in await text.verify() if text.sentences else ():
+                            yield message
                 if not isinstance(ended, Ended):
                     raise _no_end()
             except CitewireError:

@@ -113,6 +113,9 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     max_completion_tokens: int = Field(default=2048, ge=1, le=32_768)
     """Completion tokens of an answer whose request doesn't say: a long answer, and no endless one."""
 
+    max_answer_chars: int = Field(default=131_072, ge=1_000, le=1_048_576)
+    """Characters of an answer, whatever its provider sends: it is cut there."""
+
     connect_seconds: float = Field(default=10, gt=0)
     """Time to connect to a provider."""
 
@@ -197,7 +200,7 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
         retry = RetryPolicy(
             attempts=self.attempts, first_seconds=self.retry_seconds, most_retry_after=self.retry_after_seconds
         )
-        return CallLimits(retry, self.first_token_seconds)
+        return CallLimits(retry, self.first_token_seconds, self.max_answer_chars)
 
     def breaker_policy(self) -> BreakerPolicy:
         """Returns when a provider is left alone."""

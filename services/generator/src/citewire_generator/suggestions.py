@@ -224,7 +224,7 @@ def _from_json(body: str) -> list[str]:
         return []
     try:
         parsed: object = json.JSONDecoder().raw_decode(body[start:])[0]
-    except ValueError:
+    except (ValueError, RecursionError):  # a hostile model's brackets may be nested deeper than the stack
         return []
     if isinstance(parsed, dict):
         for value in cast("dict[str, object]", parsed).values():

@@ -1,6 +1,7 @@
 """Verifies an answer on its way, and whole answers for Verify.
 
-A fault in verification must not cost anybody an answer: it is logged and counted, and the answer goes on without.
+A fault in verification must not cost anybody an answer: it is logged and counted, and what it was to verify is said to
+be unverified.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from citewire_verify import (
     MarkerStyle,
     Passage,
     Sentence,
+    SentenceKind,
     UncitedSentence,
     Verdict,
     VerifiedCitation,
@@ -27,8 +29,11 @@ from citewire_verify import (
 
 log = get_logger(__name__)
 
-IN_LOOP = 6_000
-"""Code points of passages that are read in the event loop; more are read in a thread, so that other answers go on."""
+IN_LOOP = 600
+"""Code points that are compared in the event loop, some milliseconds' work; more are in a thread, so that other answers
+go on."""
+MAX_RESULTS = 500
+"""Verified citations and uncited sentences of one answer: a hostile model can't make megabytes of few words."""
 MARKER_STYLES = EnumMap(MarkerStyle, pb.MarkerStyle, unspecified=MarkerStyle.NONE)
 _VERDICTS = EnumMap(Verdict, pb.Verdict)
 
@@ -44,27 +49,33 @@ class AnswerVerifier:
 
     def __init__(self, policy: pb.AnswerPolicy, citations: Sequence[Citation], known: Sequence[str] = ()) -> None:
         marked = policy.marker_style in {pb.MARKER_STYLE_REF, pb.MARKER_STYLE_SOURCE}
-        self._verifier: Verifier | None = Verifier(
+        self._verifier = Verifier(
             {citation.number: _passage(citation.passage, len(citation.text)) for citation in citations},
             cited=policy.verify_citations,
             uncited=policy.flag_uncited,
             attribute=policy.verify_citations and not marked,
             known=(policy.not_found_sentence, *known),
         )
+        self._segments = True
+        """Whether sentences can be told; after a fault of the segmenter, markers alone are."""
+        self._results = 0
 
     def feed(self, text: str, markers: Sequence[Marker]) -> list[Sentence]:
         """Takes text that was sent and returns the sentences that are complete now."""
-        try:
-            return self._verifier.feed(text, markers) if self._verifier is not None else []
-        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            return self._give_up()
+        if self._segments:
+            try:
+                return self._verifier.feed(text, markers)
+            except Exception:  # noqa: BLE001 # a fault here must not cost an answer
+                self._give_up()
+        return [Sentence(marker.start, marker.end, "", SentenceKind.TEXT, marker.numbers) for marker in markers]
 
     def finish(self, *, broken: bool = False) -> list[Sentence]:
         """Returns the sentences that are left where the answer ends, or where it broke off."""
         try:
-            return self._verifier.finish(broken=broken) if self._verifier is not None else []
+            return self._verifier.finish(broken=broken) if self._segments else []
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-            return self._give_up()
+            self._give_up()
+            return []
 
     async def verify(
         self, sentences: Sequence[Sentence], *, uncited: bool = True
@@ -72,21 +83,32 @@ class AnswerVerifier:
         """Verifies complete sentences; `uncited` is False where nothing is to be cited."""
         results: list[VerifiedCitation | UncitedSentence] = []
         for sentence in sentences:
-            try:
-                if self._verifier is None:
-                    break
-                if self._verifier.unread(sentence) > IN_LOOP:
-                    results += await asyncio.to_thread(self._verifier.verify, sentence, uncited=uncited)
-                else:
-                    results += self._verifier.verify(sentence, uncited=uncited)
-            except Exception:  # noqa: BLE001 # a fault here must not cost an answer
-                _count_failure("sentence")
+            if self._results >= MAX_RESULTS:
+                break
+            verified = await self._verify(sentence, uncited=uncited)
+            verified = verified[: MAX_RESULTS - self._results]
+            self._results += len(verified)
+            results += verified
+            if self._results == MAX_RESULTS:
+                log.warning("verification_stopped", results=MAX_RESULTS)
         return [_citation(result) if isinstance(result, VerifiedCitation) else _uncited(result) for result in results]
 
-    def _give_up(self) -> list[Sentence]:
+    async def _verify(self, sentence: Sentence, *, uncited: bool) -> Sequence[VerifiedCitation | UncitedSentence]:
+        """Verifies a sentence, and lets others go on before the next one."""
+        if not self._segments:
+            return self._verifier.unverified(sentence)
+        try:
+            if self._verifier.effort(sentence) > IN_LOOP:
+                return await asyncio.to_thread(self._verifier.verify, sentence, uncited=uncited)
+            await asyncio.sleep(0)
+            return self._verifier.verify(sentence, uncited=uncited)
+        except Exception:  # noqa: BLE001 # a fault here must not cost an answer
+            _count_failure("sentence")
+            return self._verifier.unverified(sentence)
+
+    def _give_up(self) -> None:
         _count_failure("answer")
-        self._verifier = None
-        return []
+        self._segments = False
 
 
 async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
@@ -95,7 +117,14 @@ async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
     style = MARKER_STYLES.from_proto(request.marker_style) or MarkerStyle.NONE
     left = threading.Event()
     try:
-        result = await asyncio.to_thread(verify, request.answer, passages, markers=style, cancelled=left.is_set)
+        result = await asyncio.to_thread(
+            verify,
+            request.answer,
+            passages,
+            markers=style,
+            cancelled=left.is_set,
+            on_failure=lambda _: _count_failure("sentence"),
+        )
     finally:
         left.set()
     return pb.VerifyResponse(

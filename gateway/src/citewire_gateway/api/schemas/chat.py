@@ -218,6 +218,7 @@ class Verdict(StrEnum):
     SUPPORTED = "supported"
     PARTIAL = "partial"
     UNSUPPORTED = "unsupported"
+    UNVERIFIED = "unverified"
 
     @classmethod
     def _missing_(cls, value: object) -> "Verdict":

@@ -50,6 +50,8 @@ def code_end(text: str, at: int, *, final: bool) -> int:
     line = text.find("\n", opening.end(), limit)
     if line >= 0:
         limit, whole = line, True
+    if size == MAX_RUN:
+        return NO
     if opening.end() == len(text) and not final:
         return MORE
     for run in _RUN.finditer(text, opening.end(), limit):
@@ -82,7 +84,7 @@ def formula_end(text: str, at: int, *, begins: bool, final: bool) -> int:
 def _closed(text: str, at: int, closing: str, *, final: bool) -> int:
     """The end of a formula that `closing` ends, before a blank line."""
     limit = at + MAX_BLOCK
-    blank = _BLANK_LINE.search(text, at, limit)
+    blank = _BLANK_LINE.search(text, at, limit) if text.find("\n", at, limit) >= 0 else None
     end = text.find(closing, at + 2, blank.start() if blank else limit)
     if end >= 0:
         return end + 2

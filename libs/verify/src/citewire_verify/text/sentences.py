@@ -48,7 +48,8 @@ _STARTER_LIST = """
     for from with its his her their our i you der die das es sie er el la los las le les il
 """
 _STARTERS = frozenset(_STARTER_LIST.split())
-SENTENCE_END = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s|$)|[。！？｡।॥۔؟]+[」』”’）]*")
+# Each run is read once, so that a long one takes linear time.
+SENTENCE_END = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s|$)|[。！？｡।॥۔؟]++[」』”’）]*+")
 _LAST_WORD = re.compile(r"([^\s(\[\"'“‘«]+)$")
 _FENCE = re.compile(r"^\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+\S")
