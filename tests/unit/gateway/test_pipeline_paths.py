@@ -358,6 +358,17 @@ async def test_a_question_narrows_its_search_and_says_so(harness: PipelineHarnes
     assert (step.name, step.text) == ("filter_derived", "Only what the question names was searched: tags rust.")
 
 
+async def test_every_step_of_a_library_chat_has_its_path_and_counts(harness: PipelineHarness) -> None:
+    harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])
+    events = await harness.events(LIBRARY, question="What is new in #rust?")
+    steps = [event for event in events if isinstance(event, Step)]
+    assert [step.name for step in steps] == ["filter_derived", "context_path"]
+    assert [(step.path, step.counts) for step in steps] == [("semantic", steps[-1].counts)] * 2
+    assert steps[-1].counts is not None
+    assert isinstance(events[-1], Done)
+    assert events[-1].outcome.steps == tuple(steps)
+
+
 async def test_a_narrowing_that_leaves_nothing_is_dropped_and_said(harness: PipelineHarness) -> None:
     harness.retriever.filtered_results = []
     harness.retriever.query_filter = retriever_pb2.QueryFilter(filter=_tagged("rust"), phrases=["tags rust"])

@@ -103,3 +103,18 @@ def test_the_reason_can_be_shown_to_a_user(
     reason: str,
 ) -> None:
     assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[1] == reason
+
+
+def test_what_is_not_left_out_or_not_ready_is_not_counted_so() -> None:
+    everything = ScopeCounts(items=202, kept=202, without_embedding=202)
+    reason = decide(Strategy.LIBRARY, "pro", attached=False, counts=everything, cut=False)
+    assert reason == (
+        "long_context_fallback",
+        "All 202 items are read: 202 of them (100%) can't be searched yet.",
+    )
+    for waiting, text in (
+        (1, "1 item is attached, and it isn't ready: there is nothing to read yet."),
+        (3, "3 items are attached, and none is ready: there is nothing to read yet."),
+    ):
+        counts = ScopeCounts(not_ready=waiting)
+        assert decide(Strategy.LIBRARY, "pro", attached=True, counts=counts, cut=False) == ("focused", text)

@@ -200,8 +200,8 @@ def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | Non
             raise Internal("the generator sent an event out of order", reason="INTERNAL")
     if step is not None:
         run.steps.append(step)
-        run.new_steps()
-    return step
+        return run.new_steps()[-1]
+    return None
 
 
 def _verified_citation(run: ChatRun, verified: generator_pb2.VerifiedCitation) -> VerifiedCitation:

@@ -138,6 +138,7 @@ class ChatRun:
         self._started = time.monotonic()
         self._texts: list[str] = []
         self._steps_shown = 0
+        self._path_step: Step | None = None
 
     @property
     def answer(self) -> str:
@@ -150,15 +151,28 @@ class ChatRun:
         return None if self.plan is None else enum_text(retriever_pb2.ContextPath, self.plan.path)
 
     def new_steps(self) -> tuple[Step, ...]:
-        """Returns the steps that weren't returned before."""
+        """Returns the steps that weren't returned before; where there is a path, each says it and what was counted."""
+        if self._has_path and self._path_step is None:
+            return ()  # they wait for what the model is given
+        if (path := self._path_step) is not None:
+            self.steps = [
+                step if step.path is not None else replace(step, path=path.path, counts=path.counts)
+                for step in self.steps
+            ]
         steps = tuple(self.steps[self._steps_shown :])
         self._steps_shown = len(self.steps)
         return steps
 
     def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int) -> None:
         """Says which context path was taken, where there was a choice, and how many items the model was given."""
-        if self.plan is not None and self.chat.profile.strategy != retriever_pb2.STRATEGY_SEMANTIC:
-            self.steps.append(path_step(self.plan, counts or self.plan.counts, given))
+        if self.plan is not None and self._has_path:
+            self._path_step = path_step(self.plan, counts or self.plan.counts, given)
+            self.steps.append(self._path_step)
+
+    @property
+    def _has_path(self) -> bool:
+        """Whether there was a choice of context paths, and one was taken."""
+        return self.plan is not None and self.chat.profile.strategy != retriever_pb2.STRATEGY_SEMANTIC
 
     def add_usage(self, usage: generator_pb2.TokenUsage) -> None:
         """Adds what a call spent."""

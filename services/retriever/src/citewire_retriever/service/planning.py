@@ -37,6 +37,8 @@ def decide(
     if strategy == "semantic":
         return "semantic", _items(counts, "are searched")
     if attached:
+        if not counts.items and counts.not_ready:
+            return "focused", _none_ready(counts.not_ready)
         if _over(counts, cut):
             return "focused", _trimmed(counts, cut, "the budget holds no more", what="attached items")
         return "focused", _items(counts, "are attached: exactly these are read, without a search")
@@ -60,11 +62,18 @@ def _items(counts: ScopeCounts, what: str) -> str:
     return f"{counts.items} {noun} {verb}."
 
 
+def _none_ready(attached: int) -> str:
+    state = "1 item is attached, and it isn't" if attached == 1 else f"{attached} items are attached, and none is"
+    return f"{state} ready: there is nothing to read yet."
+
+
 def _over(counts: ScopeCounts, cut: bool) -> bool:
     return cut or counts.trimmed > 0
 
 
 def _trimmed(counts: ScopeCounts, cut: bool, why: str, *, what: str = "items") -> str:
+    if not cut and not counts.trimmed:
+        return f"All {counts.items} {what} are read: {why}."
     left_out = "1 is" if counts.trimmed == 1 else f"{counts.trimmed} are"
     if cut:
         return f"Of {counts.items} {what} only the beginning of the most recent is read, {left_out} left out: {why}."
