@@ -55,6 +55,9 @@ ENDLESS_TOKENS = 10_000
 FIRST_TOKEN_REQUESTS = 40
 SEARCH_CHUNKS = 12_000
 SEARCH_SECONDS = 2.0
+IDLE_SHARE = 0.05
+"""Of the machine's CPU time that others may use when a measure begins."""
+IDLE_PATIENCE = 20.0
 MEASURES = {
     "relay 20": "relay, 20 streams: CPU µs per token",
     "relay saturated": "relay, saturated: CPU µs per token",
@@ -76,6 +79,7 @@ with loaded(int(sys.argv[1])) as data:
         with retriever(data) as port:
             print("=", json.dumps({"port": port}), flush=True)
             sys.stdin.readline()
+        print("=", json.dumps({"ended": port}), flush=True)
 """
 
 
@@ -114,6 +118,7 @@ class SearchBackend:
         with paused(self._process.pid, self._slow_down):
             rate = await asyncio.to_thread(run_way, "gRPC", orgs, SEARCH_SECONDS, dsn=dsn, port=port)
         self._process.stdin.write(b"stop\n")
+        await self._read()  # it has ended; otherwise its end would be measured with the next tree
         return {"search": 1000 / rate.per_second}
 
     async def _read(self) -> dict[str, Any]:
@@ -199,6 +204,27 @@ async def _seconds_until_ready(process: asyncio.subprocess.Process, began: float
     raise RuntimeError(f"the stack did not start:\n{''.join(output)[-3000:]}")
 
 
+async def machine_idle() -> None:
+    """Waits until the machine's cores do nothing else for half a second, and at most `IDLE_PATIENCE` for that.
+
+    What one measure leaves running (closing sockets, pages to be written) would count against the tree that follows.
+    """
+    deadline = time.monotonic() + IDLE_PATIENCE
+    while time.monotonic() < deadline:
+        before = _cpu_ticks()
+        await asyncio.sleep(0.5)
+        busy, whole = (late - early for early, late in zip(before, _cpu_ticks(), strict=True))
+        if busy <= IDLE_SHARE * whole:
+            return
+
+
+def _cpu_ticks() -> tuple[int, int]:
+    """Ticks that the machine's cores were busy, and all ticks, since it started."""
+    user, nice, system, idle, wait, *others = map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    busy = user + nice + system + sum(others)
+    return busy, busy + idle + wait
+
+
 async def compare(base: Tree, head: Tree, *, pairs: int, only: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
     """Measures both trees in turns.
 
@@ -236,6 +262,7 @@ async def compare(base: Tree, head: Tree, *, pairs: int, only: Sequence[str]) ->
             for measure in measures:
                 by_tree: dict[Tree, dict[str, float]] = {}
                 for tree in (base, head) if number % 2 == 0 else (head, base):
+                    await machine_idle()
                     by_tree[tree] = await measure[tree]()
                 for name, cost in by_tree[base].items():
                     costs.setdefault(name, []).append((cost, by_tree[head][name]))
