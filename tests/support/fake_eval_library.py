@@ -52,6 +52,8 @@ class EvalLibrary:
     keeps: bool = True
     """Whether chats become conversations."""
     threshold: float = 0.5
+    off_topic: float = -1.0
+    """A search whose best result has no higher similarity is off topic."""
     calibration: Json | None = None
     conversations: set[str] = field(default_factory=set[str])
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -108,7 +110,8 @@ class EvalLibrary:
             return reply_problem(status, "Broken", detail="as the test says")
         result = self._found(body, str(body["query"]))
         hits: list[Json] = [self._hit(one, score) for score, one in result[: cast("int", body["top_k"])]]
-        answer: Json = {"results": hits, "mode": body["mode"]}
+        off_topic = not result or result[0][0] <= self.off_topic
+        answer: Json = {"results": hits, "mode": body["mode"], "off_topic": off_topic}
         if body.get("rerank"):
             answer["rerank"] = {
                 "candidates": 40,

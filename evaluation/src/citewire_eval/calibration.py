@@ -129,7 +129,8 @@ def merge(derived: JsonObject, stored: JsonObject) -> JsonObject:
     """
     if not stored.get("measured_at"):
         return derived
-    return {name: stored[name] for name in THRESHOLDS if stored.get(name) is not None} | derived
+    names = (*THRESHOLDS, "off_topic_threshold")  # which nothing here derives
+    return {name: stored[name] for name in names if stored.get(name) is not None} | derived
 
 
 async def live_space(client: RetryingClient) -> Space | None:

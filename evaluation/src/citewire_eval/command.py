@@ -67,6 +67,10 @@ async def eval_command(
     profile: Annotated[list[str] | None, _PROFILE] = None,
     model: Annotated[str, typer.Option("--model", help="The chat model; default: the profile's.")] = "",
     leave_out: Annotated[Literal["gold"] | None, _LEAVE_OUT] = None,
+    off_topic: Annotated[
+        bool,
+        typer.Option("--off-topic", help="Also ask each set's questions in the others' libraries: no model shall be."),
+    ] = False,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Derive thresholds and store them with the live space.")
     ] = False,
@@ -96,6 +100,10 @@ async def eval_command(
     """
     if plot is not None and plot.suffix.lower() not in (".svg", ".html", ".htm"):
         raise CliError("--plot draws .svg or .html", str(plot), ExitCode.USAGE)
+    if off_topic and len(paths) < 2:
+        raise CliError(
+            "--off-topic takes two data sets or more", "Each is asked the others' questions.", ExitCode.USAGE
+        )
     with_answers = answers or leave_out is not None or bool(profile)
     modes = tuple(dict.fromkeys(mode or DEFAULT_MODES)) if search else ()
     if calibrate:  # thresholds are derived from similarities
@@ -117,6 +125,7 @@ async def eval_command(
         model=model,
         leave_out=leave_out is not None or calibrate,
         scored_only=calibrate and not with_answers,
+        off_topic=off_topic,
         calibrate=calibrate,
         dry_run=dry_run,
         keep=keep,

@@ -14,6 +14,9 @@ RETRIEVAL = ("nDCG@10", "R@5", "R@10", "R@100", "RR@10")
 RANKED = "ranked"
 """Share of the candidates that a rerank model had the time for."""
 
+OFF_TOPIC = "off_topic"
+"""Share of the questions whose search was called off topic: answerable ones are lost, others reach no model."""
+
 FALSE_NOT_FOUND_RATE = 0.10
 """The rate of false not-found at which recall is stated."""
 
@@ -46,7 +49,8 @@ def judge_searches(dataset: Dataset, run: SearchRun, by_chunk: bool) -> dict[str
         values[str(metric.measure)][str(metric.query_id)] = float(metric.value)
     shares = {key: ranking.ranked for key, ranking in run.rankings.items() if ranking.ranked is not None}
     measured = {name: {q.question_id: values[name].get(q.question_id, 0.0) for q in questions} for name in names}
-    return measured | {RANKED: shares} if shares else measured
+    verdicts = {key: float(ranking.off_topic) for key, ranking in run.rankings.items() if ranking.off_topic is not None}
+    return measured | ({RANKED: shares} if shares else {}) | ({OFF_TOPIC: verdicts} if verdicts else {})
 
 
 def judge_not_found(answerable: Sequence[Answer], unanswerable: Sequence[Answer]) -> dict[str, float]:

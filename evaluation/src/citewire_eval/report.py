@@ -6,7 +6,8 @@ from citewire_cli.jsonio import JsonObject, get_float, get_object, get_objects, 
 from citewire_cli.output import print_table, stdout
 from citewire_eval.calibration import THRESHOLDS
 from citewire_eval.comparison import Difference
-from citewire_eval.measures import RANKED, RETRIEVAL
+from citewire_eval.measures import OFF_TOPIC, RANKED, RETRIEVAL
+from citewire_eval.off_topic import OFF_TOPIC_LABEL, interval
 from citewire_eval.results import (
     ANSWER_MEASURES,
     LEFT_OUT,
@@ -20,10 +21,13 @@ from citewire_eval.results import (
 
 def print_run(run: Run) -> None:
     """The measures, one table per part; parts that nothing was measured of are left out."""
-    searches = [row for row in run.rows if row.part == "search"]
+    elsewhere = [row for row in run.rows if row.label.startswith(OFF_TOPIC_LABEL)]
+    searches = [row for row in run.rows if row.part == "search" and row not in elsewhere]
     answers = [row for row in run.rows if row.part == "answers"]
     if searches:
-        _table("Retrieval", "mode", searches, (*RETRIEVAL, RANKED), ())
+        _table("Retrieval", "mode", searches, (*RETRIEVAL, RANKED, OFF_TOPIC), ())
+    if elsewhere:
+        _print_elsewhere(elsewhere)
     if answers:
         _table("Answers to answerable questions", "profile", answers, ANSWER_MEASURES, ("answerable",))
     if any("quote_verbatim" in row.measures for row in answers):
@@ -135,6 +139,18 @@ def _table(title: str, label: str, rows: Sequence[Row], measures: Iterable[str],
             for row in rows
         ),
     )
+
+
+def _print_elsewhere(rows: Sequence[Row]) -> None:
+    _heading("Off topic: questions of another set, which reach no model")
+    cells: list[list[str]] = []
+    for row in rows:
+        share = row.measures.get(OFF_TOPIC)
+        low, high = (0.0, 1.0) if share is None else interval(share, len(row.per_query[OFF_TOPIC]))
+        shown = ["–", "–"] if share is None else [f"{share:.4f}", f"{low:.4f}–{high:.4f}"]
+        asked = row.label.removeprefix(OFF_TOPIC_LABEL)
+        cells.append([row.dataset, asked, str(row.documents), str(row.questions), *shown, str(len(row.failures))])
+    print_table(["library", "questions of", "documents", "questions", OFF_TOPIC, "95 %", "failed"], cells)
 
 
 def _heading(text: str) -> None:

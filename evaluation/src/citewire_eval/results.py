@@ -13,7 +13,16 @@ from citewire_cli.jsonio import JsonObject, as_object, get_float, get_int, get_o
 from citewire_eval.answers import Answer, AnswerRun, Kind
 from citewire_eval.client import Failure
 from citewire_eval.datasets.model import Dataset
-from citewire_eval.measures import RANKED, RETRIEVAL, PerQuery, judge_not_found, judge_searches, latency_ms, mean
+from citewire_eval.measures import (
+    OFF_TOPIC,
+    RANKED,
+    RETRIEVAL,
+    PerQuery,
+    judge_not_found,
+    judge_searches,
+    latency_ms,
+    mean,
+)
 from citewire_eval.search import SearchRun
 
 SCHEMA = "citewire.eval/1"
@@ -25,6 +34,7 @@ LEFT_OUT = "@left_out"
 MEASURES = (
     *RETRIEVAL,
     RANKED,
+    OFF_TOPIC,
     *ANSWER_MEASURES,
     *QUOTE_MEASURES,
     *(name + suffix for suffix in ("", LEFT_OUT) for name in (*NOT_FOUND_MEASURES, *SCORE_MEASURES)),

@@ -19,6 +19,7 @@ from citewire_eval.comparison import compare_runs
 from citewire_eval.datasets.model import Dataset, DatasetError, sample
 from citewire_eval.datasets.reader import read_datasets
 from citewire_eval.gates import Gate
+from citewire_eval.off_topic import ask_elsewhere
 from citewire_eval.plot import write_plot
 from citewire_eval.progress import StepProgress, show_progress
 from citewire_eval.report import print_calibration, print_differences, print_run
@@ -50,6 +51,8 @@ class EvalOptions:
     """Whether answerable questions are asked again without their gold documents."""
     scored_only: bool
     """Ask only for the scores of answers; a model that gives none isn't asked further."""
+    off_topic: bool
+    """Whether each set's questions are asked in the libraries of the others, too."""
     calibrate: bool
     dry_run: bool
     keep: float
@@ -122,6 +125,7 @@ def _check_collection(datasets: Sequence[Dataset], collection: str) -> None:
 
 async def _measure(client: RetryingClient, datasets: Sequence[Dataset], options: EvalOptions) -> _Measurements:
     measurements = _Measurements()
+    collections: list[Collection] = []
     with show_progress() as progress:
         for dataset in datasets:
             progress.dataset = dataset.name
@@ -129,6 +133,7 @@ async def _measure(client: RetryingClient, datasets: Sequence[Dataset], options:
                 collection = await load_corpus(client, dataset, progress.show)
             else:
                 collection = await find_collection(client, dataset, options.collection)
+            collections.append(collection)
             size = len(collection.doc_ids)
             measurements.datasets.append(
                 {
@@ -148,6 +153,12 @@ async def _measure(client: RetryingClient, datasets: Sequence[Dataset], options:
                 run = await run_chats(client, dataset, collection, how, progress.show)
                 if len(run.answers) > 1 or not options.scored_only:
                     measurements.rows.append(answers_row(dataset, run, size))
+        for library, collection in zip(datasets, collections, strict=True) if options.off_topic else ():
+            progress.dataset = library.name
+            for asked in datasets:
+                if asked is not library:
+                    row = await ask_elsewhere(client, asked, library, collection, progress.show)
+                    measurements.rows.append(row)
     return measurements
 
 

@@ -54,6 +54,8 @@ class Ranking:
     """How long the search took."""
     ranked: float | None = None
     """Share of the candidates that the rerank model had the time for; None without one."""
+    off_topic: bool | None = None
+    """Whether nothing found has to do with the question, as the search says; None in a mode that can't tell."""
 
 
 @dataclass(slots=True)
@@ -108,7 +110,9 @@ async def run_searches(
             run.failures.add_success()
             results = get_objects(answer, "results")
             ranking = _rank(question, results, collection.doc_ids, seconds, by_chunk)
-            run.rankings[question.question_id] = replace(ranking, ranked=_ranked_share(answer))
+            run.rankings[question.question_id] = replace(
+                ranking, ranked=_ranked_share(answer), off_topic=_is_off_topic(answer, mode)
+            )
         done += 1
         progress(f"search {mode}", done, len(questions))
 
@@ -120,6 +124,10 @@ def _ranked_share(answer: JsonObject) -> float | None:
     reranking = get_object(answer, "rerank")
     candidates, ranked = get_int(reranking, "candidates"), get_int(reranking, "ranked")
     return ranked / candidates if candidates and ranked is not None else None
+
+
+def _is_off_topic(answer: JsonObject, mode: SearchMode) -> bool | None:
+    return None if mode.mode == "lexical" or "off_topic" not in answer else answer["off_topic"] is True
 
 
 def _rank(

@@ -52,6 +52,39 @@ def test_retrieval_in_each_mode(
     assert len(library.documents) == 3
 
 
+def test_each_sets_questions_are_asked_in_the_others_libraries(
+    run: Run, gateway: FakeGateway, library: EvalLibrary, beir: Path, squad: Path, tmp_path: Path
+) -> None:
+    library.off_topic = 0.3
+    done = run("eval", str(beir), str(squad), "--no-search", "--off-topic", "--save", str(tmp_path / "run.json"))
+    assert done.exit_code == 0, done.output
+    rows = rows_of(stored(tmp_path / "run.json"))
+    assert list(rows) == ["fruit/asked: squad", "squad/asked: fruit"]
+    for row in rows.values():
+        values = cast("dict[str, float]", cast("Json", row["per_query"])["off_topic"])
+        assert measure(row, "off_topic") == sum(values.values()) / len(values)
+    assert measure(rows["squad/asked: fruit"], "off_topic") == 1
+    searches = bodies(gateway, "POST", "/v1/search")
+    assert {(request["mode"], request["top_k"]) for request in searches} == {("dense", 5)}
+    assert "Off topic: questions of another set" in done.stdout
+    alone = run("eval", str(beir), "--off-topic")
+    assert alone.exit_code == 2
+    assert "two data sets" in alone.output
+
+
+def test_answerable_questions_that_are_called_off_topic_are_a_measure(
+    run: Run, library: EvalLibrary, beir: Path, tmp_path: Path
+) -> None:
+    library.off_topic = 1.0
+    done = run("eval", str(beir), "--mode", "dense", "--mode", "lexical", "--save", str(tmp_path / "run.json"))
+    assert done.exit_code == 0, done.output
+    rows = rows_of(stored(tmp_path / "run.json"))
+    assert measure(rows["fruit/dense"], "off_topic") == 1
+    assert "off_topic" not in cast("Json", rows["fruit/lexical"]["measures"])
+    failing = run("eval", str(beir), "--mode", "dense", "--fail-over", "off_topic=0.02")
+    assert failing.exit_code == 1
+
+
 @pytest.mark.usefixtures("library")
 def test_a_rerank_in_several_times(run: Run, gateway: FakeGateway, beir: Path, tmp_path: Path) -> None:
     seconds = ("--rerank-seconds", "3", "--rerank-seconds", "0.3")
