@@ -241,12 +241,12 @@ async def test_thresholds_are_kept_with_a_space(stack: Stack, *, calibrated: boo
         await stack.harness.until(document_id, "ready")
     (before,) = await stack.list()
     assert not before.HasField("calibration")  # nobody measured this model
-    expected = Calibration(relevance_threshold=0.0, dense_weight=0.5)
+    expected = Calibration(relevance_threshold=0.0, dense_weight=0.5, off_topic_threshold=0.125)
     expected.report.update({"questions": 12, "sets": ["a"]})
     stored = await stack.calibrate(OLD, expected)
     assert (stored.space, stored.documents) == (OLD, 1)
     kept = stored.calibration
-    assert (kept.relevance_threshold, kept.dense_weight) == (0.0, 0.5)
+    assert (kept.relevance_threshold, kept.dense_weight, kept.off_topic_threshold) == (0.0, 0.5, 0.125)
     assert (kept.HasField("relevance_threshold"), kept.HasField("answerable_threshold")) == (True, False)
     assert dict(kept.report) == {"questions": 12, "sets": ["a"]}
     assert abs(kept.measured_at.ToDatetime(UTC) - datetime.now(UTC)) < timedelta(minutes=1)

@@ -57,6 +57,7 @@ async def test_a_search_gives_hits_with_their_place(gateway: Gateway) -> None:
                 "file_name": "report.pdf",
             },
         ],
+        "off_topic": False,
         "mode": "dense",
         "usage": {"embedding_tokens": 9},
     }
@@ -87,6 +88,14 @@ async def test_a_lexical_search_works_without_an_embedder_but_for_a_lowest_score
     assert (found["score"], found["rank_score"], "similarity" in found) == (None, 0.8, False)
     assert gateway.fakes.retriever.searches[-1].vector == b""
     assert (await gateway.http.post("/v1/search", json={**body, "min_score": 0.5})).status_code == 503
+
+
+async def test_a_search_says_whether_its_results_have_to_do_with_the_question(gateway: Gateway) -> None:
+    body = (await gateway.http.post("/v1/search", json={"query": "revenue"})).json()
+    assert body["off_topic"] is False
+    assert gateway.fakes.retriever.searches[0].query == "revenue"  # words count beside the vector
+    gateway.fakes.retriever.results = [result(1, 0.0)]
+    assert (await gateway.http.post("/v1/search", json={"query": "revenue"})).json()["off_topic"] is True
 
 
 async def test_a_rerank_model_orders_more_candidates(gateway: Gateway) -> None:
@@ -191,7 +200,7 @@ async def test_bad_searches(gateway: Gateway, subtests: pytest.Subtests) -> None
 
 async def test_an_empty_selection_finds_nothing_and_asks_nobody(gateway: Gateway) -> None:
     response = await gateway.http.post("/v1/search", json={"query": "x", "document_ids": []})
-    assert response.json() == {"results": [], "mode": "dense", "usage": {"embedding_tokens": 0}}
+    assert response.json() == {"results": [], "off_topic": False, "mode": "dense", "usage": {"embedding_tokens": 0}}
     assert gateway.fakes.embedder.requests == []
 
 

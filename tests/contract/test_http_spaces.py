@@ -9,6 +9,7 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
+from citewire.retriever.v1.calibration_pb2 import SpaceScale
 
 from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
@@ -54,6 +55,7 @@ async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
                 "chunks": 40,
                 "chunks_with_vectors": 33,
                 "calibration": None,
+                "scale": None,
             }
         ]
     }
@@ -72,6 +74,15 @@ def one_space(gateway: Gateway) -> None:
     gateway.fakes.corpus.spaces = [corpus_pb2.SpaceInfo(space=space, role=corpus_pb2.SPACE_ROLE_LIVE)]
 
 
+async def test_what_similarities_are_is_shown_once_it_is_measured(gateway: Gateway) -> None:
+    one_space(gateway)
+    assert (await gateway.http.get("/v1/spaces")).json()["spaces"][0]["scale"] is None
+    scale = SpaceScale(unrelated=0.5, deviation=0.25, related=6.5)
+    gateway.fakes.corpus.spaces[0].scale.CopyFrom(scale)
+    shown = (await gateway.http.get("/v1/spaces")).json()["spaces"][0]["scale"]
+    assert shown == {"unrelated": 0.5, "deviation": 0.25, "related": 6.5}
+
+
 async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None:
     one_space(gateway)
     expected = {"relevance_threshold": 0.21, "dense_weight": 0, "report": {"questions": 1200, "sets": ["mine"]}}
@@ -81,6 +92,7 @@ async def test_a_calibration_is_kept_shown_and_removed(gateway: Gateway) -> None
         "relevance_threshold": 0.21,
         "answerable_threshold": None,
         "dense_weight": 0.0,
+        "off_topic_threshold": None,
         "measured_at": "2026-01-02T03:04:05Z",
         "report": {"questions": 1200, "sets": ["mine"]},
     }

@@ -150,6 +150,25 @@ def test_without_a_tenant_nothing_is_seen(database: Database, vectors: str) -> N
                 assert ask(database.dsn(role), query, org=org) == [(0,)], (role, table, org)
 
 
+def test_scales_and_centroids_are_each_organisations_own(database: Database, vectors: str) -> None:
+    space = int(vectors.removeprefix("vectors_"))
+    with psycopg.connect(database.dsn("citewire_worker")) as connection:
+        connection.execute("SELECT set_config('citewire.org_id', 'acme', true)")
+        connection.execute("INSERT INTO corpus.space_scales VALUES ('acme', %s, 1, 0, 0.1, 8)", (space,))
+        connection.execute("INSERT INTO corpus.centroids VALUES ('acme', %s, 0, 9, '[1,0,0]')", (space,))
+    for table in ("space_scales", "centroids"):
+        count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier("corpus", table))
+        for role in APPLICATION_ROLES:
+            assert ask(database.dsn(role), count, org="acme") == [(1,)]
+            for org in (None, "", "other"):
+                assert ask(database.dsn(role), count, org=org) == [(0,)]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            ask(
+                database.dsn("citewire_corpus"),
+                sql.SQL("DELETE FROM {} RETURNING 1").format(sql.Identifier("corpus", table)),
+            )
+
+
 def test_calibrations_are_each_organisations_own(database: Database, vectors: str) -> None:
     space = int(vectors.removeprefix("vectors_"))
     put = "INSERT INTO corpus.space_calibrations (org_id, space_id) VALUES ('acme', %s)"

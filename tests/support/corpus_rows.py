@@ -239,6 +239,10 @@ class CorpusRows:
         """Executes a statement."""
         self._connection.execute(statement.encode(), values)
 
+    def all(self, statement: str) -> list[tuple[Any, ...]]:
+        """Returns the rows that a statement gives."""
+        return self._connection.execute(statement.encode()).fetchall()
+
     def one(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Returns the one number of the one row that a statement gives."""
         row = self._connection.execute(statement.encode(), values).fetchone()

@@ -10,13 +10,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from citewire_embedder.app import start
 from citewire_embedder.settings import EmbedderSettings
+from citewire_retriever.ingest.backfill.scales import TEXTS
 from fake_embedding import FakeModel
 
 MODEL, SIZE = "nomic-embed-text", 768
 
 
+_BUILT_IN = {text for texts in TEXTS.values() for text in (*texts.questions, *texts.passages)}
+
+
 class SecondModel:
-    """The second model's server: it answers with one vector for all, or with a status."""
+    """The second model's server: it answers with one vector for all, or with a status.
+
+    Its `texts` are without those that a space is measured with.
+    """
 
     def __init__(self) -> None:
         self.status = 200
@@ -37,7 +44,7 @@ def second_model_server() -> Generator[tuple[SecondModel, str]]:
             data = [{"index": place, "embedding": vector} for place in range(len(texts))]
             body = json.dumps({"data": data} if told.status == 200 else {"error": "no"}).encode()
             if told.status == 200:
-                told.texts += texts
+                told.texts += [text for text in texts if text.partition(": ")[2] not in _BUILT_IN]
             self.send_response(told.status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

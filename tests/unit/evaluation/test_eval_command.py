@@ -59,11 +59,11 @@ def test_each_sets_questions_are_asked_in_the_others_libraries(
     done = run("eval", str(beir), str(squad), "--no-search", "--off-topic", "--save", str(tmp_path / "run.json"))
     assert done.exit_code == 0, done.output
     rows = rows_of(stored(tmp_path / "run.json"))
-    assert list(rows) == ["fruit/asked: squad", "squad/asked: fruit"]
+    assert list(rows) == ["fruit/asked: line", "line/asked: fruit"]
     for row in rows.values():
         values = cast("dict[str, float]", cast("Json", row["per_query"])["off_topic"])
         assert measure(row, "off_topic") == sum(values.values()) / len(values)
-    assert measure(rows["squad/asked: fruit"], "off_topic") == 1
+    assert measure(rows["line/asked: fruit"], "off_topic") == 1
     searches = bodies(gateway, "POST", "/v1/search")
     assert {(request["mode"], request["top_k"]) for request in searches} == {("dense", 5)}
     assert "Off topic: questions of another set" in done.stdout

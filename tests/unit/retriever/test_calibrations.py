@@ -2,8 +2,9 @@
 
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
-from citewire_retriever.calibrations import built_in, effective, off_topic_threshold
+from citewire_retriever.calibrations import built_in, built_in_scale, effective
 from citewire_retriever.model import Space
+from citewire_retriever.service.topics import LEAST_RELATED
 
 LOCAL = Space("all-MiniLM-L6-v2", "r1", 384)
 
@@ -30,6 +31,9 @@ def test_what_is_stored_counts_as_a_whole() -> None:
     assert not searched.HasField("report")
 
 
-def test_what_is_off_topic_was_measured_of_the_local_model_alone() -> None:
-    assert 0 < off_topic_threshold(LOCAL) < 0.1
-    assert off_topic_threshold(Space("another", "r1", 3)) == 0
+def test_the_local_models_scale_is_known_before_it_is_measured() -> None:
+    scale = built_in_scale(LOCAL)
+    assert scale is not None
+    assert built_in_scale(Space("sentence-transformers/all-MiniLM-L6-v2", "r2", 384)) == scale
+    assert scale.related > LEAST_RELATED
+    assert built_in_scale(Space("another", "r1", 384)) is None

@@ -203,8 +203,7 @@ def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> 
     chat, profile = run.chat, run.chat.profile
     request = retriever_pb2.SearchRequest(
         scope=scope,
-        # A dense search needs no text, which may be long.
-        query="" if profile.search.mode == retriever_pb2.SEARCH_MODE_DENSE else question,
+        query=question,
         top_k=chat.top_k if profile.rerank is None else max(chat.top_k, profile.rerank.candidates),
         min_score=chat.min_score,
         min_score_calibrated=chat.min_score is not None and chat.min_score_calibrated,

@@ -47,6 +47,8 @@ class Retrieval:
     plan: retriever_pb2.PlanResponse | None = None
     off_topic: bool = False
     """Whether none of them has to do with the question."""
+    topic_margin: float | None = None
+    """As the retriever derived it; None: it didn't."""
     counts: retriever_pb2.ScopeCounts | None = None
     """Of whole items, where these were given instead of searching."""
 
@@ -234,7 +236,7 @@ async def _search(
     """Searches; `embedding_tokens` of the result is only what this step added."""
     try:
         response = await retriever.search(_with_vector(request, vector))
-        return Retrieval(tuple(response.results), vector, off_topic=response.off_topic)
+        return _retrieval(response, vector)
     except FailedPrecondition as exc:
         if exc.reason != "SPACE_MISMATCH":
             raise
@@ -246,7 +248,12 @@ async def _search(
         # The live space changed between planning and searching, or the caller skipped planning.
         again = await _embed_in(embedder, text, live, route)
         response = await retriever.search(_with_vector(request, again))
-        return Retrieval(tuple(response.results), again, again.usage.input_tokens, off_topic=response.off_topic)
+        return replace(_retrieval(response, again), embedding_tokens=again.usage.input_tokens)
+
+
+def _retrieval(response: retriever_pb2.SearchResponse, vector: embedder_pb2.EmbedResponse) -> Retrieval:
+    margin = response.topic_margin if response.HasField("topic_margin") else None
+    return Retrieval(tuple(response.results), vector, off_topic=response.off_topic, topic_margin=margin)
 
 
 async def _embed_in(

@@ -26,7 +26,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'citewire/retriever/v1/calibration.proto\x12\x15\x63itewire.retriever.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\x02\n\x0b\x43\x61libration\x12 \n\x13relevance_threshold\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12!\n\x14\x61nswerable_threshold\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x0c\x64\x65nse_weight\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12/\n\x0bmeasured_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x06report\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x16\n\x14_relevance_thresholdB\x17\n\x15_answerable_thresholdB\x0f\n\r_dense_weightb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'citewire/retriever/v1/calibration.proto\x12\x15\x63itewire.retriever.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n\x0b\x43\x61libration\x12 \n\x13relevance_threshold\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12!\n\x14\x61nswerable_threshold\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x19\n\x0c\x64\x65nse_weight\x18\x03 \x01(\x01H\x02\x88\x01\x01\x12/\n\x0bmeasured_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x06report\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12 \n\x13off_topic_threshold\x18\x06 \x01(\x01H\x03\x88\x01\x01\x42\x16\n\x14_relevance_thresholdB\x17\n\x15_answerable_thresholdB\x0f\n\r_dense_weightB\x16\n\x14_off_topic_threshold\"C\n\nSpaceScale\x12\x11\n\tunrelated\x18\x01 \x01(\x01\x12\x11\n\tdeviation\x18\x02 \x01(\x01\x12\x0f\n\x07related\x18\x03 \x01(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,5 +34,7 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'citewire.retriever.v1.calib
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CALIBRATION']._serialized_start=130
-  _globals['_CALIBRATION']._serialized_end=395
+  _globals['_CALIBRATION']._serialized_end=453
+  _globals['_SPACESCALE']._serialized_start=455
+  _globals['_SPACESCALE']._serialized_end=522
 # @@protoc_insertion_point(module_scope)

@@ -375,7 +375,7 @@ class DeleteCollectionResponse(_message.Message):
     def __init__(self, documents_deleted: _Optional[int] = ...) -> None: ...
 
 class SpaceInfo(_message.Message):
-    __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "documents", "documents_filled", "documents_failed", "calibration")
+    __slots__ = ("space", "live", "chunks_filled", "chunks", "role", "documents", "documents_filled", "documents_failed", "calibration", "scale")
     SPACE_FIELD_NUMBER: _ClassVar[int]
     LIVE_FIELD_NUMBER: _ClassVar[int]
     CHUNKS_FILLED_FIELD_NUMBER: _ClassVar[int]
@@ -385,6 +385,7 @@ class SpaceInfo(_message.Message):
     DOCUMENTS_FILLED_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTS_FAILED_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
+    SCALE_FIELD_NUMBER: _ClassVar[int]
     space: _common_pb2.EmbeddingSpace
     live: bool
     chunks_filled: int
@@ -394,7 +395,8 @@ class SpaceInfo(_message.Message):
     documents_filled: int
     documents_failed: int
     calibration: _calibration_pb2.Calibration
-    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., documents: _Optional[int] = ..., documents_filled: _Optional[int] = ..., documents_failed: _Optional[int] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ...) -> None: ...
+    scale: _calibration_pb2.SpaceScale
+    def __init__(self, space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., live: _Optional[bool] = ..., chunks_filled: _Optional[int] = ..., chunks: _Optional[int] = ..., role: _Optional[_Union[SpaceRole, str]] = ..., documents: _Optional[int] = ..., documents_filled: _Optional[int] = ..., documents_failed: _Optional[int] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., scale: _Optional[_Union[_calibration_pb2.SpaceScale, _Mapping]] = ...) -> None: ...
 
 class ListSpacesRequest(_message.Message):
     __slots__ = ()

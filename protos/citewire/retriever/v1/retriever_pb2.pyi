@@ -191,18 +191,20 @@ class SearchRequest(_message.Message):
     def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., mode: _Optional[_Union[SearchMode, str]] = ..., query: _Optional[str] = ..., vector: _Optional[bytes] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., top_k: _Optional[int] = ..., min_score: _Optional[float] = ..., group_by: _Optional[_Union[GroupBy, str]] = ..., recent: _Optional[int] = ..., exact: _Optional[bool] = ..., diversity: _Optional[float] = ..., keep_duplicates: _Optional[bool] = ..., min_score_calibrated: _Optional[bool] = ..., dense_weight: _Optional[float] = ..., fuse_by_rank: _Optional[bool] = ..., max_per_document: _Optional[int] = ...) -> None: ...
 
 class SearchResponse(_message.Message):
-    __slots__ = ("results", "exact", "space", "calibration", "off_topic")
+    __slots__ = ("results", "exact", "space", "calibration", "off_topic", "topic_margin")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXACT_FIELD_NUMBER: _ClassVar[int]
     SPACE_FIELD_NUMBER: _ClassVar[int]
     CALIBRATION_FIELD_NUMBER: _ClassVar[int]
     OFF_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_MARGIN_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[SearchResult]
     exact: bool
     space: _common_pb2.EmbeddingSpace
     calibration: _calibration_pb2.Calibration
     off_topic: bool
-    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., off_topic: _Optional[bool] = ...) -> None: ...
+    topic_margin: float
+    def __init__(self, results: _Optional[_Iterable[_Union[SearchResult, _Mapping]]] = ..., exact: _Optional[bool] = ..., space: _Optional[_Union[_common_pb2.EmbeddingSpace, _Mapping]] = ..., calibration: _Optional[_Union[_calibration_pb2.Calibration, _Mapping]] = ..., off_topic: _Optional[bool] = ..., topic_margin: _Optional[float] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("chunk", "rank_score", "score", "lexical_score", "recent", "duplicate_chunk_ids", "first_score", "recency_rank")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from citewire.retriever.v1.calibration_pb2 import Calibration
 
-from citewire_retriever.model import Space
+from citewire_retriever.model import Space, SpaceScale
 
 
 def built_in(space: Space) -> Calibration | None:
@@ -33,20 +33,16 @@ def effective(space: Space, stored: Calibration | None, *, report: bool = False)
     return calibration
 
 
-def off_topic_threshold(space: Space) -> float:
-    """Returns the score below which a chunk has nothing to do with the question; if none is above, nothing is asked.
-
-    It lies far below the threshold at which the generator says that it found nothing, as it must never cost an answer.
-    Of a model that nobody measured, only a chunk that points away from the question is off topic.
-    """
-    return _OFF_TOPIC.get(space.model.rpartition("/")[2], 0.0)
+def built_in_scale(space: Space) -> SpaceScale | None:
+    """Returns what similarities are in a space, until a worker has measured it for the organisation; None: unknown."""
+    return _SCALES.get((space.model.rpartition("/")[2], space.dimensions))
 
 
 _ENTRIES: Final[list[dict[str, Any]]] = json.loads(
     files("citewire_retriever").joinpath("calibrations.json").read_bytes()
 )["models"]
-_OFF_TOPIC: Final[Mapping[str, float]] = MappingProxyType(
-    {entry["model"]: entry["off_topic_threshold"] for entry in _ENTRIES if "off_topic_threshold" in entry}
+_SCALES: Final[Mapping[tuple[str, int], SpaceScale]] = MappingProxyType(
+    {(entry["model"], entry["dimensions"]): SpaceScale(**entry["scale"]) for entry in _ENTRIES if "scale" in entry}
 )
 _BUILT_IN: Final[Mapping[tuple[str, int], Calibration]] = MappingProxyType(
     {

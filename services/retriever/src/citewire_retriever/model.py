@@ -168,6 +168,18 @@ class Scope:
 _EVERYTHING = Scope()
 
 
+@dataclass(frozen=True, slots=True)
+class SpaceScale:
+    """What similarities are in an embedding space, measured with the built-in texts."""
+
+    unrelated: float
+    """Mean cosine similarity of a question and a text that has nothing to do with it."""
+    deviation: float
+    """Its standard deviation."""
+    related: float
+    """Median similarity of a question and the text that answers it, in standard deviations above that mean."""
+
+
 class Candidate(NamedTuple):
     """A chunk that may become a result: its key and its scores, and once it was read the chunk itself.
 
@@ -230,7 +242,7 @@ class SearchQuery:
     space: Space | None = None
     """The vector's; None if there is none."""
     text: str = ""
-    """The question's words; not read if only the vector counts."""
+    """The question's words; if only the vector counts, they tell with it whether the results have to do with it."""
     mode: SearchMode = SearchMode.DENSE
     top_k: int = 10
     min_score: float | None = None

@@ -19,7 +19,7 @@ from citewire_gateway.api.schemas.search import (
     Verification,
     VerifyBody,
 )
-from citewire_gateway.chat.retrieval import embed_and_search, rerank
+from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.errors import NotFound, Violations
@@ -50,7 +50,7 @@ async def search(
     violations.require(body.rerank or body.rerank_seconds is None, "rerank_seconds", "has no meaning without rerank")
     violations.raise_if_any()
     if body.document_ids == [] and not body.collection:  # nothing is selected, so nothing is found
-        return _response([], body, 0)
+        return _response([], body, Retrieval())
     route = await services.providers.route(tenant, _needed(body))
     retrieval = await embed_and_search(services.embedder, services.retriever, body.to_proto(), body.query, route)
     if body.rerank:
@@ -58,9 +58,9 @@ async def search(
         ranking = await rerank(services.embedder, body.query, retrieval.results, body.top_k, route, seconds)
         results = list(map(SearchResult.from_proto, ranking.results, chain(ranking.scores, repeat(None))))
         summary = RerankSummary(candidates=ranking.candidates, ranked=ranking.scored)
-        return _response(results, body, retrieval.embedding_tokens, summary)
+        return _response(results, body, retrieval, summary)
     results = [SearchResult.from_proto(result) for result in retrieval.results]
-    return _response(results, body, retrieval.embedding_tokens)
+    return _response(results, body, retrieval)
 
 
 @router.get(
@@ -93,10 +93,16 @@ async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(Json
 
 
 def _response(
-    results: list[SearchResult], body: SearchBody, embedding_tokens: int, reranking: RerankSummary | MISSING = MISSING
+    results: list[SearchResult], body: SearchBody, retrieval: Retrieval, reranking: RerankSummary | MISSING = MISSING
 ) -> Response:
-    usage = SearchUsage(embedding_tokens=embedding_tokens)
-    response = SearchResults(results=results, mode=body.mode, rerank=reranking, usage=usage)
+    response = SearchResults(
+        results=results,
+        off_topic=retrieval.off_topic,
+        topic_margin=MISSING if retrieval.topic_margin is None else round(retrieval.topic_margin, 4),
+        mode=body.mode,
+        rerank=reranking,
+        usage=SearchUsage(embedding_tokens=retrieval.embedding_tokens),
+    )
     # Straight to bytes: up to 200 results with their texts.
     return Response(response.model_dump_json(), media_type="application/json")
 

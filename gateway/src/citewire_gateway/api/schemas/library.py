@@ -248,6 +248,10 @@ class SwitchBody(RequestModel):
 
 _RELEVANCE = "Cosine similarity below which a chunk is hardly ever relevant."
 _ANSWERABLE = "Score of an extractive answer below which the passages don't answer."
+_OFF_TOPIC = (
+    "Cosine similarity at or below which a chunk has nothing to do with the question; else that is derived from the "
+    "space's scale, and from the words."
+)
 _WEIGHT = "Weight of the vectors in hybrid search; the words have the rest."
 
 
@@ -257,6 +261,7 @@ class CalibrationValues(RequestModel):
     relevance_threshold: Score | None = Field(default=None, description=_RELEVANCE)
     answerable_threshold: Score | None = Field(default=None, description=_ANSWERABLE)
     dense_weight: Score | None = Field(default=None, description=_WEIGHT)
+    off_topic_threshold: Score | None = Field(default=None, description=_OFF_TOPIC)
     report: dict[str, Any] | None = Field(
         default=None, description="What was measured and how: any JSON object, at most 64 KiB."
     )
@@ -281,10 +286,24 @@ class Calibration(ResponseModel):
     relevance_threshold: float | None = Field(description=_RELEVANCE, examples=[0.21])
     answerable_threshold: float | None = Field(description=_ANSWERABLE, examples=[0.38])
     dense_weight: float | None = Field(description=_WEIGHT, examples=[0.5])
+    off_topic_threshold: float | None = Field(description=_OFF_TOPIC, examples=[0.1])
     measured_at: Time | None = Field(
         description="null where it came with the server.", examples=["2026-01-01T12:00:00Z"]
     )
     report: JsonObject = Field(examples=[{"questions": 1200}])
+
+
+class SpaceScale(ResponseModel):
+    """What cosine similarities are in a space, measured with built-in questions and texts."""
+
+    unrelated: float = Field(
+        description="Mean of a question and a text that has nothing to do with it.", examples=[0.048]
+    )
+    deviation: float = Field(description="Its standard deviation.", examples=[0.076])
+    related: float = Field(
+        description="Median of a question and the text that answers it, in standard deviations above that mean.",
+        examples=[8.4],
+    )
 
 
 class Space(ResponseModel):
@@ -309,6 +328,7 @@ class Space(ResponseModel):
     chunks: Count = Field(examples=[1810])
     chunks_with_vectors: Count = Field(examples=[1424])
     calibration: Calibration | None
+    scale: SpaceScale | None = Field(description="null until it has been measured.")
 
     @classmethod
     def from_proto(cls, message: corpus_pb2.SpaceInfo) -> Self:

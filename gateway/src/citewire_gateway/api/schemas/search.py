@@ -68,7 +68,7 @@ class SearchBody(ScopeFields):
             retriever_pb2.SearchRequest,
             scope=self.scope(),
             mode=enum_number(retriever_pb2.SearchMode, self.mode),
-            query="" if self.mode == "dense" else self.query,  # a dense search needs no text, which may be long
+            query=self.query,
             top_k=max(self.top_k, _RERANKED) if self.rerank else self.top_k,
             group_by=retriever_pb2.GROUP_BY_DOCUMENT if self.group_by == "document" else retriever_pb2.GROUP_BY_CHUNK,
             diversity=self.diversity or None,
@@ -128,6 +128,15 @@ class SearchResults(ResponseModel):
     """The best matches, best first."""
 
     results: list[SearchResult]
+    off_topic: bool = Field(
+        default=False, description="Whether no result has to do with the query: a chat about it asks no model."
+    )
+    topic_margin: float | MISSING = Field(
+        default=MISSING,
+        description="By how much the results have more to do with the query than off-topic ones, in standard "
+        "deviations; `off_topic` is true below 0. Absent in `lexical`, and where it can't be told.",
+        examples=[5.1],
+    )
     mode: SearchModeName = Field(examples=["dense"])
     rerank: RerankSummary | MISSING = Field(default=MISSING, description="With `rerank`.")
     usage: SearchUsage

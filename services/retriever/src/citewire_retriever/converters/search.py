@@ -135,7 +135,7 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
         scope=scope_from_proto(message.scope),
         vector=b"" if space is None else message.vector,
         space=space,
-        text=message.query,
+        text=message.query[:MAX_QUERY_BYTES] if mode == "dense" else message.query,
         mode=mode,
         top_k=top_k,
         min_score=min_score,

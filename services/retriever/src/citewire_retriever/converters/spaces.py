@@ -10,7 +10,7 @@ from citewire_kit.errors import Violations
 from citewire_retriever.converters.checks import check_metadata, check_space
 from citewire_retriever.model import Space, space_from_proto
 
-_SHARES = ("relevance_threshold", "answerable_threshold", "dense_weight")
+_SHARES = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
 
 
 def required_space(message: common_pb2.EmbeddingSpace) -> Space:

@@ -52,14 +52,20 @@ class GrpcEmbedder:
         return counts
 
     async def embed(
-        self, window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool = False
+        self,
+        window: ModelWindow,
+        batches: Sequence[Sequence[str]],
+        *,
+        truncate: bool = False,
+        purpose: pb.Purpose = pb.PURPOSE_DOCUMENT,
     ) -> AsyncGenerator[Vectors]:
-        """Embeds batches of documents; yields the vectors of each, in order.
+        """Embeds batches of texts; yields the vectors of each, in order.
 
         Args:
             window: The model.
             batches: The texts.
             truncate: Leave out the tail of a text that is longer than the model takes, instead of failing.
+            purpose: Whether they are documents or questions.
 
         Raises:
             CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).
@@ -67,7 +73,7 @@ class GrpcEmbedder:
         space = window.space
         calling = client.bidi(
             self._stub.EmbedStream,
-            _requests(window, batches, truncate=truncate),
+            _requests(window, batches, truncate=truncate, purpose=purpose),
             timeout=self._batch_seconds * len(batches),
         )
         answered = 0
@@ -96,11 +102,11 @@ def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> 
 
 
 async def _requests(
-    window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool
+    window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool, purpose: pb.Purpose
 ) -> AsyncGenerator[pb.EmbedStreamRequest]:
     model, provider = _model(window), _ref(window.own)
     for number, texts in enumerate(batches):
-        batch = pb.EmbedRequest(inputs=texts, purpose=pb.PURPOSE_DOCUMENT, model=model, provider=provider)
+        batch = pb.EmbedRequest(inputs=texts, purpose=purpose, model=model, provider=provider)
         batch.overflow = pb.OVERFLOW_TRUNCATE if truncate else pb.OVERFLOW_REJECT
         yield pb.EmbedStreamRequest(batch_id=number, batch=batch)
 

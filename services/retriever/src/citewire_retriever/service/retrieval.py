@@ -12,7 +12,7 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire_kit.enums import enum_number
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-from citewire_retriever.calibrations import effective, off_topic_threshold
+from citewire_retriever.calibrations import effective
 from citewire_retriever.errors import chunks_not_found, scope_not_found, space_mismatch
 from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import Candidate, Scope, SearchQuery, Strategy, space_to_proto
@@ -20,6 +20,7 @@ from citewire_retriever.service.diversity import diversify
 from citewire_retriever.service.planning import context_budget, decide
 from citewire_retriever.service.query_filters import derive, read_question
 from citewire_retriever.service.ranking import DEEPEST, Order, choose, first_depth, has_more, to_read, wanted
+from citewire_retriever.service.topics import TopicJudge, Verdict
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.snapshots import SearchSnapshot
 
@@ -44,6 +45,7 @@ class RetrievalService:
         """Takes the store that it searches, and the clock by which it reads dates in questions."""
         self._store = store
         self._clock = clock
+        self._topics = TopicJudge(store.topics)
 
     async def plan(
         self,
@@ -157,7 +159,7 @@ class RetrievalService:
             results = diversify(results, scores, vectors, query.diversity, query.top_k)
         listed = {result.document_id for result in results}
         results += [result for result in found.recent if result.document_id not in listed]
-        return _response(query, results, found)
+        return _response(query, results, found, await self._topics.judge(tenant, query, found, results))
 
     async def chunks(self, tenant: Tenant, chunk_ids: Sequence[int]) -> list[pb.Chunk]:
         """Returns chunks in the order asked, those of superseded versions too.
@@ -212,16 +214,14 @@ class RetrievalService:
         await self._store.ping()
 
 
-def _response(query: SearchQuery, results: Sequence[Candidate], found: SearchSnapshot) -> pb.SearchResponse:
-    response = pb.SearchResponse(exact=found.exact)
+def _response(
+    query: SearchQuery, results: Sequence[Candidate], found: SearchSnapshot, verdict: Verdict
+) -> pb.SearchResponse:
+    response = pb.SearchResponse(exact=found.exact, off_topic=verdict.off_topic, topic_margin=verdict.margin)
     if query.space is not None:
         response.space.CopyFrom(space_to_proto(query.space))
         if (calibration := effective(query.space, found.calibration)) is not None:
             response.calibration.CopyFrom(calibration)
-        lowest = off_topic_threshold(query.space)
-        response.off_topic = bool(results) and all(
-            result.score is not None and result.score <= lowest for result in results
-        )
     ranked = [result.rank_score for result in results if not result.recent]
     highest, lowest_rank = max(ranked, default=0.0), min(ranked, default=0.0)
     scale = _LEXICAL_SCALE / highest if highest and query.mode == "lexical" else 1.0

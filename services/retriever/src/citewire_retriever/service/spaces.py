@@ -1,14 +1,15 @@
 """Embedding spaces: which ones an organisation has, preparing the next one, switching to it and back."""
 
+from dataclasses import asdict
 from typing import Final
 
-from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.calibration_pb2 import Calibration, SpaceScale
 from citewire.retriever.v1.corpus_pb2 import SpaceInfo
 
 from citewire_kit.errors import FailedPrecondition, Internal, NotFound, PermissionDenied
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-from citewire_retriever.calibrations import effective
+from citewire_retriever.calibrations import built_in_scale, effective
 from citewire_retriever.model import Space, space_from_proto
 from citewire_retriever.store.spaces import PostgresSpaces
 
@@ -96,6 +97,9 @@ def _calibrated(info: SpaceInfo) -> SpaceInfo:
     calibration = effective(space_from_proto(info.space), stored, report=True)
     if calibration is not None:
         info.calibration.CopyFrom(calibration)
+    scale = built_in_scale(space_from_proto(info.space))
+    if scale is not None and not info.HasField("scale"):
+        info.scale.CopyFrom(SpaceScale(**asdict(scale)))
     return info
 
 

@@ -78,7 +78,13 @@ def calibration(row: Sequence[Any]) -> Calibration | None:
     """Reads when it was measured, the thresholds and the weight; None where nothing is stored."""
     if row[0] is None:
         return None
-    return Calibration(measured_at=row[0], relevance_threshold=row[1], answerable_threshold=row[2], dense_weight=row[3])
+    return Calibration(
+        measured_at=row[0],
+        relevance_threshold=row[1],
+        answerable_threshold=row[2],
+        dense_weight=row[3],
+        off_topic_threshold=row[4],
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from citewire_retriever.store.statements import (
     scope_size,
     unknown_ids,
 )
+from citewire_retriever.store.topics import PostgresTopics
 from citewire_retriever.store.vectors import half_vector
 from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes
 from citewire_retriever.tuning import choose as choose_way
@@ -64,6 +65,8 @@ class PostgresSearch:
         self._tuning = tuning
         self._sampler = sampler
         self._sizes = SizeCache(tuning.statistics_seconds)
+        self.topics = PostgresTopics(pool, tuning)
+        """What searches are judged by."""
         # A registered space's table never changes.
         self._tables: dict[Space, str] = {}
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final
 
-from citewire.retriever.v1.calibration_pb2 import Calibration
+from citewire.retriever.v1.calibration_pb2 import Calibration, SpaceScale
 from citewire.retriever.v1.corpus_pb2 import SPACE_ROLE_LIVE, SpaceInfo, SpaceRole
 from google.protobuf.json_format import MessageToDict
 from psycopg import sql
@@ -16,6 +16,8 @@ from citewire_retriever.model import Space, space_to_proto
 from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("spaces")
+_SCALE: Final = rows.queries("topics")["scale"]
+_SHARES: Final = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
 _SECONDS: Final = 60.0
 """Counting reads an index entry per vector of the organisation."""
 
@@ -111,7 +113,7 @@ async def _spaces(connection: Connection, tenant: Tenant) -> list[_OrgSpace]:
 
 
 def _values(calibration: Calibration) -> dict[str, Any]:
-    values: dict[str, Any] = dict.fromkeys(("relevance_threshold", "answerable_threshold", "dense_weight"))
+    values: dict[str, Any] = dict.fromkeys(_SHARES)
     values |= {field.name: value for field, value in calibration.ListFields() if field.name in values}
     values["measured_at"] = calibration.measured_at.ToDatetime(UTC) if calibration.HasField("measured_at") else None
     values["report"] = Jsonb(MessageToDict(calibration.report))
@@ -125,11 +127,13 @@ async def _info(connection: Connection, tenant: Tenant, space: _OrgSpace) -> Spa
     values = {"org_id": tenant.org_id, "space_id": space.space_id}
     counts = await fetch_row(connection, sql.SQL(_SQL["fill"]).format(filled=filled), values)
     calibration = await fetch_row(connection, _SQL["calibration"], values)
+    scale = await fetch_row(connection, _SCALE, values)
     return SpaceInfo(
         space=space_to_proto(space.space),
         role=space.role,
         live=space.role == SPACE_ROLE_LIVE,
         calibration=None if calibration is None else Calibration(**calibration),
+        scale=None if scale is None else SpaceScale(**scale),
         **(counts or {}),
     )
 

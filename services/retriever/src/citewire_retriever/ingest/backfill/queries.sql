@@ -128,3 +128,42 @@ JOIN corpus.documents d ON d.org_id = %(org_id)s AND d.document_id = %(document_
 GROUP BY found.term, d.collection_id
 ORDER BY found.term
 ON CONFLICT (org_id, term, collection_id) DO UPDATE SET chunks = counted.chunks + excluded.chunks
+
+-- name: has_scale
+SELECT 1 FROM corpus.space_scales
+WHERE org_id = %(org_id)s AND space_id = %(space_id)s AND texts_version = %(texts_version)s
+
+-- name: put_scale
+INSERT INTO corpus.space_scales (org_id, space_id, texts_version, unrelated, deviation, related)
+VALUES (%(org_id)s, %(space_id)s, %(texts_version)s, %(unrelated)s, %(deviation)s, %(related)s)
+ON CONFLICT (org_id, space_id) DO UPDATE
+SET texts_version = excluded.texts_version, unrelated = excluded.unrelated, deviation = excluded.deviation,
+    related = excluded.related, measured_at = now()
+
+-- name: centroids_due
+-- Live chunks of the library, if its centroid is missing, or is of a library a quarter smaller or larger; else no row.
+SELECT own.chunks
+FROM (SELECT coalesce(sum(live_chunks), 0)::bigint AS chunks FROM corpus.documents
+      WHERE org_id = %(org_id)s AND live_version IS NOT NULL) own
+LEFT JOIN corpus.centroids c ON c.org_id = %(org_id)s AND c.space_id = %(space_id)s AND c.collection_id = 0
+WHERE own.chunks > 0 AND (c.chunks IS NULL OR own.chunks NOT BETWEEN c.chunks * 0.8 AND c.chunks * 1.25)
+
+-- name: forget_centroids
+DELETE FROM corpus.centroids WHERE org_id = %(org_id)s AND space_id = %(space_id)s
+
+-- name: sample_centroids
+-- Of about so many chunks of the library, by a hash of their ids, and of those of its collections that have enough.
+WITH sample AS MATERIALIZED (
+    SELECT coalesce(d.collection_id, 0) AS collection_id, l2_normalize(v.embedding) AS embedding
+    FROM {vectors} v
+    JOIN corpus.documents d ON d.org_id = v.org_id AND d.document_id = v.document_id AND d.live_version = v.version
+    WHERE v.org_id = %(org_id)s AND d.org_id = %(org_id)s
+      AND (hashint8(v.chunk_id)::bigint + 2147483648) %% %(every)s::bigint = 0
+)
+INSERT INTO corpus.centroids (org_id, space_id, collection_id, chunks, centroid)
+SELECT %(org_id)s, %(space_id)s, 0, %(chunks)s, avg(embedding) FROM sample HAVING count(*) > 0
+UNION ALL
+(SELECT %(org_id)s, %(space_id)s, collection_id, count(*) * %(every)s, avg(embedding)
+ FROM sample WHERE collection_id <> 0
+ GROUP BY collection_id HAVING count(*) >= %(least)s
+ ORDER BY count(*) DESC LIMIT %(most)s)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Final
 
 from citewire_kit.errors import CitewireError, FailedPrecondition
@@ -10,6 +11,7 @@ from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.rate import TokenRate
+from citewire_retriever.ingest.backfill.scales import SpaceScales
 from citewire_retriever.ingest.backfill.store import IncompleteVersion, PostgresBackfillStore, TargetSpaces
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
@@ -41,6 +43,7 @@ class Backfill:
         settings: WorkerSettings,
     ) -> None:
         self._store = store
+        self._scales = SpaceScales(store, embedder)
         self._jobs = jobs
         self._embedder = embedder
         self._rate = rate
@@ -72,6 +75,10 @@ class Backfill:
             metrics.BACKFILL_QUEUED.inc(queued)
             log.info("backfill_queued", org_id=org_id, documents=queued)
             await self._store.come_back(org_id, min(_SOON_SECONDS, self._settings.backfill_seconds))
+        with use_tenant(Tenant(org_id, "backfill", "free")):
+            for space, table in zip((targets.live, targets.following), tables, strict=False):
+                if space is not None:
+                    await self._scales.refresh(org_id, table, space, partial(self._window, space, targets))
         return True
 
     async def embed(self, job: Job) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from psycopg import sql
@@ -14,12 +14,18 @@ from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.store import own_embedding, refused, shared
 from citewire_retriever.lexical import weigh_chunk
-from citewire_retriever.model import Space
+from citewire_retriever.model import Space, SpaceScale
 from citewire_retriever.store.vectors import sparse_vector
 
 _SQL: Final = load_queries("citewire_retriever.ingest.backfill", "queries.sql")
 _LONG_STATEMENT: Final = 300.0
 """Seconds for looking through an organisation: it reads an index entry per chunk."""
+_SAMPLE: Final = 4000
+"""Chunks that a library's centroid is made from, about; or all, if there are fewer."""
+_LEAST_OF_COLLECTION: Final = 50
+"""Sampled chunks from which on a collection has a centroid of its own."""
+_MOST_COLLECTIONS: Final = 200
+"""Collections of an organisation that have one, the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,38 @@ class PostgresBackfillStore:
                     values |= {"most": room - queued, "further": is_further}
                     queued += (await connection.execute(statement, values)).rowcount
         return queued
+
+    async def has_scale(self, org_id: str, table: VectorTable, texts_version: int) -> bool:
+        """Whether a space was measured for the organisation with these texts."""
+        values = {"org_id": org_id, "space_id": table.space_id, "texts_version": texts_version}
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id)) as connection:
+                return (await connection.execute(_SQL["has_scale"], values)).rowcount == 1
+
+    async def put_scale(self, org_id: str, table: VectorTable, scale: SpaceScale, texts_version: int) -> None:
+        """Stores what was measured."""
+        values = {"org_id": org_id, "space_id": table.space_id, "texts_version": texts_version}
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id)) as connection:
+                await connection.execute(_SQL["put_scale"], values | asdict(scale))
+
+    async def sample_centroids(self, org_id: str, table: VectorTable) -> None:
+        """Makes the mean of the organisation's vectors anew, and of its collections', if its size has changed much."""
+        values: dict[str, Any] = {"org_id": org_id, "space_id": table.space_id}
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
+                row = await (await connection.execute(_SQL["centroids_due"], values)).fetchone()
+                if row is None:
+                    return
+                values |= {
+                    "chunks": row[0],
+                    "every": max(1, round(row[0] / _SAMPLE)),
+                    "least": _LEAST_OF_COLLECTION,
+                    "most": _MOST_COLLECTIONS,
+                }
+                statement = sql.SQL(_SQL["sample_centroids"]).format(vectors=sql.Identifier("corpus", table.name))
+                await connection.execute(_SQL["forget_centroids"], values)
+                await connection.execute(statement, values)
 
     async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
         """Reads a job's version; None if it isn't the live one any more."""

@@ -152,7 +152,7 @@ ORDER BY d.created_at DESC, d.document_id DESC
 -- The organisation's live space, then the previous one if it has one, and the further ones; what is stored about
 -- their scores.
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight
+       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight, k.off_topic_threshold
 FROM corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)
     OR s.space_id IN (SELECT f.space_id FROM corpus.further_spaces f WHERE f.org_id = %(org_id)s)
@@ -174,7 +174,7 @@ WITH settings AS MATERIALIZED (
            set_config('jit', 'off', true)
 )
 SELECT s.space_id, s.model, s.revision, s.dimensions,
-       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight
+       k.measured_at, k.relevance_threshold, k.answerable_threshold, k.dense_weight, k.off_topic_threshold
 FROM settings
 CROSS JOIN corpus.org_spaces o
 JOIN corpus.spaces s ON s.space_id IN (o.live_space_id, o.previous_space_id)

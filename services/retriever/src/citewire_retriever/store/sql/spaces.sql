@@ -42,17 +42,18 @@ WHERE d.org_id = %(org_id)s AND d.live_version IS NOT NULL
 
 -- name: calibration
 -- What is stored for a space, the report included.
-SELECT relevance_threshold, answerable_threshold, dense_weight, measured_at, report
+SELECT relevance_threshold, answerable_threshold, dense_weight, off_topic_threshold, measured_at, report
 FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s
 
 -- name: calibrate_space
 INSERT INTO corpus.space_calibrations
-    (org_id, space_id, relevance_threshold, answerable_threshold, dense_weight, measured_at, report)
+    (org_id, space_id, relevance_threshold, answerable_threshold, dense_weight, off_topic_threshold, measured_at,
+     report)
 VALUES (%(org_id)s, %(space_id)s, %(relevance_threshold)s, %(answerable_threshold)s, %(dense_weight)s,
-        coalesce(%(measured_at)s, now()), %(report)s)
+        %(off_topic_threshold)s, coalesce(%(measured_at)s, now()), %(report)s)
 ON CONFLICT (org_id, space_id) DO UPDATE
 SET relevance_threshold = excluded.relevance_threshold, answerable_threshold = excluded.answerable_threshold,
-    dense_weight = excluded.dense_weight, measured_at = excluded.measured_at, report = excluded.report
+    dense_weight = excluded.dense_weight, off_topic_threshold = excluded.off_topic_threshold, measured_at = excluded.measured_at, report = excluded.report
 
 -- name: forget_calibration
 DELETE FROM corpus.space_calibrations WHERE org_id = %(org_id)s AND space_id = %(space_id)s

@@ -1,0 +1,31 @@
+"""Questions that say only what is to be done with the documents, such as "Summarise this report".
+
+They resemble no text, so neither their vector nor their words tell whether they are on topic: whatever the documents
+hold answers them. A question is taken for one if it has no other words than those that speak of documents, and those
+that speak of nothing.
+"""
+
+import json
+import re
+import unicodedata
+from importlib.resources import files
+from typing import Any, Final
+
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")
+_FILE: Final[dict[str, Any]] = json.loads(
+    files("citewire_retriever.service").joinpath("general_words.json").read_bytes()
+)
+_WORDS: Final = frozenset(word for words in _FILE["words"].values() for word in words.split())
+"""Without accents."""
+_PHRASES: Final = re.compile(
+    "|".join(sorted((phrase for phrases in _FILE["phrases"].values() for phrase in phrases.split()), key=len)[::-1])
+)
+"""Of languages that are written without spaces, the longest first."""
+
+
+def is_general(question: str) -> bool:
+    """Whether a question names nothing of what the documents may be about; False for one without words."""
+    folded = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", question.casefold())))
+    words = _WORD.findall(_PHRASES.sub(" ", folded))
+    return bool(_WORD.search(question)) and all(word in _WORDS for word in words)

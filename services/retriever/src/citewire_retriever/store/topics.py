@@ -1,0 +1,106 @@
+"""What tells whether a search's results have to do with its question, beside their scores."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from citewire_kit.postgres import Pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.model import Scope, SearchQuery, Space, SpaceScale
+from citewire_retriever.store import rows
+from citewire_retriever.store.lexical import lexical_statement
+from citewire_retriever.store.statements import fetch, scope_size
+from citewire_retriever.store.vectors import half_vector
+from citewire_retriever.tuning import SearchTuning
+
+_SQL: Final = rows.queries("topics")
+_MAX_ENTRIES: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryTopic:
+    """What is known of a library, or of one of its collections, in one space."""
+
+    table: str
+    """The space's vectors."""
+    scale: SpaceScale | None
+    """As it was measured for the organisation; None: it wasn't yet."""
+    chunks: int | None
+    """About how many there are; None without a centroid."""
+    centroid: NDArray[np.float32] | None
+    """The mean of its vectors, each of length 1; None: it has none, as small collections."""
+
+
+class PostgresTopics:
+    """Reads what searches are judged by; what changes slowly is remembered for some seconds."""
+
+    def __init__(self, pool: Pool, tuning: SearchTuning, clock: Callable[[], float] = time.monotonic) -> None:
+        """Takes the pool of the application's role."""
+        self._pool = pool
+        self._tuning = tuning
+        self._clock = clock
+        self._entries: OrderedDict[tuple[str, Space, str], tuple[float, LibraryTopic]] = OrderedDict()
+
+    async def library(self, tenant: Tenant, space: Space, collection: str) -> LibraryTopic:
+        """Returns what is known of a collection, "" being the whole library; the space has been searched."""
+        key = (tenant.org_id, space, collection)
+        entry = self._entries.get(key)
+        if entry is not None and self._clock() - entry[0] < self._tuning.statistics_seconds:
+            return entry[1]
+        values = {
+            "org_id": tenant.org_id,
+            "model": space.model,
+            "revision": space.revision,
+            "dimensions": space.dimensions,
+            "collection": collection,
+        }
+        async with tenant_transaction(self._pool, tenant) as connection:
+            table, unrelated, deviation, related, chunks, centroid = (await fetch(connection, _SQL["library"], values))[
+                0
+            ]
+        topic = LibraryTopic(
+            table,
+            None if unrelated is None else SpaceScale(unrelated, deviation, related),
+            chunks,
+            None if centroid is None else np.asarray(centroid, np.float32),
+        )
+        self._entries[key] = (self._clock(), topic)
+        self._entries.move_to_end(key)
+        if len(self._entries) > _MAX_ENTRIES:
+            self._entries.popitem(last=False)
+        return topic
+
+    async def chunks(self, tenant: Tenant, scope: Scope) -> int:
+        """Counts the chunks of a scope, up to those of 5,000 documents."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            return (await scope_size(connection, tenant, scope))[1]
+
+    async def word_share(self, tenant: Tenant, query: SearchQuery, table: str, chunks: int) -> float:
+        """Returns the share of the question's words, by rarity, that the best text has, 0–1.
+
+        Args:
+            tenant: Who asks.
+            query: The search, with the question's text.
+            table: The space's vectors.
+            chunks: About how many the scope has.
+        """
+        statement, values = lexical_statement(
+            tenant,
+            query,
+            table=table,
+            vector=half_vector(np.frombuffer(query.vector, dtype="<f4")),
+            depth=1,
+            shape=rows.KEYS,
+            by_terms=chunks > self._tuning.lexical_scan_chunks,
+        )
+        async with tenant_transaction(self._pool, tenant) as connection:
+            result = await (await connection.execute(statement, values)).fetchall()
+        if not result:
+            return 0.0
+        score, ideal = result[0][rows.KEYS.count], result[0][rows.KEYS.count + 2]
+        return float(score / max(ideal or 0.0, score))
