@@ -75,6 +75,8 @@ class Backfill:
             metrics.BACKFILL_QUEUED.inc(queued)
             log.info("backfill_queued", org_id=org_id, documents=queued)
             await self._store.come_back(org_id, min(_SOON_SECONDS, self._settings.backfill_seconds))
+        if await self._store.is_waiting(org_id):
+            return True  # missing vectors come first, and other organisations don't wait for a model's answer
         with use_tenant(Tenant(org_id, "backfill", "free")):
             for space, table in zip((targets.live, targets.following), tables, strict=False):
                 if space is not None:

@@ -112,6 +112,13 @@ class PostgresBackfillStore:
                     queued += (await connection.execute(statement, values)).rowcount
         return queued
 
+    async def is_waiting(self, org_id: str) -> bool:
+        """Whether backfill of the organisation waits or runs."""
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id)) as connection:
+                row = await (await connection.execute(_SQL["waiting"], {"org_id": org_id})).fetchone()
+        return row is not None and row[0] > 0
+
     async def has_scale(self, org_id: str, table: VectorTable, texts_version: int) -> bool:
         """Whether a space was measured for the organisation with these texts."""
         values = {"org_id": org_id, "space_id": table.space_id, "texts_version": texts_version}
