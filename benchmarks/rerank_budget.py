@@ -217,7 +217,7 @@ async def main() -> int:
     beside = [embedding_input(passage.heading, passage.text) for passage in passages[:640]]
     rows: list[list[object]] = []
 
-    async def measure(bench: Bench, name: str, seconds: float | None, **options: Any) -> None:  # noqa: ANN401 # of `run`
+    async def measure(bench: Bench, name: str, seconds: float | None, **options: Any) -> None:  # noqa: ANN401 # arguments of `run`
         if only in name:
             rows.append((await bench.run(claims, seconds, **options)).row(name))
             print(f"{name}: load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)

@@ -92,7 +92,7 @@ def _fill(stack: LocalStack) -> dict[str, NewDocument]:
     return items
 
 
-def _item(number: int, now: datetime, vector: Any) -> NewDocument:  # noqa: ANN401 # an array
+def _item(number: int, now: datetime, vector: Any) -> NewDocument:  # noqa: ANN401 # a numpy array
     """Half captures of several kinds, the others articles and repositories; thirty of each week, the latest first."""
     kind = KINDS[number % len(KINDS)] if number % 2 else ""
     type_ = "capture" if number % 2 else ("article" if number % 4 else "repository")

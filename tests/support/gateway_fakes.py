@@ -40,7 +40,8 @@ def chunk(chunk_id: int, text: str = "Revenue grew by 12 %.", **fields: Any) -> 
     }
     values |= fields
     names = [name for name in (values["file_name"] or values["title"], values.get("section")) if name]
-    return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **{"label": " § ".join(names), **values})
+    values.setdefault("label", " § ".join(names))
+    return retriever_pb2.Chunk(chunk_id=chunk_id, text=text, **values)
 
 
 def result(chunk_id: int, similarity: float = 0.8, **fields: Any) -> retriever_pb2.SearchResult:  # noqa: ANN401 # values of any kind are meant

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,19 +15,19 @@ PLAIN = "Abroad it is 62 euros, e.g. in Oslo. 在国外是62欧元。Nobody know
 MARKED = "Abroad it is 62 euros [ref:1]. Hotels cost 145. [ref:2][ref:3]\n\nMore follows."
 
 
-def citation(text: str, sentence: str, *numbers: int, verdict: str = "supported") -> list[dict[str, object]]:
+def citation(text: str, sentence: str, *numbers: int, verdict: str = "supported") -> list[dict[str, Any]]:
     start = text.index(sentence)
     span = {"start": start, "end": start + len(sentence)}
     return [{"index": n, "sentence": span, "verdict": "partial", "sentence_verdict": verdict} for n in numbers]
 
 
-def show(text: str, cuts: list[int], notes: list[dict[str, object]], late: int) -> tuple[str, list[str]]:
+def show(text: str, cuts: list[int], notes: list[dict[str, Any]], late: int) -> tuple[str, list[str]]:
     """Sends `text` cut at `cuts`; a note comes with the first piece that ends `late` characters after its sentence."""
     shown, pieces, waiting = VerdictText(), list[str](), list(notes)
     edges = sorted({0, len(text), *cuts})
     for begin, end in pairwise(edges):
         pieces.append(shown.feed(text[begin:end]))
-        while waiting and waiting[0]["sentence"]["end"] + late <= end:  # type: ignore[index]
+        while waiting and waiting[0]["sentence"]["end"] + late <= end:
             shown.verified(waiting.pop(0))
     for note in waiting:
         shown.verified(note)

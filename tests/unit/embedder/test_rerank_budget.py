@@ -121,7 +121,7 @@ async def test_a_model_that_is_still_being_loaded_leaves_the_first_order(
 
     def slow(directory: ModelDirectory, *arguments: object) -> bytes:
         assert goes_on.wait(10)
-        return build(directory, *arguments)  # type: ignore[arg-type]
+        return build(directory, *arguments)  # type: ignore[arg-type] # passed on as they come
 
     monkeypatch.setattr(ModelDirectory, "build_graph", slow)
     async with reranker(model_path) as model:

@@ -51,12 +51,12 @@ EXPECTED: dict[str, list[int]] = {
     "messages of a conversation that is sent": [chat.MAX_MESSAGES],
     "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
-    "instructions": [chat_requests._MAX_INSTRUCTIONS_BYTES // KIB],  # pyright: ignore[reportPrivateUsage]
-    "inputs of `/v1/embeddings`": [openai._MAX_INPUTS],  # pyright: ignore[reportPrivateUsage]
-    "texts of `/v1/rerank`": [openai._MAX_TEXTS],  # pyright: ignore[reportPrivateUsage]
+    "instructions": [chat_requests.MAX_INSTRUCTIONS_BYTES // KIB],
+    "inputs of `/v1/embeddings`": [openai.MAX_INPUTS],
+    "texts of `/v1/rerank`": [openai.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
-    "`Idempotency-Key`": [dependencies._MAX_KEY],  # pyright: ignore[reportPrivateUsage]
+    "`Idempotency-Key`": [dependencies.MAX_KEY],
     "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 
@@ -89,6 +89,6 @@ def test_settings_exist() -> None:
 def test_both_ends_of_an_upload_agree() -> None:
     assert default(GatewaySettings, "max_upload_bytes") == default(RetrieverSettings, "upload_max_bytes")
     assert default(RetrieverSettings, "max_chars") == default(WorkerSettings, "max_chars") == ParseLimits().max_chars
-    single = forms._SINGLE  # pyright: ignore[reportPrivateUsage]
+    single = forms.MAX_LENGTHS
     assert (single["path"], single["title"]) == (checks.MAX_FILE_PATH, checks.MAX_TITLE)
     assert (library.MAX_TAGS, library.MAX_TAG) == (checks.MAX_TAGS, checks.MAX_TAG)

@@ -23,7 +23,7 @@ from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id
 from citewire_kit.time_zones import find_time_zone
 
-_MAX_INSTRUCTIONS_BYTES = 16 * 1024
+MAX_INSTRUCTIONS_BYTES = 16 * 1024
 
 
 def make_chat_input(
@@ -85,9 +85,9 @@ def make_chat_input(
         f"holds events that profile {profile.name} doesn't have",
     )
     violations.require(
-        len(instructions.encode()) <= _MAX_INSTRUCTIONS_BYTES,
+        len(instructions.encode()) <= MAX_INSTRUCTIONS_BYTES,
         "instructions",
-        f"must be at most {_MAX_INSTRUCTIONS_BYTES} bytes long",
+        f"must be at most {MAX_INSTRUCTIONS_BYTES} bytes long",
     )
     violations.require(
         find_time_zone(body.time_zone or "") is not None, "time_zone", "must be an IANA name such as Europe/Berlin"

@@ -32,7 +32,7 @@ from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.tenant import Tenant, use_tenant
 
-_MAX_KEY = 255
+MAX_KEY = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ async def idempotency_key(
             alias="Idempotency-Key",
             description="The same key with the same request is done once and answered the same, for 24 hours; with "
             "another request it is a 409.",
-            json_schema_extra={"maxLength": _MAX_KEY},
+            json_schema_extra={"maxLength": MAX_KEY},
         ),
     ] = None,
 ) -> str | None:
@@ -143,8 +143,8 @@ async def idempotency_key(
     Raises:
         InvalidArgument: It isn't 1-255 printable characters.
     """
-    if key is not None and not (0 < len(key) <= _MAX_KEY and key.isascii() and key.isprintable()):
-        raise invalid_field("Idempotency-Key", f"must be 1-{_MAX_KEY} printable ASCII characters")
+    if key is not None and not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
+        raise invalid_field("Idempotency-Key", f"must be 1-{MAX_KEY} printable ASCII characters")
     return key
 
 

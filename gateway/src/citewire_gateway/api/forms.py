@@ -13,7 +13,7 @@ from citewire_gateway.http.bodies import parse_json
 from citewire_gateway.http.multipart import Form
 from citewire_kit.errors import CitewireError, Violations
 
-_SINGLE = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
+MAX_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}
 _REPEATED = ("tags",)
 _MAX_METADATA = 64 * 1024
 _TYPES = get_args(DocumentType)
@@ -26,9 +26,9 @@ def upload_header(form: Form, document_id: int | None) -> corpus_pb2.UploadHeade
         InvalidArgument: With one violation per wrong field.
     """
     wrong = Violations()
-    for name in form.fields.keys() - _SINGLE.keys() - {*_REPEATED, "metadata"}:
+    for name in form.fields.keys() - MAX_LENGTHS.keys() - {*_REPEATED, "metadata"}:
         wrong.add(name[:64], "is not a field of an upload")
-    single = {name: _single(wrong, form, name, most) for name, most in _SINGLE.items()}
+    single = {name: _single(wrong, form, name, most) for name, most in MAX_LENGTHS.items()}
     wrong.require(single["type"] in ("", *_TYPES), "type", f"must be one of {', '.join(_TYPES)}")
     path = single.pop("path")
     wrong.require(not path or is_relative(path), "path", "must be a relative path: no \\, no empty part, . or ..")

@@ -84,7 +84,7 @@ def _from_json(kind: Any, value: Any) -> Any:  # noqa: ANN401 # fields of events
 
 
 @cache
-def _types(kind: Any) -> dict[str, Any]:  # noqa: ANN401 # a class
+def _types(kind: Any) -> dict[str, Any]:  # noqa: ANN401 # a class of events
     return get_type_hints(kind)
 
 

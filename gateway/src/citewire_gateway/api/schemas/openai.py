@@ -13,8 +13,8 @@ from pydantic import MISSING, AfterValidator, BeforeValidator, Field, StrictBool
 from citewire_gateway.api.schemas import Count, OpenAiError, RequestModel, ResponseModel, ScopeFields, Score
 from citewire_gateway.api.schemas.chat import MAX_MESSAGES, VerifiedCitation
 
-_MAX_INPUTS = 256
-_MAX_TEXTS = 1000
+MAX_INPUTS = 256
+MAX_TEXTS = 1000
 
 
 def _only(*values: object, why: str) -> BeforeValidator:
@@ -139,7 +139,7 @@ class CompletionRequest(RequestModel):
 class EmbeddingsRequest(RequestModel):
     """Texts to embed."""
 
-    input: StrictStr | Annotated[list[StrictStr], Field(min_length=1, max_length=_MAX_INPUTS)] = Field(
+    input: StrictStr | Annotated[list[StrictStr], Field(min_length=1, max_length=MAX_INPUTS)] = Field(
         description="One text or up to 256; none empty. Token ids can't be taken: models differ."
     )
     model: Annotated[StrictStr, Field(max_length=200)] | None = Field(
@@ -167,7 +167,7 @@ class RerankBody(RequestModel):
     """Texts to order by their relevance to a query."""
 
     query: Annotated[StrictStr, Field(min_length=1)]
-    documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1, max_length=_MAX_TEXTS)]
+    documents: Annotated[list[StrictStr | RerankDocument], Field(min_length=1, max_length=MAX_TEXTS)]
     model: Annotated[StrictStr, Field(max_length=200)] | None = None
     top_n: Annotated[StrictInt, Field(ge=1)] | None = None
     return_documents: StrictBool = False

@@ -82,7 +82,7 @@ def _getter(index: int, path: list[str], field: FieldInfo) -> Getter:
     return get
 
 
-def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any type
+def _kinds(annotation: Any) -> Iterator[type]:  # noqa: ANN401 # any annotation
     if isinstance(annotation, type) and not get_args(annotation):
         yield annotation
     for argument in get_args(annotation):
