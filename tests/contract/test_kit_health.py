@@ -1,15 +1,11 @@
-"""Health, reflection and the address of kit's gRPC server."""
+"""Health and the address of kit's gRPC server."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
-from typing import Any
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from citewire_kit.channel import open_channel
 from citewire_kit.errors import (
     StartupError,
 )
@@ -42,19 +38,3 @@ async def test_a_taken_port_is_said_plainly() -> None:
         ):
             await second.start()
         await second.drain_and_stop()
-
-
-async def test_reflection_lists_the_services() -> None:
-    from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
-
-    async with running_echo_service(EchoServicer(), make_settings(auth="keys")) as running:
-        channel = open_channel(f"127.0.0.1:{running.port}")
-        info: Any = channel.stream_stream(
-            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-            ServerReflectionRequest.SerializeToString,
-            ServerReflectionResponse.FromString,
-        )
-        answers: AsyncIterator[ServerReflectionResponse] = info(iter([ServerReflectionRequest(list_services="")]))
-        names = {service.name async for answer in answers for service in answer.list_services_response.service}
-        await channel.close()
-    assert {SERVICE, "grpc.health.v1.Health"} <= names

@@ -62,5 +62,17 @@ def test_the_examples_run_as_printed(stack: LocalStack) -> None:
     assert '"completed"' in by_buf[2]
 
 
-def test_the_schema_comes_from_the_server_as_well(stack: LocalStack) -> None:
-    assert '"vectors"' in run(stack, "bash", "-c", CURLS[0].replace("--schema protos ", ""))
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_the_schema_comes_from_every_server_as_well(stack: LocalStack, version: str) -> None:
+    reflected = [line.replace("--schema protos", f"--reflect-protocol grpc-{version}") for line in CURLS]
+    answers = [run(stack, "bash", "-c", line) for line in reflected]
+    for answer, part in zip(answers, ('"vectors"', '"results"', '"completed"'), strict=True):
+        assert part in answer
+
+
+def test_a_port_says_what_it_serves(stack: LocalStack) -> None:
+    printed = re.search(r"`(buf curl [^`]+--list-services [^`]+)`", PAGE)
+    assert printed is not None
+    listed = run(stack, "bash", "-c", printed[1]).split()
+    assert {f"grpc.reflection.{version}.ServerReflection" for version in ("v1", "v1alpha")} < set(listed)
+    assert "citewire.embedder.v1.EmbedderService" in listed

@@ -10,9 +10,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Final, TypeVar
 
 import grpc
-from grpc_reflection.v1alpha import reflection
 
-from citewire_kit import health, metrics
+from citewire_kit import health, metrics, reflection
 from citewire_kit.channel import MAX_MESSAGE_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
@@ -108,7 +107,8 @@ class GrpcServer:
             return self._port
         self._health.add(self._names)
         health.register(self._health, self._server)
-        reflection.enable_server_reflection((*self._names, health.NAME, reflection.SERVICE_NAME), self._server)
+        if self._settings.reflection == "on":
+            reflection.register((*self._names, health.NAME), self._server)
         address = self._settings.address(self._settings.port)
         try:
             tls = self._settings.tls()

@@ -105,6 +105,9 @@ class ProcessSettings(TlsSettings):
     trace_content: Literal["off", "on"] = Field(default="off", validation_alias=AliasChoices("CITEWIRE_TRACE_CONTENT"))
     """`on`: traces include prompts (questions, passages) and answers, for everyone who can read the traces."""
 
+    reflection: Literal["on", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_REFLECTION"))
+    """`on`: gRPC servers describe their contracts by reflection, to callers without a tenant too. `off`: to nobody."""
+
     drain_seconds: float = Field(default=330.0, ge=0)
     """Seconds for running calls after SIGTERM: longer than the longest stream (300 s), which would be cut."""
 
