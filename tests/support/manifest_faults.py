@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import manifest_rules as rules
-from manifest_policies import policies_are_the_picture
-from manifests import Resource
+from manifest_policy_faults import POLICY_FAULTS
+from manifests import Resource, find
 
 Change = Callable[[list[Resource]], None]
 
 
-def _find(resources: Sequence[Resource], kind: str, name: str) -> Any:  # noqa: ANN401 # a document of YAML
-    """A resource by its name, without the hash that kustomize adds to a ConfigMap's."""
-    hashed = re.compile(rf"{re.escape(name)}(-[a-z0-9]{{10}})?")
-    return next(
-        resource
-        for resource in resources
-        if resource["kind"] == kind and hashed.fullmatch(resource["metadata"]["name"])
-    )
-
-
 def _pod(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # a document of YAML
-    return _find(resources, "Deployment", name)["spec"]["template"]["spec"]
+    return find(resources, "Deployment", name)["spec"]["template"]["spec"]
 
 
 def _container(resources: Sequence[Resource], name: str) -> Any:  # noqa: ANN401 # a document of YAML
     return _pod(resources, name)["containers"][0]
-
-
-def _allow(resources: Sequence[Resource], caller: str, called: str, port: int) -> None:
-    for way, key, policy, other in (("egress", "to", caller, called), ("ingress", "from", called, caller)):
-        peer = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": f"citewire-{other}"}}}
-        rule = {key: [peer], "ports": [{"port": port}]}
-        _find(resources, "NetworkPolicy", policy)["spec"].setdefault(way, []).append(rule)
 
 
 FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
@@ -44,14 +26,14 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a Service that selects nobody",
         rules.selectors_match,
         "base",
-        lambda all_: _find(all_, "Service", "embedder")["spec"].update(selector={"app": "embedder"}),
+        lambda all_: find(all_, "Service", "embedder")["spec"].update(selector={"app": "embedder"}),
         "Service embedder: selects no pod",
     ),
     (
         "a Service that selects everybody",
         rules.selectors_match,
         "base",
-        lambda all_: _find(all_, "Service", "embedder")["spec"].update(
+        lambda all_: find(all_, "Service", "embedder")["spec"].update(
             selector={"app.kubernetes.io/part-of": "citewire"}
         ),
         "selects pods of",
@@ -60,21 +42,21 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a Deployment that doesn't take its own pods",
         rules.selectors_match,
         "base",
-        lambda all_: _find(all_, "Deployment", "worker")["spec"]["selector"].update(matchLabels={"a": "b"}),
+        lambda all_: find(all_, "Deployment", "worker")["spec"]["selector"].update(matchLabels={"a": "b"}),
         "its selector doesn't take its own pods",
     ),
     (
         "an autoscaler of nobody",
         rules.selectors_match,
         "keda",
-        lambda all_: _find(all_, "ScaledObject", "gateway")["spec"].update(scaleTargetRef={"name": "gatewai"}),
+        lambda all_: find(all_, "ScaledObject", "gateway")["spec"].update(scaleTargetRef={"name": "gatewai"}),
         "there is no such Deployment",
     ),
     (
         "a Service on another port",
         rules.ports_agree,
         "base",
-        lambda all_: _find(all_, "Service", "retriever")["spec"]["ports"][0].update(port=50051),
+        lambda all_: find(all_, "Service", "retriever")["spec"]["ports"][0].update(port=50051),
         "port 50051 leads to grpc",
     ),
     (
@@ -88,7 +70,7 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a target without a Service",
         rules.ports_agree,
         "base",
-        lambda all_: all_.remove(_find(all_, "Service", "generator")),
+        lambda all_: all_.remove(find(all_, "Service", "generator")),
         "generator_target is dns:///generator:50053, and no Service is that",
     ),
     (
@@ -130,7 +112,7 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a drain that is shorter than a stream",
         rules.grace_covers_the_drain,
         "base",
-        lambda all_: _find(all_, "ConfigMap", "citewire-generator")["data"].update(
+        lambda all_: find(all_, "ConfigMap", "citewire-generator")["data"].update(
             CITEWIRE_GENERATOR_DRAIN_SECONDS="60"
         ),
         "drains for 60 s",
@@ -146,22 +128,22 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a rollout that is faster than callers find replicas",
         rules.rollouts_wait_for_callers,
         "base",
-        lambda all_: _find(all_, "ConfigMap", "citewire-common")["data"].pop("CITEWIRE_CONNECTION_SECONDS"),
+        lambda all_: find(all_, "ConfigMap", "citewire-common")["data"].pop("CITEWIRE_CONNECTION_SECONDS"),
         "callers find a new replica within 30 s",
     ),
     (
         "a rollout that begins by taking away",
         rules.rollouts_wait_for_callers,
         "base",
-        lambda all_: _find(all_, "Deployment", "gateway")["spec"].update(strategy={"type": "Recreate"}),
+        lambda all_: find(all_, "Deployment", "gateway")["spec"].update(strategy={"type": "Recreate"}),
         "takes a replica away before it brings one",
     ),
     (
         "a disruption budget that keeps every node",
         rules.disruption_budgets_are_sane,
         "base",
-        lambda all_: _find(all_, "PodDisruptionBudget", "gateway").update(
-            spec={"minAvailable": 2, "selector": _find(all_, "PodDisruptionBudget", "gateway")["spec"]["selector"]}
+        lambda all_: find(all_, "PodDisruptionBudget", "gateway").update(
+            spec={"minAvailable": 2, "selector": find(all_, "PodDisruptionBudget", "gateway")["spec"]["selector"]}
         ),
         "no node can be drained",
     ),
@@ -169,14 +151,14 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a disruption budget that lets all go",
         rules.disruption_budgets_are_sane,
         "base",
-        lambda all_: _find(all_, "PodDisruptionBudget", "gateway")["spec"].update(maxUnavailable=2),
+        lambda all_: find(all_, "PodDisruptionBudget", "gateway")["spec"].update(maxUnavailable=2),
         "lets 2 of 2 go",
     ),
     (
         "no disruption budget",
         rules.disruption_budgets_are_sane,
         "base",
-        lambda all_: all_.remove(_find(all_, "PodDisruptionBudget", "worker")),
+        lambda all_: all_.remove(find(all_, "PodDisruptionBudget", "worker")),
         "has 0 disruption budgets",
     ),
     (
@@ -197,14 +179,14 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a variable that is no setting",
         rules.settings_exist,
         "base",
-        lambda all_: _find(all_, "ConfigMap", "citewire-worker")["data"].update(CITEWIRE_WORKER_CONCURENCY="4"),
+        lambda all_: find(all_, "ConfigMap", "citewire-worker")["data"].update(CITEWIRE_WORKER_CONCURENCY="4"),
         "CITEWIRE_WORKER_CONCURENCY is no setting of WorkerSettings",
     ),
     (
         "a value that no setting takes",
         rules.settings_exist,
         "base",
-        lambda all_: _find(all_, "ConfigMap", "citewire-common")["data"].update(CITEWIRE_AUTH="off"),
+        lambda all_: find(all_, "ConfigMap", "citewire-common")["data"].update(CITEWIRE_AUTH="off"),
         "must be a loopback address",
     ),
     (
@@ -218,7 +200,7 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a process that nobody runs",
         rules.settings_exist,
         "base",
-        lambda all_: all_.remove(_find(all_, "Deployment", "worker")),
+        lambda all_: all_.remove(find(all_, "Deployment", "worker")),
         "no Deployment runs the worker",
     ),
     (
@@ -267,42 +249,42 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a namespace that takes anything",
         rules.pods_are_restricted,
         "base",
-        lambda all_: _find(all_, "Namespace", "citewire")["metadata"].update(labels={}),
+        lambda all_: find(all_, "Namespace", "citewire")["metadata"].update(labels={}),
         "doesn't enforce the restricted",
     ),
     (
         "an autoscaler whose Deployment has replicas",
         rules.autoscalers_decide_alone,
         "hpa",
-        lambda all_: _find(all_, "Deployment", "gateway")["spec"].update(replicas=2),
+        lambda all_: find(all_, "Deployment", "gateway")["spec"].update(replicas=2),
         "each apply puts 2 replicas back",
     ),
     (
         "two autoscalers",
         rules.autoscalers_decide_alone,
         "hpa",
-        lambda all_: all_.append(copy.deepcopy(_find(all_, "HorizontalPodAutoscaler", "gateway"))),
+        lambda all_: all_.append(copy.deepcopy(find(all_, "HorizontalPodAutoscaler", "gateway"))),
         "two autoscalers set its replicas",
     ),
     (
         "a ConfigMap that isn't made",
         rules.references_are_there,
         "base",
-        lambda all_: all_.remove(_find(all_, "ConfigMap", "citewire-gateway")),
+        lambda all_: all_.remove(find(all_, "ConfigMap", "citewire-gateway")),
         "there is no ConfigMap citewire-gateway",
     ),
     (
         "a route that cuts streams",
         rules.references_are_there,
         "gateway-api",
-        lambda all_: _find(all_, "HTTPRoute", "citewire")["spec"]["rules"][0].pop("timeouts"),
+        lambda all_: find(all_, "HTTPRoute", "citewire")["spec"]["rules"][0].pop("timeouts"),
         "cuts streams",
     ),
     (
         "an autoscaler that asks for a metric of nobody",
         rules.queries_name_what_exists,
         "hpa",
-        lambda all_: _find(all_, "HorizontalPodAutoscaler", "worker")["spec"]["metrics"][0]["external"].update(
+        lambda all_: find(all_, "HorizontalPodAutoscaler", "worker")["spec"]["metrics"][0]["external"].update(
             metric={"name": "citewire_queue_depth"}
         ),
         "scales by citewire_queue_depth",
@@ -311,7 +293,7 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a job that no pods are",
         rules.queries_name_what_exists,
         "autoscaled-with-keda",
-        lambda all_: _find(all_, "Deployment", "worker")["spec"]["template"]["metadata"]["labels"].update(
+        lambda all_: find(all_, "Deployment", "worker")["spec"]["template"]["metadata"]["labels"].update(
             {"app.kubernetes.io/name": "worker"}
         ),
         "asks for the job citewire-worker",
@@ -320,21 +302,21 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         "a scrape of no port",
         rules.queries_name_what_exists,
         "monitoring",
-        lambda all_: _find(all_, "PodMonitor", "citewire")["spec"]["podMetricsEndpoints"][0].update(port="prometheus"),
+        lambda all_: find(all_, "PodMonitor", "citewire")["spec"]["podMetricsEndpoints"][0].update(port="prometheus"),
         "no container has the port prometheus",
     ),
     (
         "a Service in another namespace",
         rules.everything_is_in_the_namespace,
         "base",
-        lambda all_: _find(all_, "Service", "embedder")["metadata"].pop("namespace"),
+        lambda all_: find(all_, "Service", "embedder")["metadata"].pop("namespace"),
         "is in any namespace",
     ),
     (
         "a certificate for somebody else",
         rules.certificates_fit,
         "mtls",
-        lambda all_: _find(all_, "Certificate", "embedder")["spec"].update(dnsNames=["retriever"]),
+        lambda all_: find(all_, "Certificate", "embedder")["spec"].update(dnsNames=["retriever"]),
         "its certificate is for",
     ),
     (
@@ -344,53 +326,5 @@ FAULTS: list[tuple[str, rules.Rule, str, Change, str]] = [
         lambda all_: _container(all_, "embedder").update(volumeMounts=[{"name": "tmp", "mountPath": "/tmp"}]),  # noqa: S108 # the pod's own
         "no certificate is issued for",
     ),
-    (
-        "an edge that is missing",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: _find(all_, "NetworkPolicy", "worker")["spec"]["egress"].pop(0),
-        "worker may not call embedder on 50051",
-    ),
-    (
-        "an edge that no code has",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: _allow(all_, "retriever", "embedder", 50051),
-        "retriever may call embedder on 50051: no code does",
-    ),
-    (
-        "a generator that everybody may call",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: _find(all_, "NetworkPolicy", "generator")["spec"]["ingress"].append({}),
-        "generator: may be reached from the ingress",
-    ),
-    (
-        "a way to the metadata service",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: _find(all_, "NetworkPolicy", "generator")["spec"]["egress"][1]["to"][0]["ipBlock"].pop("except"),
-        "generator: may reach 169.254.169.254",
-    ),
-    (
-        "traces that go nowhere",
-        policies_are_the_picture,
-        "own-database-watched",
-        lambda all_: all_.remove(_find(all_, "NetworkPolicy", "traces")),
-        "may not reach the collector",
-    ),
-    (
-        "no name service",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: all_.remove(_find(all_, "NetworkPolicy", "dns")),
-        "may not reach DNS",
-    ),
-    (
-        "a policy that denies nothing",
-        policies_are_the_picture,
-        "own-database",
-        lambda all_: _find(all_, "NetworkPolicy", "deny-all")["spec"].update(policyTypes=["Ingress"]),
-        "deny-all doesn't deny all",
-    ),
+    *POLICY_FAULTS,
 ]

@@ -18,6 +18,8 @@ Edge: TypeAlias = tuple[str, str, int]
 
 DATABASE = "database"
 POSTGRES = 5432
+CALLED = ("embedder", "retriever", "generator")
+"""The services that callers of an operator's own may call."""
 _METRICS_FROM = {"kubernetes.io/metadata.name": "monitoring"}
 _DNS = {"kubernetes.io/metadata.name": "kube-system"}
 _INGRESS = {"citewire.dev/ingress": "true"}
@@ -39,6 +41,7 @@ def policies_are_the_picture(resources: Sequence[Resource]) -> Iterator[str]:
         yield f"{caller} may call {called} on {port}: no code does"
     for process in processes(resources):
         yield from _outside(process.name, process.settings, process.env, labels_of(process.workload), policies)
+        yield from _labelled_callers(process.name, labels_of(process.workload), policies)
 
 
 def _denies_all(policies: Sequence[Resource]) -> bool:
@@ -116,6 +119,31 @@ def _outside(
         policies, "ingress", labels, {}, _ELSEWHERE, metrics, "metrics"
     ):
         yield f"{name}: may be reached from any namespace"
+
+
+def label_of_callers(called: str) -> dict[str, str]:
+    """The label by which a service admits pods outside the picture, and the namespaces that they are in."""
+    return {f"citewire.dev/calls-{called}": "true"}
+
+
+def _labelled_callers(name: str, labels: Mapping[str, str], policies: Sequence[Resource]) -> Iterator[str]:
+    """Whether the label of callers outside the picture admits to its service, and to nothing else."""
+    ports = {int(server.model_fields[f].default) for server in SERVERS.values() for f in ("port", "metrics_port")}
+    for called in CALLED:
+        label = label_of_callers(called)
+        for port in sorted(ports - {0}):
+            own = called == name and port == int(SERVERS[name].model_fields["port"].default)
+            for where, caller, namespace, admitted in (
+                ("here", label, {}, own),
+                ("in a labelled namespace", label, {**_ELSEWHERE, **label}, own),
+                ("in any namespace", label, _ELSEWHERE, False),
+                ("in a labelled namespace, without the label,", {}, {**_ELSEWHERE, **label}, False),
+            ):
+                entered = _lets(policies, "ingress", labels, caller, namespace, port)
+                if entered != admitted:
+                    yield f"{name}: a caller of the {called} {where} {'may not' if admitted else 'may'} reach {port}"
+            if _lets(policies, "egress", label, labels, {}, port) != own:
+                yield f"{name}: the namespace's policies {'stop' if own else 'let'} a caller of the {called} to {port}"
 
 
 def _lets(

@@ -18,7 +18,7 @@ from citewire_kit.health import LIVENESS, STARTUP
 from citewire_kit.metrics import STREAMS_IN_FLIGHT
 from citewire_kit.settings import ProcessSettings
 from citewire_retriever.ingest.metrics import QUEUE_DEPTH
-from manifest_policies import policies_are_the_picture
+from manifest_policies import CALLED, label_of_callers, policies_are_the_picture
 from manifests import (
     SERVERS,
     Process,
@@ -49,7 +49,8 @@ def selectors_match(resources: Sequence[Resource]) -> Iterator[str]:
         selector = {"matchLabels": spec["selector"]} if entry["kind"] == "Service" else None
         selector = selector or spec.get("selector") or spec.get("podSelector") or {}
         taken = [workload for workload in pods(resources) if selects(selector, labels_of(workload))]
-        if not taken:
+        of_callers = entry["kind"] == "NetworkPolicy" and any(selects(selector, label_of_callers(c)) for c in CALLED)
+        if not taken and not of_callers:
             yield f"{name_of(entry)}: selects no pod"
         if entry["kind"] in ("Service", "PodDisruptionBudget") and len(taken) > 1:
             yield f"{name_of(entry)}: selects pods of {', '.join(name_of(workload) for workload in taken)}"

@@ -83,6 +83,16 @@ def name_of(resource: Resource) -> str:
     return f"{resource['kind']} {resource['metadata']['name']}"
 
 
+def find(resources: Sequence[Resource], kind: str, name: str) -> Any:  # noqa: ANN401 # a document of YAML
+    """A resource by its name, without the hash that kustomize adds to a ConfigMap's."""
+    hashed = re.compile(rf"{re.escape(name)}(-[a-z0-9]{{10}})?")
+    return next(
+        resource
+        for resource in resources
+        if resource["kind"] == kind and hashed.fullmatch(resource["metadata"]["name"])
+    )
+
+
 class Rendered:
     """Renders each combination once: an overlay, the base, a component on it, or a set of combinations.yaml."""
 
