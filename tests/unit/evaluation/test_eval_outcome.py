@@ -78,7 +78,7 @@ def test_a_run_is_compared_with_a_stored_one(run: Run, library: EvalLibrary, squ
     assert not any(line.startswith("line dense nDCG@10") for line in lines)
     assert "further measures are the same for every question." in done.stdout
     compared = json.loads(run("eval", str(squad), "--mode", "dense", "--compare", saved, "--json").stdout)["comparison"]
-    assert {entry["measure"] for entry in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10"}
+    assert {entry["measure"] for entry in compared} == {"nDCG@10", "R@5", "R@10", "R@100", "RR@10", "off_topic"}
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": "citewire.eval/9"}'])

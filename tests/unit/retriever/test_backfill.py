@@ -64,6 +64,8 @@ class FakeStore:
         self.found = 0
         self.earlier: list[float] = []
         self.ended: list[list[str]] = []
+        self.waiting = False
+        self.centroids: list[str] = []
 
     async def take_due(self, again_seconds: float) -> str | None:
         return self.due.pop() if self.due else None
@@ -80,6 +82,16 @@ class FakeStore:
     ) -> int:
         self.queued.append(([table.name for table in tables], [table.name for table in further]))
         return self.found
+
+    async def is_waiting(self, org_id: str) -> bool:
+        return self.waiting
+
+    async def has_scale(self, org_id: str, table: VectorTable, texts_version: int) -> bool:
+        del org_id, table, texts_version
+        return True
+
+    async def sample_centroids(self, org_id: str, table: VectorTable) -> None:
+        self.centroids.append(table.name)
 
     async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
         return IncompleteVersion("Title", self.what) if self.live else None
@@ -201,6 +213,14 @@ async def test_a_survey_asks_for_every_space_that_is_served() -> None:
     assert not await backfill.survey()
     assert store.queued == [(["live", "next"], ["more"])]
     assert store.earlier == []
+    assert store.centroids == ["live", "next"]
+
+
+async def test_a_space_is_measured_once_nothing_waits_to_be_embedded() -> None:
+    store = FakeStore()
+    store.waiting = True
+    assert await build(store, FakeJobs(2), FakeEmbedder()).survey()
+    assert store.centroids == []
 
 
 async def test_a_survey_leaves_out_what_nobody_serves() -> None:

@@ -164,7 +164,8 @@ class ChatStore:
                     "first_token_ms": closing.first_token_ms,
                 },
             )
-            if exchange.conversation_id is not None and closing.ordinal is not None:
+            # A caller may leave while `begin` commits, before its ordinal is known: then the question is there as well.
+            if exchange.conversation_id is not None and (closing.discard or closing.ordinal is not None):
                 await _write_answer(connection, exchange, closing)
 
     async def list_conversations(
