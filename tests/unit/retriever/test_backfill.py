@@ -216,6 +216,12 @@ async def test_a_survey_asks_for_every_space_that_is_served() -> None:
     assert store.centroids == ["live", "next"]
 
 
+async def test_the_first_space_of_an_organisation_is_measured_while_it_is_prepared() -> None:
+    store = FakeStore(TargetSpaces(None, NEXT, None, only_own=False))
+    assert await build(store, FakeJobs(2), FakeEmbedder()).survey()
+    assert store.centroids == ["next"]
+
+
 async def test_a_space_is_measured_once_nothing_waits_to_be_embedded() -> None:
     store = FakeStore()
     store.waiting = True

@@ -64,12 +64,13 @@ class Backfill:
             return False
         with use_tenant(Tenant(org_id, "backfill", "free")):
             targets = await self._store.target_spaces(org_id)
-            tables = [] if targets.live is None else [await self._jobs.ensure_space(targets.live)]
-            tables += await self._following_table(org_id, targets)
+            spaces = [] if targets.live is None else [(targets.live, await self._jobs.ensure_space(targets.live))]
+            if targets.following is not None:
+                spaces += [(targets.following, table) for table in await self._following_table(org_id, targets)]
             further = await self._further_tables(org_id, targets)
         most = self._settings.backfill_documents
         queued = await self._store.queue(
-            org_id, tables, further, most=most, again=self._settings.backfill_again_seconds
+            org_id, [table for _, table in spaces], further, most=most, again=self._settings.backfill_again_seconds
         )
         if queued:
             metrics.BACKFILL_QUEUED.inc(queued)
@@ -78,9 +79,8 @@ class Backfill:
         if await self._store.is_waiting(org_id):
             return True  # missing vectors come first, and other organisations don't wait for a model's answer
         with use_tenant(Tenant(org_id, "backfill", "free")):
-            for space, table in zip((targets.live, targets.following), tables, strict=False):
-                if space is not None:
-                    await self._scales.refresh(org_id, table, space, partial(self._window, space, targets))
+            for space, table in spaces:
+                await self._scales.refresh(org_id, table, space, partial(self._window, space, targets))
         return True
 
     async def embed(self, job: Job) -> None:
