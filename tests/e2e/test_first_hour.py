@@ -107,7 +107,9 @@ class Newcomer:
         # What is installed comes from uv's cache, which has it: this environment was made from it.
         caches = {"UV_CACHE_DIR": os.environ.get("UV_CACHE_DIR") or str(Path("~/.cache/uv").expanduser())}
         interpreter = {"PYTHON": getattr(sys, "_base_executable", sys.executable)}
-        return {**os.environ, **own, **caches, **interpreter}
+        # The make that runs the tests would hand its own ARGS down.
+        inherited = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
+        return {**inherited, **own, **caches, **interpreter}
 
     def start(self, command: str) -> str:
         """Starts the stack, after the end of the one before; returns what it prints until it is ready."""
