@@ -67,6 +67,7 @@ async def judge(
     calibration: Calibration | None = None,
     lexical: Sequence[Candidate] = (),
     ideal: float = 0.0,
+    scope_chunks: int | None = None,
 ) -> Verdict:
     snapshot = SearchSnapshot(
         (SPACE,),
@@ -76,6 +77,7 @@ async def judge(
         exact=True,
         lexical=tuple(lexical),
         ideal=ideal,
+        scope_chunks=scope_chunks,
         calibration=calibration,
     )
     return await TopicJudge(cast("PostgresTopics", topics)).judge(TENANT, query, snapshot, [*found, *recent])
@@ -152,6 +154,14 @@ async def test_a_selection_is_counted_and_isnt_about_what_the_library_is() -> No
     assert topics.asked[:2] == ["library", "chunks"]
     await judge(topics, results(0.9), replace(QUERY, scope=Scope(collection="reports")))
     assert topics.asked[-1] == "library reports"
+
+
+async def test_a_selection_that_the_search_counted_isnt_counted_again() -> None:
+    topics, query = FakeTopics(), replace(QUERY, scope=Scope(document_ids=(1, 2)))
+    found = results(similarity(MOST_DEMANDED + 0.1, chunks=300))
+    assert not (await judge(topics, found, query, scope_chunks=300)).off_topic
+    assert (await judge(topics, found, query, scope_chunks=1_000_000)).off_topic
+    assert "chunks" not in topics.asked
 
 
 @pytest.mark.parametrize("score", [0.0, 0.3, 0.9, None])

@@ -70,7 +70,7 @@ class TopicJudge:
             vector = np.frombuffer(query.vector, dtype="<f4").astype(np.float64)
             mean = float(vector @ library.centroid) / math.sqrt(float(vector @ vector))
             nearness += (mean - scale.unrelated) / scale.deviation
-        chunks = library.chunks if library.chunks is not None and _is_of_library(query.scope) else None
+        chunks = library.chunks if _is_of_library(query.scope) else found.scope_chunks
         if chunks is None:
             chunks = await self._store.chunks(tenant, query.scope)
         nearness -= expected_best(chunks)

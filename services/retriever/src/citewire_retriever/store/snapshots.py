@@ -26,6 +26,8 @@ class SearchSnapshot:
     """Whether no index was used for the ranking."""
     lexical: tuple[Candidate, ...] = ()
     """At most `top_k` of a lexical or hybrid search, best first; keys or chunks, as above."""
+    scope_chunks: int | None = None
+    """Chunks of a narrowed scope, where the search counted them."""
     ideal: float = 0.0
     """Of a hybrid search: lexical score of a text that has all of the question's words many times."""
     calibration: Calibration | None = None
