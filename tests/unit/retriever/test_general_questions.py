@@ -18,6 +18,7 @@ from citewire_retriever.service.general_questions import is_general
         "TL;DR",
         "Fasse das Dokument kurz zusammen",
         "Worum geht es in diesem Text?",
+        "Nenne die fünf wichtigsten Punkte",
         "Quels sont les points principaux ?",
         "Résume ce document",
         "¿De qué trata este documento?",

@@ -7,17 +7,16 @@ that speak of nothing.
 
 import json
 import re
-import unicodedata
 from importlib.resources import files
 from typing import Any, Final
 
+from citewire_retriever.service.query_filters.words import fold
+
 _WORD: Final = re.compile(r"[^\W\d_]+")
-_ACCENTS: Final = re.compile("[\u0300-\u036f]")
 _FILE: Final[dict[str, Any]] = json.loads(
     files("citewire_retriever.service").joinpath("general_words.json").read_bytes()
 )
-_WORDS: Final = frozenset(word for words in _FILE["words"].values() for word in words.split())
-"""Without accents."""
+_WORDS: Final = frozenset(fold(word) for words in _FILE["words"].values() for word in words.split())
 _PHRASES: Final = re.compile(
     "|".join(sorted((phrase for phrases in _FILE["phrases"].values() for phrase in phrases.split()), key=len)[::-1])
 )
@@ -26,6 +25,5 @@ _PHRASES: Final = re.compile(
 
 def is_general(question: str) -> bool:
     """Whether a question names nothing of what the documents may be about; False for one without words."""
-    folded = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", question.casefold())))
-    words = _WORD.findall(_PHRASES.sub(" ", folded))
+    words = _WORD.findall(_PHRASES.sub(" ", fold(question)))
     return bool(_WORD.search(question)) and all(word in _WORDS for word in words)
