@@ -29,6 +29,7 @@ _CONTROL_SHARE = 0.01
 """The gateway's own measure of what is text."""
 _MAGIC = (
     (b"PK\x03\x04", "an archive, or an Office document"),
+    (b"PK\x05\x06", "an empty archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
     (b"\x89PNG\r\n\x1a\n", "a PNG image"),
     (b"\xff\xd8\xff", "a JPEG image"),

@@ -9,7 +9,7 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 
 SUPPORTED = "PDF, Markdown, HTML, CSV and TSV, plain text, source code"
 
-_BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
+BINARY_MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive (Office documents and e-books are such archives)"),
     (b"PK\x05\x06", "an empty ZIP archive"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Office document"),
@@ -151,7 +151,7 @@ def detect(head: bytes, file_name: str, media_type: str = "") -> Detected:
 
 
 def _refuse_binary(head: bytes, suffix: str) -> None:
-    kind = next((text for magic, text in _BINARY_MAGIC if head.startswith(magic)), None)
+    kind = next((text for magic, text in BINARY_MAGIC if head.startswith(magic)), None)
     if suffix in _UNSUPPORTED_SUFFIX:
         kind = kind or "such a file"
         message = f"{_UNSUPPORTED_SUFFIX[suffix]} ({suffix}) can't be read yet. Supported: {SUPPORTED}."
