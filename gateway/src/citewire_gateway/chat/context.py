@@ -78,8 +78,8 @@ class ContextFinder:
                 await self.check_scope(run)
                 return Retrieval()
             scope.ClearField("selection")
-        budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
-        if (plan := await self.libraries.plan_if_empty(chat.tenant, scope, profile.strategy, budget)) is not None:
+        plan = await self.libraries.plan_if_empty(chat.tenant, scope, profile.strategy, _budget(run))
+        if plan is not None:
             run.plan = plan
             return Retrieval(plan=plan)  # before anything is embedded, or a model is asked
         if profile.hyde or (profile.history is not None and profile.history.condense and run.history):
@@ -118,7 +118,6 @@ class ContextFinder:
         self, run: ChatRun, request: retriever_pb2.SearchRequest, text: str, filter_from: str = ""
     ) -> Retrieval:
         chat, profile = run.chat, run.chat.profile
-        budget = profile.budget.context_tokens(chat.tenant.plan) if profile.budget is not None else None
         retrieval = await plan_and_search(
             self._embedder,
             self._retriever,
@@ -126,7 +125,7 @@ class ContextFinder:
             text,
             profile.strategy,
             chat.route,
-            max_tokens=budget,
+            max_tokens=_budget(run),
             model=chat.embedding_model,
             filter_from=filter_from,
             time_zone=chat.time_zone,
@@ -190,6 +189,12 @@ class ContextFinder:
         chunk_ids = {result.chunk.chunk_id for result in best}
         latest = (result for result in _latest(retrieval.results) if result.chunk.chunk_id not in chunk_ids)
         return replace(retrieval, results=(*best, *latest))
+
+
+def _budget(run: ChatRun) -> int | None:
+    """What whole items may have together, in tokens; None is the tenant plan's."""
+    budget = run.chat.profile.budget
+    return None if budget is None else budget.context_tokens(run.chat.tenant.plan)
 
 
 def _latest(results: Sequence[retriever_pb2.SearchResult]) -> tuple[retriever_pb2.SearchResult, ...]:
