@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.tuning import IndexSearch, SearchTuning, Sizes, WalkSizes, choose, walk_sizes
 
 TUNING = SearchTuning()
@@ -86,27 +85,3 @@ def test_fewer_documents_than_wanted_are_scanned() -> None:
 def test_an_old_count_never_exceeds_the_graph() -> None:
     result = choose(Sizes(1, 5000, 0), wanted=10, by_document=False, tuning=TUNING)
     assert result == IndexSearch(60, 200)
-
-
-def test_sizes_are_forgotten_after_their_time() -> None:
-    now = [0.0]
-    cache = SizeCache(30, clock=lambda: now[0])
-    sizes = Sizes(1, 2, 3)
-    assert cache.get("acme", "vectors_1") is None
-    cache.put("acme", "vectors_1", sizes)
-    now[0] = 29.9
-    assert cache.get("acme", "vectors_1") == sizes
-    assert cache.get("acme", "vectors_2") is None
-    assert cache.get("other", "vectors_1") is None
-    now[0] = 30.0
-    assert cache.get("acme", "vectors_1") is None
-
-
-def test_the_cache_is_bounded_and_keeps_what_is_used() -> None:
-    cache = SizeCache(30, clock=lambda: 0.0)
-    for number in range(10_000):
-        cache.put(f"org{number}", "t", Sizes(number, 0, 0))
-    assert cache.get("org0", "t") is not None
-    cache.put("one more", "t", Sizes(0, 0, 0))
-    assert cache.get("org0", "t") is not None
-    assert cache.get("org1", "t") is None

@@ -1,10 +1,10 @@
 """Which libraries hold documents: an empty one is answered without embedding the question."""
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from cachetools import TTLCache
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.clients.retriever import Retriever
@@ -23,8 +23,7 @@ class FilledLibraries:
 
     def __init__(self, retriever: Retriever, clock: Callable[[], float] = time.monotonic) -> None:
         self._retriever = retriever
-        self._clock = clock
-        self._entries: OrderedDict[tuple[str, str, bytes], float] = OrderedDict()
+        self._filled = TTLCache[tuple[str, str, bytes], None](_MAX_ENTRIES, _SECONDS, timer=clock)
 
     async def plan_if_empty(
         self, tenant: Tenant, scope: retriever_pb2.Scope, strategy: retriever_pb2.Strategy, max_tokens: int | None
@@ -43,23 +42,20 @@ class FilledLibraries:
         if is_narrowed(scope):
             return None
         key = (tenant.org_id, tenant.user_id, scope.SerializeToString(deterministic=True))
-        if self._clock() - self._entries.get(key, float("-inf")) < _SECONDS:
+        if key in self._filled:
             return None
         plan = await self._retriever.plan(
             retriever_pb2.PlanRequest(scope=scope, strategy=strategy, max_tokens=max_tokens)
         )
         if not plan.counts.items:
             return plan
-        self._entries[key] = self._clock()
-        self._entries.move_to_end(key)
-        if len(self._entries) > _MAX_ENTRIES:
-            self._entries.popitem(last=False)
+        self._filled[key] = None
         return None
 
     def forget(self, org_id: str) -> None:
         """Forgets an organisation's libraries: documents were deleted."""
-        for key in [key for key in self._entries if key[0] == org_id]:
-            del self._entries[key]
+        for key in [key for key in self._filled if key[0] == org_id]:
+            self._filled.pop(key, None)
 
 
 def is_narrowed(scope: retriever_pb2.Scope) -> bool:

@@ -56,6 +56,10 @@ def space_from_proto(message: EmbeddingSpace) -> Space:
     return Space(message.model, message.revision, message.dimensions)
 
 
+CALIBRATED_SHARES: Final = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
+"""A calibration's fields that are shares, 0–1."""
+
+
 def space_to_proto(space: Space) -> EmbeddingSpace:
     """Returns the message that names a space."""
     return EmbeddingSpace(model=space.model, revision=space.revision, dimensions=space.dimensions)

@@ -8,9 +8,7 @@ from citewire.retriever.v1.calibration_pb2 import Calibration
 
 from citewire_kit.errors import Violations
 from citewire_retriever.converters.checks import check_metadata, check_space
-from citewire_retriever.model import Space, space_from_proto
-
-_SHARES = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
+from citewire_retriever.model import CALIBRATED_SHARES, Space, space_from_proto
 
 
 def required_space(message: common_pb2.EmbeddingSpace) -> Space:
@@ -27,7 +25,7 @@ def calibration_from_proto(message: pb.SetCalibrationRequest) -> tuple[Space, Ca
     space = check_space(violations, "space", space_from_proto(message.space))
     calibration = message.calibration
     for field, value in calibration.ListFields():
-        if field.name in _SHARES:
+        if field.name in CALIBRATED_SHARES:
             violations.require(0 <= value <= 1, f"calibration.{field.name}", "must be between 0 and 1")
     try:
         calibration.measured_at.ToDatetime(UTC)

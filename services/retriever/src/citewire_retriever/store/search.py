@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 import psycopg
+from cachetools import TTLCache
 from citewire.retriever.v1.calibration_pb2 import Calibration
 from citewire.retriever.v1.retriever_pb2 import Chunk, ScopeCounts
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.filter_sql import Parameters, scope_condition
 from citewire_retriever.store.lexical import lexical_statement
 from citewire_retriever.store.sampling import RecallSampler, Sample
-from citewire_retriever.store.sizes import SizeCache
 from citewire_retriever.store.snapshots import ScopeSnapshot, SearchSnapshot, SelectChunks, select_nothing
 from citewire_retriever.store.statements import (
     GET_CHUNKS,
@@ -42,6 +42,7 @@ log = get_logger(__name__)
 
 _SQL: Final = rows.queries("search")
 _CHUNK_COLUMNS: Final = sql.SQL(_SQL["chunk_columns"])
+_MAX_ENTRIES: Final = 10_000
 _MOST_VALUES: Final = 1000
 """Labels that one question is compared with, and as many collections."""
 
@@ -64,7 +65,8 @@ class PostgresSearch:
         self._health = health or pool
         self._tuning = tuning
         self._sampler = sampler
-        self._sizes = SizeCache(tuning.statistics_seconds)
+        self._sizes = TTLCache[tuple[str, str], Sizes](_MAX_ENTRIES, tuning.statistics_seconds)
+        """Counts by organisation and table, so that a search needn't count before it starts."""
         self.topics = PostgresTopics(pool, tuning)
         """What searches are judged by."""
         # A registered space's table never changes.
@@ -102,7 +104,7 @@ class PostgresSearch:
                     )
             search = SearchStatements(batch.connection, tenant, query, self._tables[space], self._tuning)
             shape = search.shape
-            way, by_terms = await self._choose(search, by_scan=by_scan)
+            way, by_terms, scope_chunks = await self._choose(search, by_scan=by_scan)
             # What is found counts only if it turns out that the space is served. The words come before the settings,
             # which are made for the ranking alone.
             words = await search.ask_words(by_terms=by_terms)
@@ -136,6 +138,7 @@ class PostgresSearch:
                 else tuple(rows.WHOLE.read(row, row[rows.WHOLE.count], recent=True) for row in await latest.fetchall()),
                 exact=exact,
                 lexical=tuple(_lexical(row, shape) for row in matching),
+                scope_chunks=scope_chunks,
                 ideal=matching[0][shape.count + 2] or 0.0 if matching else 0.0,
                 calibration=calibrations.get(space),
             )
@@ -246,23 +249,25 @@ class PostgresSearch:
                     retry_after=1,
                 ) from exc
 
-    async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, bool]:
-        """Chooses between graph and scan, and whether words are found by their terms.
+    async def _choose(self, search: SearchStatements, *, by_scan: bool) -> tuple[IndexSearch | None, bool, int | None]:
+        """Chooses between graph and scan, and whether words are found by their terms; says the scope's chunks.
 
         Both go by counts that may be a little old: results don't depend on them.
         """
         query = search.query
         if by_scan and (query.exact or query.mode == "dense"):
-            return None, False
-        sizes = self._sizes.get(search.tenant.org_id, search.table)
+            return None, False, None
+        key = (search.tenant.org_id, search.table)
+        sizes = self._sizes.get(key)
         if sizes is None:
             sizes = await search.organisation_size()
-            self._sizes.put(search.tenant.org_id, search.table, sizes)
+            self._sizes[key] = sizes
         if query.scope.narrowed:
             documents, chunks = await scope_size(search.connection, search.tenant, query.scope)
             sizes = Sizes(documents, chunks, sizes.partition_rows, narrowed=True)
         way = choose_way(sizes, wanted=query.top_k, by_document=query.by_document, tuning=self._tuning)
-        return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks
+        scope_chunks = sizes.chunks if sizes.narrowed else None
+        return None if by_scan else way, sizes.chunks > self._tuning.lexical_scan_chunks, scope_chunks
 
     async def _search_words(self, tenant: Tenant, query: SearchQuery, select: SelectChunks) -> SearchSnapshot:
         """Searches by words; with a vector, what is found is compared with it."""
@@ -301,11 +306,12 @@ class PostgresSearch:
 
     async def _many_words(self, connection: Connection, tenant: Tenant, scope: Scope) -> bool:
         """Whether a scope holds more chunks than are scanned for words."""
-        sizes = self._sizes.get(tenant.org_id, "")
+        key = (tenant.org_id, "")
+        sizes = self._sizes.get(key)
         if sizes is None:
             row = (await fetch(connection, rows.queries("lexical")["chunks_counted"], {"org_id": tenant.org_id}))[0]
             sizes = Sizes(documents=0, chunks=row[0], partition_rows=0)
-            self._sizes.put(tenant.org_id, "", sizes)
+            self._sizes[key] = sizes
         most = self._tuning.lexical_scan_chunks
         if sizes.chunks <= most or not scope.narrowed:
             return sizes.chunks > most

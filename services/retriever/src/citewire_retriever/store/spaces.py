@@ -12,12 +12,11 @@ from psycopg.types.json import Jsonb
 
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Space, space_to_proto
+from citewire_retriever.model import CALIBRATED_SHARES, Space, space_to_proto
 from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("spaces")
 _SCALE: Final = rows.queries("topics")["scale"]
-_SHARES: Final = ("relevance_threshold", "answerable_threshold", "dense_weight", "off_topic_threshold")
 _SECONDS: Final = 60.0
 """Counting reads an index entry per vector of the organisation."""
 
@@ -113,7 +112,7 @@ async def _spaces(connection: Connection, tenant: Tenant) -> list[_OrgSpace]:
 
 
 def _values(calibration: Calibration) -> dict[str, Any]:
-    values: dict[str, Any] = dict.fromkeys(_SHARES)
+    values: dict[str, Any] = dict.fromkeys(CALIBRATED_SHARES)
     values |= {field.name: value for field, value in calibration.ListFields() if field.name in values}
     values["measured_at"] = calibration.measured_at.ToDatetime(UTC) if calibration.HasField("measured_at") else None
     values["report"] = Jsonb(MessageToDict(calibration.report))

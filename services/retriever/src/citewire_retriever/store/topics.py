@@ -1,12 +1,10 @@
 """What tells whether a search's results have to do with its question, beside their scores."""
 
-import time
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from cachetools import TTLCache
 from numpy.typing import NDArray
 
 from citewire_kit.postgres import Pool, tenant_transaction
@@ -39,19 +37,18 @@ class LibraryTopic:
 class PostgresTopics:
     """Reads what searches are judged by; what changes slowly is remembered for some seconds."""
 
-    def __init__(self, pool: Pool, tuning: SearchTuning, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, pool: Pool, tuning: SearchTuning) -> None:
         """Takes the pool of the application's role."""
         self._pool = pool
         self._tuning = tuning
-        self._clock = clock
-        self._entries: OrderedDict[tuple[str, Space, str], tuple[float, LibraryTopic]] = OrderedDict()
+        self._libraries = TTLCache[tuple[str, Space, str], LibraryTopic](_MAX_ENTRIES, tuning.statistics_seconds)
 
     async def library(self, tenant: Tenant, space: Space, collection: str) -> LibraryTopic:
         """Returns what is known of a collection, "" being the whole library; the space has been searched."""
         key = (tenant.org_id, space, collection)
-        entry = self._entries.get(key)
-        if entry is not None and self._clock() - entry[0] < self._tuning.statistics_seconds:
-            return entry[1]
+        known = self._libraries.get(key)
+        if known is not None:
+            return known
         values = {
             "org_id": tenant.org_id,
             "model": space.model,
@@ -69,10 +66,7 @@ class PostgresTopics:
             chunks,
             None if centroid is None else np.asarray(centroid, np.float32),
         )
-        self._entries[key] = (self._clock(), topic)
-        self._entries.move_to_end(key)
-        if len(self._entries) > _MAX_ENTRIES:
-            self._entries.popitem(last=False)
+        self._libraries[key] = topic
         return topic
 
     async def chunks(self, tenant: Tenant, scope: Scope) -> int:
