@@ -76,7 +76,21 @@ async def test_versions_that_come_at_the_same_time_are_all_kept(gateway: Gateway
         ("support", {"base": "documents", "changes": {"condense": True}}, 422, "changes.condense"),
         ("support", {"base": "documents", "changes": {"speculate": True}}, 422, "changes.speculate"),
         ("support", {"base": "grounded", "changes": {"min_score": 2}}, 422, "changes.min_score"),
-        ("support", {"base": "grounded", "changes": {"strategy": "library"}}, 422, "changes.strategy"),
+        ("support", {"base": "grounded", "changes": {"strategy": "guess"}}, 422, "changes.strategy"),
+        (
+            "support",
+            {"base": "library", "changes": {"input_tokens": {"pro": 150_001}}},
+            422,
+            "changes.input_tokens.pro",
+        ),
+        (
+            "support",
+            {"base": "grounded", "changes": {"min_score_calibrated": True}},
+            422,
+            "changes.min_score_calibrated",
+        ),
+        ("support", {"base": "grounded", "changes": {"instructions": "简" * 6_000}}, 422, "changes.instructions"),
+        ("support", {"base": "grounded", "changes": {"answer_language": "a\nb"}}, 422, "changes.answer_language"),
     ],
 )
 async def test_what_can_not_be_is_refused(
@@ -109,3 +123,20 @@ async def test_a_profile_that_can_only_fail_is_refused_when_it_is_saved(gateway:
     asked = {"question": "x", "profile": "library", "options": {"mode": "lexical"}}
     response = await gateway.http.post("/v1/chat", json=asked)
     assert (response.status_code, response.json()["errors"][0]["field"]) == (422, "options.mode")
+
+
+async def test_a_library_of_a_tenants_own_is_read_whole_within_its_budget(gateway: Gateway) -> None:
+    changes = {"strategy": "library", "input_tokens": {"pro": 20_000}, "min_score": 0.2, "min_score_calibrated": True}
+    put = await gateway.http.put("/v1/profiles/small", json={"base": "grounded", "changes": changes})
+    assert (put.status_code, put.json()["changes"]) == (200, changes)
+    assert put.json()["input_tokens"]["pro"] == 20_000
+    gateway.fakes.retriever.path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT
+    response = await gateway.http.post("/v1/chat", json={**QUESTION, "profile": "small", "stream": False})
+    assert response.status_code == 200, response.text
+    assert gateway.fakes.retriever.plans[-1].strategy == retriever_pb2.STRATEGY_LIBRARY
+    assert gateway.fakes.retriever.plans[-1].max_tokens == 18_500 - 2_500  # less what history takes
+    assert not gateway.fakes.retriever.searches
+    gateway.fakes.retriever.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
+    await gateway.http.post("/v1/chat", json={**QUESTION, "profile": "small", "stream": False})
+    search = gateway.fakes.retriever.searches[-1]
+    assert (search.min_score, search.min_score_calibrated) == (0.2, True)

@@ -24,7 +24,8 @@ from citewire_gateway.chat.events import (
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.clients.retriever import value_from_json
 from citewire_gateway.profiles.builtin import DOCUMENTS, GROUNDED, LIBRARY, SELF_RAG, SOURCES
-from citewire_gateway.profiles.model import Profile, ProfileOptions, apply_changes
+from citewire_gateway.profiles.model import Profile
+from citewire_gateway.profiles.options import ProfileOptions, apply_changes
 from citewire_kit.errors import DeadlineExceeded, NotFound, Unavailable
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import LOCAL_TENANT, Tenant

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
 
 import citewire_gateway
 from citewire_gateway.api.schemas.tenants import ProfileInfo
+from citewire_gateway.chat.answer import generate_request
+from citewire_gateway.chat.context import search_request
+from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl
 from citewire_gateway.profiles.builtin import DOCUMENTS, NOT_FOUND_SENTENCE, PROFILES, SIMPLE, find_profile
-from citewire_gateway.profiles.model import (
-    EmptySelection,
-    EventType,
-    History,
-    Persist,
-    ProfileOptions,
-    Rerank,
-    apply_changes,
-    check_possible,
-)
+from citewire_gateway.profiles.model import EmptySelection, EventType, History, Persist, Rerank
+from citewire_gateway.profiles.options import ProfileOptions, apply_changes, check_possible
+from citewire_generator.converters import generate_from_proto
 from citewire_kit.errors import InvalidArgument, NotFound
+from citewire_kit.tenant import INPUT_TOKENS, Plan, Tenant
+from citewire_retriever.converters.search import plan_from_proto, search_from_proto
+
+VECTOR = np.ones(4, "<f4").tobytes()
 
 
 def test_documents_is_system_a() -> None:
@@ -206,6 +211,120 @@ def test_the_fields_of_a_profile_can_be_changed() -> None:
     assert apply_changes(PROFILES["grounded"], ProfileOptions(history_tokens=9), "changes").history == History(
         9, condense=True
     )
+
+
+CHANGES: dict[str, tuple[str, object, dict[str, object]]] = {
+    "scope": ("grounded", "user", {"scope": "user"}),
+    "types": ("grounded", ["article"], {"types": ["article"]}),
+    "empty_selection": ("grounded", "absent", {"empty_selection": "absent"}),
+    "strategy": ("grounded", "library", {"strategy": "library", "input_tokens": dict(INPUT_TOKENS)}),
+    "top_k": ("grounded", 7, {"top_k": {"default": 7, "minimum": 1, "maximum": 50}}),
+    "min_score": ("grounded", 0.2, {"min_score": 0.2}),
+    "min_score_calibrated": ("self-rag", True, {"min_score_calibrated": True}),
+    "by_document": ("grounded", True, {"by_document": True}),
+    "recent": ("grounded", 3, {"recent": 3}),
+    "mode": ("grounded", "lexical", {"mode": "lexical"}),
+    "max_per_document": ("grounded", 2, {"max_per_document": 2}),
+    "fuse_by_rank": ("grounded", True, {"fuse_by_rank": True}),
+    "rerank": ("documents", True, {"rerank_candidates": 40, "rerank_keep": 10}),
+    "rerank_candidates": ("grounded", 80, {"rerank_candidates": 80}),
+    "rerank_keep": ("grounded", 4, {"rerank_keep": 4}),
+    "rerank_seconds": ("grounded", 1.5, {"rerank_seconds": 1.5}),
+    "hyde": ("grounded", True, {"hyde": True}),
+    "derive_filter": ("grounded", True, {"derive_filter": True}),
+    "on_empty": ("grounded", "model", {"on_empty": "model"}),
+    "context_format": ("grounded", "typed", {"context_format": "typed"}),
+    "max_context_chars": ("grounded", 9_000, {"max_context_chars": 9_000}),
+    "input_tokens": ("library", {"pro": 60_000}, {"input_tokens": {"free": 30_000, "basic": 30_000, "pro": 60_000}}),
+    "history_tokens": ("documents", 700, {"history": {"tokens": 700, "condense": False}}),
+    "condense": ("grounded", False, {"history": {"tokens": 4_000, "condense": False}}),
+    "decide": ("grounded", True, {"decide": True}),
+    "assess": ("grounded", True, {"assess": True}),
+    "speculate": ("self-rag", True, {"speculate": True}),
+    "answer_language": ("grounded", "Spanish", {"answer_language": "Spanish"}),
+    "not_found_sentence": ("grounded", "Nada.", {"not_found_sentence": "Nada."}),
+    "marker_style": ("grounded", "none", {"marker_style": "none"}),
+    "remove_invalid_markers": ("grounded", True, {"remove_invalid_markers": True}),
+    "ask_back": ("grounded", False, {"ask_back": False}),
+    "instructions": ("grounded", "Be brief.", {"instructions": "Be brief."}),
+    "max_completion_tokens": ("grounded", 300, {"max_completion_tokens": 300}),
+}
+"""What each option changes: the base, its value, and what is shown then."""
+
+
+def test_every_option_is_tried() -> None:
+    assert CHANGES.keys() == ProfileOptions.model_fields.keys()
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_option_changes_the_profile_and_what_is_shown_of_it(name: str) -> None:
+    base, value, shown = CHANGES[name]
+    before = ProfileInfo.of(PROFILES[base]).model_dump()
+    after = ProfileInfo.of(apply_changes(PROFILES[base], ProfileOptions.model_validate({name: value}), "changes"))
+    differing = {key: each for key, each in after.model_dump().items() if each != before[key]}
+    assert differing == shown
+
+
+def _long(character: str) -> str:
+    return character * 15_000
+
+
+def _options() -> st.SearchStrategy[ProfileOptions]:
+    """Options as a tenant might combine them, texts of any script and length among them."""
+    values: dict[str, st.SearchStrategy[object]] = {
+        name: st.just(value) for name, (_, value, _) in CHANGES.items() if not isinstance(value, bool)
+    }
+    values |= {name: st.booleans() for name, (_, value, _) in CHANGES.items() if isinstance(value, bool)}
+    values |= {
+        "top_k": st.integers(1, 200),
+        "mode": st.sampled_from(["dense", "lexical", "hybrid"]),
+        "strategy": st.sampled_from(["semantic", "library"]),
+        "recent": st.integers(0, 50),
+        "rerank_candidates": st.integers(1, 200),
+        "input_tokens": st.dictionaries(st.sampled_from(["free", "basic", "pro"]), st.integers(2_000, 30_000)),
+        "history_tokens": st.integers(0, 32_000),
+        "answer_language": st.text(max_size=64),
+        "not_found_sentence": st.text(min_size=1, max_size=500),
+        "instructions": st.text(max_size=50) | st.characters().map(_long),
+        "marker_style": st.sampled_from(["none", "remove", "ref", "source"]),
+        "context_format": st.sampled_from(["numbered", "source_labels", "typed", "plain"]),
+    }
+    some = st.lists(st.sampled_from(sorted(values)), max_size=6, unique=True)
+    fields = some.flatmap(lambda names: st.fixed_dictionaries({name: values[name] for name in names}))
+    return fields.map(ProfileOptions.model_validate)
+
+
+@given(base=st.sampled_from(sorted(PROFILES)), options=_options(), plan=st.sampled_from(["free", "basic", "pro"]))
+@settings(max_examples=400, deadline=None)
+def test_no_profile_that_is_saved_fails_at_the_services(base: str, options: ProfileOptions, plan: Plan) -> None:
+    try:
+        profile = apply_changes(PROFILES[base], options, "changes")
+        check_possible(profile, "changes")
+    except InvalidArgument:
+        return
+    tenant = Tenant("acme", "ada", plan)
+    scope = retriever_pb2.Scope(level=profile.level, types=profile.types)
+    chat = ChatInput(tenant, profile, "What?", scope, profile.top_k.default, profile.min_score, "native", "r")
+    run = ChatRun(replace(chat, min_score_calibrated=profile.min_score_calibrated), RunControl(), 60)
+    generate_from_proto(generate_request(run, ()))
+    search = search_request(run, scope, chat.question)
+    search.vector, search.space.model, search.space.revision, search.space.dimensions = VECTOR, "m", "1", 4
+    search_from_proto(search)
+    budget = None if profile.budget is None else profile.budget.context_tokens(plan)
+    plan_from_proto(retriever_pb2.PlanRequest(scope=scope, strategy=profile.strategy, max_tokens=budget))
+    assert budget is not None or profile.strategy == retriever_pb2.STRATEGY_SEMANTIC  # whole items need one
+
+
+def test_a_budget_is_the_plans_at_most_and_holds_the_history() -> None:
+    with pytest.raises(ValidationError):
+        ProfileOptions.model_validate({"input_tokens": {"free": 30_001}})
+    profile = apply_changes(PROFILES["library"], ProfileOptions(history_tokens=8_000), "changes")
+    assert profile.budget is not None
+    assert profile.budget.context_tokens("free") == 22_000
+    options = ProfileOptions.model_validate({"input_tokens": {"basic": 2_000}, "history_tokens": 1_900})
+    with pytest.raises(InvalidArgument) as refused:
+        check_possible(apply_changes(PROFILES["library"], options, "changes"), "changes")
+    assert [violation.field for violation in refused.value.violations] == ["changes.input_tokens"]
 
 
 def test_a_profile_that_can_only_fail_is_refused() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from citewire_gateway.api import chat_requests, dependencies, filters, forms, schemas
+from citewire_gateway.api import dependencies, filters, forms, schemas
 from citewire_gateway.api.schemas import chat, library, openai
+from citewire_gateway.profiles import options
 from citewire_gateway.settings import GatewaySettings
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import channel
@@ -51,7 +52,7 @@ EXPECTED: dict[str, list[int]] = {
     "messages of a conversation that is sent": [chat.MAX_MESSAGES],
     "`document_ids`": [schemas.MAX_DOCUMENT_IDS],
     "filter": [filters.MAX_NODES, filters.MAX_DEPTH, filters.MAX_LIST],
-    "instructions": [chat_requests.MAX_INSTRUCTIONS_BYTES // KIB],
+    "instructions": [options.MAX_INSTRUCTIONS_BYTES // KIB],
     "inputs of `/v1/embeddings`": [openai.MAX_INPUTS],
     "texts of `/v1/rerank`": [openai.MAX_TEXTS],
     "answer": [default(GeneratorSettings, "max_completion_tokens")],

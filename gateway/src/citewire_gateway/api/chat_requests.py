@@ -15,15 +15,14 @@ from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
-from citewire_gateway.profiles.model import EventType, Persist, Profile, changed
+from citewire_gateway.profiles.model import EventType, Persist, Profile
+from citewire_gateway.profiles.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.providers import CHAT_NEEDS
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id
 from citewire_kit.time_zones import find_time_zone
-
-MAX_INSTRUCTIONS_BYTES = 16 * 1024
 
 
 def make_chat_input(

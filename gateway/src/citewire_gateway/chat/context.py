@@ -86,7 +86,7 @@ class ContextFinder:
             await self.check_scope(run)
         question = await self._condense(run)
         text = await self._hypothetical_answer(run, question) or question
-        retrieval = await self._search_narrowed(run, _search_request(run, scope, question), question, text)
+        retrieval = await self._search_narrowed(run, search_request(run, scope, question), question, text)
         run.plan = retrieval.plan
         run.answerable_threshold = retrieval.answerable_threshold
         if retrieval.vector is not None:
@@ -203,7 +203,7 @@ def _latest(results: Sequence[retriever_pb2.SearchResult]) -> tuple[retriever_pb
     return tuple(sorted(latest, key=lambda result: result.recency_rank))
 
 
-def _search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:
+def search_request(run: ChatRun, scope: retriever_pb2.Scope, question: str) -> retriever_pb2.SearchRequest:
     """The search that the profile describes, without its vector."""
     chat, profile = run.chat, run.chat.profile
     request = retriever_pb2.SearchRequest(

@@ -26,7 +26,7 @@ from citewire_gateway.api.dialects import StreamDialect
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.forms import upload_header
 from citewire_gateway.api.openapi import REF, deleted, problems, streamed
-from citewire_gateway.api.schemas import DocumentType, Nothing, ResponseModel, StreamError
+from citewire_gateway.api.schemas import Nothing, ResponseModel, StreamError
 from citewire_gateway.api.schemas.library import (
     PROGRESS_EVENTS,
     STATUSES,
@@ -41,6 +41,7 @@ from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
 from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
+from citewire_gateway.profiles.model import DocumentType
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.tenant import Tenant
 

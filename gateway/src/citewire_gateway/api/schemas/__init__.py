@@ -9,6 +9,7 @@ from pydantic import MISSING, AfterValidator, BaseModel, ConfigDict, Field, Stri
 
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.schemas.reading import ReadableModel
+from citewire_gateway.profiles.model import DocumentType
 
 M = TypeVar("M", bound=Message)
 
@@ -54,7 +55,6 @@ DocumentId = Annotated[StrictInt, Field(ge=1, le=MAX_ID)]
 DocumentIds = Annotated[list[DocumentId], Field(max_length=MAX_DOCUMENT_IDS)]
 CollectionName = Annotated[StrictStr, Field(min_length=1, max_length=128)]
 Score = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
-DocumentType = Literal["file", "article", "repository", "capture"]
 
 # Of what is sent, only the schema has bounds: what the services say is not checked twice.
 Id = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_ID})]

@@ -26,7 +26,8 @@ from citewire_gateway.api.schemas import (
 )
 from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat import events, run
-from citewire_gateway.profiles.model import EventType, ProfileOptions
+from citewire_gateway.profiles.model import EventType
+from citewire_gateway.profiles.options import ProfileOptions
 
 MAX_MESSAGES = 200
 

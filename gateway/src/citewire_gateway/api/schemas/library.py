@@ -11,7 +11,6 @@ from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, Str
 from citewire_gateway.api.schemas import (
     CollectionName,
     Count,
-    DocumentType,
     Id,
     JsonObject,
     KnownType,
@@ -23,6 +22,7 @@ from citewire_gateway.api.schemas import (
     Time,
 )
 from citewire_gateway.api.schemas.reading import Names
+from citewire_gateway.profiles.model import DocumentType
 from citewire_kit.enums import EnumMap
 
 MAX_TAGS = 50

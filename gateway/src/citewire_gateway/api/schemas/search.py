@@ -21,7 +21,7 @@ from citewire_gateway.api.schemas import (
 )
 from citewire_gateway.api.schemas.chat import UncitedSentence, VerifiedSentence
 from citewire_gateway.api.schemas.reading import Names
-from citewire_gateway.profiles.model import RerankSeconds
+from citewire_gateway.profiles.options import RerankSeconds
 from citewire_kit.enums import enum_number
 
 _RERANKED = 40

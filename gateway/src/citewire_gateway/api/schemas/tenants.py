@@ -21,7 +21,8 @@ from typing_extensions import TypedDict
 
 from citewire_gateway.api.schemas import Count, JsonObject, RequestModel, ResponseModel, Time
 from citewire_gateway.api.schemas.reading import Names, time_text
-from citewire_gateway.profiles.model import EventType, Profile, ProfileOptions
+from citewire_gateway.profiles.model import EventType, Profile
+from citewire_gateway.profiles.options import ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
 from citewire_gateway.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
@@ -64,6 +65,7 @@ class ProfileInfo(ResponseModel):
     names: ClassVar[Names] = {
         "input_tokens": "budget.input_tokens",
         "rerank_candidates": "rerank.candidates",
+        "rerank_keep": "rerank.keep",
         "rerank_seconds": "rerank.seconds",
         "conversations": "persist",
     }
@@ -84,6 +86,9 @@ class ProfileInfo(ResponseModel):
         description="Who answers where nothing was found.", examples=["sentence"]
     )
     context_format: str = Field(examples=["numbered"])
+    max_context_chars: int | None = Field(
+        description="Most characters of the context, labels and line ends included.", examples=[None]
+    )
     marker_style: str = Field(examples=["ref"])
     remove_invalid_markers: bool = Field(
         description="Whether markers whose number isn't a source's are removed.", examples=[False]
@@ -91,11 +96,16 @@ class ProfileInfo(ResponseModel):
     grounding: str = Field(examples=["strict"])
     answer_language: str | None = Field(description="null is the question's.", examples=[None])
     not_found_sentence: str | None = Field(examples=["I could not find this in the documents."])
+    ask_back: bool = Field(description="Whether the model asks back what is unclear.", examples=[True])
+    instructions: str | None = Field(description="What the model is told beyond our own prompt.", examples=[None])
     history: ProfileHistory | None
     by_document: bool = Field(examples=[False])
+    max_per_document: int | None = Field(description="Most chunks of one document.", examples=[None])
+    fuse_by_rank: bool = Field(description="Whether `hybrid` fuses by reciprocal rank alone.", examples=[False])
     recent: int = Field(description="How many of the latest documents are added.", examples=[0])
     input_tokens: dict[str, int] | None = Field(description="By tenant plan.", examples=[None])
     rerank_candidates: int | None = Field(examples=[40])
+    rerank_keep: int | None = Field(description="Most results after it; null is `top_k`.", examples=[None])
     rerank_seconds: float | None = Field(description="null is what the operator set.", examples=[None])
     hyde: bool = Field(examples=[False])
     derive_filter: bool = Field(examples=[False])
