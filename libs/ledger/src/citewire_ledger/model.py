@@ -20,6 +20,7 @@ class Purpose(StrEnum):
 
     QUESTION_EMBEDDING = "question_embedding"
     INGEST = "ingest"
+    ENRICHMENT = "enrichment"
     DECISION = "decision"
     REWRITING = "rewriting"
     RERANK = "rerank"

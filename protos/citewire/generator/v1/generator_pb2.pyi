@@ -62,6 +62,14 @@ class RewriteKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REWRITE_KIND_UNSPECIFIED: _ClassVar[RewriteKind]
     REWRITE_KIND_CONDENSE: _ClassVar[RewriteKind]
     REWRITE_KIND_HYDE: _ClassVar[RewriteKind]
+
+class EnrichmentField(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENRICHMENT_FIELD_UNSPECIFIED: _ClassVar[EnrichmentField]
+    ENRICHMENT_FIELD_SUMMARY: _ClassVar[EnrichmentField]
+    ENRICHMENT_FIELD_ENTITY_TYPE: _ClassVar[EnrichmentField]
+    ENRICHMENT_FIELD_CATEGORY: _ClassVar[EnrichmentField]
+    ENRICHMENT_FIELD_TAGS: _ClassVar[EnrichmentField]
 ROLE_UNSPECIFIED: Role
 ROLE_USER: Role
 ROLE_ASSISTANT: Role
@@ -93,6 +101,11 @@ FINISH_REASON_REFUSAL: FinishReason
 REWRITE_KIND_UNSPECIFIED: RewriteKind
 REWRITE_KIND_CONDENSE: RewriteKind
 REWRITE_KIND_HYDE: RewriteKind
+ENRICHMENT_FIELD_UNSPECIFIED: EnrichmentField
+ENRICHMENT_FIELD_SUMMARY: EnrichmentField
+ENRICHMENT_FIELD_ENTITY_TYPE: EnrichmentField
+ENRICHMENT_FIELD_CATEGORY: EnrichmentField
+ENRICHMENT_FIELD_TAGS: EnrichmentField
 
 class Message(_message.Message):
     __slots__ = ("role", "content")
@@ -469,6 +482,60 @@ class SuggestQuestionsResponse(_message.Message):
     usage: TokenUsage
     fallback: bool
     def __init__(self, questions: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ...) -> None: ...
+
+class KnownLabels(_message.Message):
+    __slots__ = ("entity_types", "categories", "tags")
+    ENTITY_TYPES_FIELD_NUMBER: _ClassVar[int]
+    CATEGORIES_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    entity_types: _containers.RepeatedScalarFieldContainer[str]
+    categories: _containers.RepeatedScalarFieldContainer[str]
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, entity_types: _Optional[_Iterable[str]] = ..., categories: _Optional[_Iterable[str]] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EnrichRequest(_message.Message):
+    __slots__ = ("text", "title", "type", "url", "fields", "labels", "model", "provider", "fallbacks")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    title: str
+    type: str
+    url: str
+    fields: _containers.RepeatedScalarFieldContainer[EnrichmentField]
+    labels: KnownLabels
+    model: str
+    provider: _common_pb2.ProviderRef
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, text: _Optional[str] = ..., title: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., fields: _Optional[_Iterable[_Union[EnrichmentField, str]]] = ..., labels: _Optional[_Union[KnownLabels, _Mapping]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
+
+class EnrichResponse(_message.Message):
+    __slots__ = ("summary", "entity_type", "category", "tags", "usage", "no_model", "unreadable", "provider", "model")
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_TYPE_FIELD_NUMBER: _ClassVar[int]
+    CATEGORY_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    NO_MODEL_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    summary: str
+    entity_type: str
+    category: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    usage: TokenUsage
+    no_model: bool
+    unreadable: bool
+    provider: str
+    model: str
+    def __init__(self, summary: _Optional[str] = ..., entity_type: _Optional[str] = ..., category: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., no_model: _Optional[bool] = ..., unreadable: _Optional[bool] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
 
 class ListModelsRequest(_message.Message):
     __slots__ = ()

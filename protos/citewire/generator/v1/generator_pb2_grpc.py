@@ -65,6 +65,11 @@ class GeneratorServiceStub:
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsRequest.SerializeToString,
                 response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsResponse.FromString,
                 _registered_method=True)
+        self.Enrich = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/Enrich',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichResponse.FromString,
+                _registered_method=True)
         self.ListModels = channel.unary_unary(
                 '/citewire.generator.v1.GeneratorService/ListModels',
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.ListModelsRequest.SerializeToString,
@@ -130,6 +135,13 @@ class GeneratorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Enrich(self, request, context):
+        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListModels(self, request, context):
         """Lists the models that this server offers.
         """
@@ -183,6 +195,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.SuggestQuestions,
                     request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsRequest.FromString,
                     response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsResponse.SerializeToString,
+            ),
+            'Enrich': grpc.unary_unary_rpc_method_handler(
+                    servicer.Enrich,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichResponse.SerializeToString,
             ),
             'ListModels': grpc.unary_unary_rpc_method_handler(
                     servicer.ListModels,
@@ -363,6 +380,33 @@ class GeneratorService:
             '/citewire.generator.v1.GeneratorService/SuggestQuestions',
             citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsRequest.SerializeToString,
             citewire_dot_generator_dot_v1_dot_generator__pb2.SuggestQuestionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Enrich(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/Enrich',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.EnrichResponse.FromString,
             options,
             channel_credentials,
             insecure,

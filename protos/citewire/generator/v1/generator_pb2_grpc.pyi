@@ -37,6 +37,8 @@ class GeneratorServiceStub:
     """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
     SuggestQuestions: aio.UnaryUnaryMultiCallable[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse]
     """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+    Enrich: aio.UnaryUnaryMultiCallable[generator_pb2.EnrichRequest, generator_pb2.EnrichResponse]
+    """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
     ListModels: aio.UnaryUnaryMultiCallable[generator_pb2.ListModelsRequest, generator_pb2.ListModelsResponse]
     """Lists the models that this server offers."""
     SealProvider: aio.UnaryUnaryMultiCallable[generator_pb2.SealProviderRequest, generator_pb2.SealProviderResponse]
@@ -98,6 +100,14 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse],
     ) -> abc.Awaitable[generator_pb2.SuggestQuestionsResponse]:
         """Suggests questions that the passages answer: a model's, or else from the passages' topics."""
+
+    @abc_1.abstractmethod
+    def Enrich(
+        self,
+        request: generator_pb2.EnrichRequest,
+        context: aio.ServicerContext[generator_pb2.EnrichRequest, generator_pb2.EnrichResponse],
+    ) -> abc.Awaitable[generator_pb2.EnrichResponse]:
+        """Describes a document by a model, for ingest: a summary, what kind of thing it is about, its category, tags."""
 
     @abc_1.abstractmethod
     def ListModels(

@@ -13,6 +13,7 @@ from citewire_generator.model import ModelInfo
 from citewire_generator.providers.base import ChatProvider
 from citewire_generator.providers.extractive import Extractive
 from citewire_generator.providers.factory import build_chat_provider
+from citewire_generator.reflection.enrichment import Enricher
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.registry import Lease, Registry, describe_model
 from citewire_generator.service import Generator
@@ -68,13 +69,14 @@ async def start(
     engine = Engine(ledger, Breakers(settings.breaker_policy()), settings.call_limits())
     generator = Generator(registry, engine, settings.max_completion_tokens)
     reflector = Reflector(registry, engine, settings.judge_seconds)
+    enricher = Enricher(registry, engine, seconds=settings.enrich_seconds, text_tokens=settings.enrich_tokens)
     server = GrpcServer(
         settings,
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
     )
-    servicer = GeneratorServicer(generator, reflector, vault, tenant_providers)
+    servicer = GeneratorServicer(generator, reflector, enricher, vault, tenant_providers)
     server.add(add_GeneratorServiceServicer_to_server, servicer, SERVICE_NAME)
     await server.start()
     default = registry.default

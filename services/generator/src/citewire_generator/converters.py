@@ -31,13 +31,23 @@ MAX_FALLBACKS = 4
 MAX_VERIFIED_BYTES = 128 * 1024
 MAX_VERIFIED_PASSAGES = 1000
 MAX_VERIFIED_PASSAGES_BYTES = 4 * 1024 * 1024
+MAX_ENRICHED_BYTES = 256 * 1024
+MAX_TITLE = 500
+MAX_URL = 2048
+MAX_LABELS = 100
+MAX_LABEL = 128
 CHAT = (ProviderType.CHAT,)
 _ROLES = EnumMap(Role, pb.Role, internal=(Role.SYSTEM,))
 _ROUNDING = 1e-6
 """How far a similarity may lie outside 0–1: float32 vectors aren't exactly of length 1."""
 
 RoutedRequest: TypeAlias = (
-    pb.GenerateRequest | pb.SuggestQuestionsRequest | pb.DecideRequest | pb.AssessRequest | pb.RewriteRequest
+    pb.GenerateRequest
+    | pb.SuggestQuestionsRequest
+    | pb.DecideRequest
+    | pb.AssessRequest
+    | pb.RewriteRequest
+    | pb.EnrichRequest
 )
 """Requests that name the model that serves them."""
 
@@ -129,6 +139,34 @@ def rewrite_from_proto(request: pb.RewriteRequest) -> tuple[Sequence[Message], M
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return history, route
+
+
+def enrich_from_proto(request: pb.EnrichRequest) -> ModelRoute:
+    """Checks a request of Enrich and returns its models.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    v = Violations()
+    if v.require(bool(request.text.strip()), "text", "must hold more than white space"):
+        _check_text(v, request.text, "text", MAX_ENRICHED_BYTES)
+    for field, longest in (("title", MAX_TITLE), ("url", MAX_URL)):
+        value: str = getattr(request, field)
+        v.require(len(value) <= longest, field, f"must be at most {longest:,} characters")
+        _check_text(v, value, field)
+    _check_name(v, request.type, "type")
+    v.require(len(request.fields) > 0, "fields", "must name at least one")
+    v.require(len(set(request.fields)) == len(request.fields), "fields", "must name each once")
+    for index, number in enumerate(request.fields):
+        _check_enum(v, number, pb.EnrichmentField, f"fields[{index}]", required=True)
+    for field in ("entity_types", "categories", "tags"):
+        labels: Sequence[str] = getattr(request.labels, field)
+        v.require(len(labels) <= MAX_LABELS, f"labels.{field}", f"must be at most {MAX_LABELS}")
+        fits = all(0 < len(label) <= MAX_LABEL and "\0" not in label for label in labels[:MAX_LABELS])
+        v.require(fits, f"labels.{field}", f"must each be of 1–{MAX_LABEL} characters, without NUL")
+    route = _route_from_proto(v, request)
+    v.raise_if_any()
+    return route
 
 
 def check_verify(request: pb.VerifyRequest) -> None:

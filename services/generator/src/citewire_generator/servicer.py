@@ -10,6 +10,7 @@ from citewire.generator.v1 import generator_pb2 as pb
 from citewire.generator.v1 import generator_pb2_grpc as pb_grpc
 
 from citewire_generator import converters
+from citewire_generator.reflection.enrichment import Enricher
 from citewire_generator.reflection.service import Reflector
 from citewire_generator.service import Generator
 from citewire_generator.tenant_providers import TenantChatProviders
@@ -29,10 +30,16 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     """Serves `citewire.generator.v1.GeneratorService`; the RPCs are described in its proto."""
 
     def __init__(
-        self, generator: Generator, reflector: Reflector, vault: Vault, tenant_providers: TenantChatProviders
+        self,
+        generator: Generator,
+        reflector: Reflector,
+        enricher: Enricher,
+        vault: Vault,
+        tenant_providers: TenantChatProviders,
     ) -> None:
         self._generator = generator
         self._reflector = reflector
+        self._enricher = enricher
         self._vault = vault
         self._tenant_providers = tenant_providers
 
@@ -65,6 +72,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
         return pb.SuggestQuestionsResponse(
             questions=suggestions.questions, usage=suggestions.usage.to_proto(), fallback=suggestions.fallback
         )
+
+    async def Enrich(self, request: pb.EnrichRequest, context: Context) -> pb.EnrichResponse:
+        return await self._enricher.enrich(request, converters.enrich_from_proto(request))
 
     async def ListModels(self, request: pb.ListModelsRequest, context: Context) -> pb.ListModelsResponse:
         return converters.models_to_proto(self._generator.models())

@@ -131,6 +131,12 @@ class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings)
     judge_seconds: float = Field(default=10, gt=0)
     """Time of a decision, an assessment or a rewriting, retries included; then its documented default stands in."""
 
+    enrich_seconds: float = Field(default=60, gt=0)
+    """Time of describing a document at ingest, retries included: nobody waits for it."""
+
+    enrich_tokens: int = Field(default=4000, ge=200)
+    """Tokens of a document's text, as we estimate them, that a model reads to describe it."""
+
     attempts: int = Field(default=3, ge=1, le=10)
     """Calls to one provider at most, before its first token, the first call included."""
 

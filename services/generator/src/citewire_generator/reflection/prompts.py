@@ -25,7 +25,7 @@ FRAME_TOKENS = 32
 HISTORY_TOKENS = 2_000
 """Most tokens of all of them: a follow-up refers to what was said last."""
 
-_TAG = re.compile(r"<(?=/?(?:message|answer|conversation|question)\b)", re.IGNORECASE)
+_TAG = re.compile(r"<(?=/?(?:message|answer|conversation|question|document|labels|origin)\b)", re.IGNORECASE)
 _MARKER_NUMBER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,4})\]")
 
 DECISION_SCHEMA: Mapping[str, object] = {
@@ -93,23 +93,25 @@ class Prompt:
 
 def decision_prompt(question: str) -> Prompt:
     """Asks whether a question needs retrieval."""
-    return _prompt(_DECIDE, _tagged("message", shorten(question, QUESTION_TOKENS)), JUDGEMENT_TOKENS, DECISION_SCHEMA)
+    return make_prompt(
+        _DECIDE, tagged("message", shorten(question, QUESTION_TOKENS)), JUDGEMENT_TOKENS, DECISION_SCHEMA
+    )
 
 
 def assessment_prompt(request: pb.AssessRequest, chain: Chain) -> Prompt:
     """Asks how good an answer is. The passages share the smallest window of the chain with it, cited ones first."""
-    question = _tagged("question", shorten(request.question, QUESTION_TOKENS))
+    question = tagged("question", shorten(request.question, QUESTION_TOKENS))
     windows = [window for chat_model in chain if (window := chat_model.model.context_window)]
     room: int | None = None
     if windows:
         fixed = estimate_messages(_messages(_ASSESS, question)) + FRAME_TOKENS
         room = max(int(min(windows) * MARGIN) - JUDGEMENT_TOKENS - fixed, 0)
     answer = request.answer if room is None else shorten(request.answer, room // 2)
-    tagged = _tagged("answer", answer)
-    passages = _passages(request.passages, request.answer, None if room is None else room - estimate_tokens(tagged))
-    return _prompt(
+    judged = tagged("answer", answer)
+    passages = _passages(request.passages, request.answer, None if room is None else room - estimate_tokens(judged))
+    return make_prompt(
         _ASSESS,
-        f"<passages>\n{passages or '(none)'}\n</passages>\n\n{question}\n\n{tagged}",
+        f"<passages>\n{passages or '(none)'}\n</passages>\n\n{question}\n\n{judged}",
         JUDGEMENT_TOKENS,
         ASSESSMENT_SCHEMA,
     )
@@ -126,15 +128,25 @@ def condensation_prompt(question: str, history: Sequence[Message]) -> Prompt:
             break
         lines.append(f"{message.role.value}: {text}")
     conversation = "\n".join(reversed(lines))
-    last = _tagged("message", shorten(question, QUESTION_TOKENS))
-    return _prompt(
+    last = tagged("message", shorten(question, QUESTION_TOKENS))
+    return make_prompt(
         _CONDENSE, f"<conversation>\n{conversation}\n</conversation>\n\nThe last message:\n{last}", CONDENSED_TOKENS
     )
 
 
 def passage_prompt(question: str) -> Prompt:
     """Asks for a passage that would answer a question."""
-    return _prompt(_HYDE, _tagged("question", shorten(question, QUESTION_TOKENS)), PASSAGE_TOKENS)
+    return make_prompt(_HYDE, tagged("question", shorten(question, QUESTION_TOKENS)), PASSAGE_TOKENS)
+
+
+def tagged(tag: str, text: str) -> str:
+    """Text of others between tags of ours, which it can't close."""
+    return f"<{tag}>\n{_inside(text)}\n</{tag}>"
+
+
+def make_prompt(system: str, user: str, max_tokens: int, schema: Mapping[str, object] | None = None) -> Prompt:
+    """A prompt of rules and material."""
+    return Prompt(_messages(system, user), max_tokens, schema)
 
 
 def shorten(text: str, tokens: int) -> str:
@@ -177,14 +189,6 @@ def _passages(passages: Sequence[pb.Passage], answer: str, tokens: int | None) -
 def _inside(text: str) -> str:
     """Text of others can't close our tags."""
     return _TAG.sub("‹", text)
-
-
-def _tagged(tag: str, text: str) -> str:
-    return f"<{tag}>\n{_inside(text)}\n</{tag}>"
-
-
-def _prompt(system: str, user: str, max_tokens: int, schema: Mapping[str, object] | None = None) -> Prompt:
-    return Prompt(_messages(system, user), max_tokens, schema)
 
 
 def _messages(system: str, user: str) -> tuple[Message, ...]:

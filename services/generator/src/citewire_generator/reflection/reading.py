@@ -34,7 +34,7 @@ _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 def read_decision(text: str) -> tuple[bool, str] | None:
     """Reads `{needs_retrieval, reason}`; None if it isn't there. A missing reason is ""."""
-    for answer in _objects(text):
+    for answer in objects_of(text):
         needed = _bool(answer.get("needs_retrieval"))
         if needed is not None:
             reason = answer.get("reason")
@@ -44,25 +44,14 @@ def read_decision(text: str) -> tuple[bool, str] | None:
 
 def read_assessment(text: str) -> tuple[bool, float] | None:
     """Reads `{supported, utility}`; None if it isn't there, or the utility is out of range."""
-    for answer in _objects(text):
+    for answer in objects_of(text):
         supported, utility = _bool(answer.get("supported")), _number(answer.get("utility"))
         if supported is not None and utility is not None:
             return (supported, utility) if 0 <= utility <= 1 else None
     return None
 
 
-def read_condensed(text: str) -> str:
-    """Reads a question that stands alone, on one line; "" if there is none."""
-    question = _one_line(_LABEL.sub("", _bare(text))).strip(_QUOTES)
-    return question if len(question) <= MAX_CONDENSED else ""
-
-
-def read_passage(text: str) -> str:
-    """Reads a hypothetical passage; "" if there is none."""
-    return _LABEL.sub("", _bare(text)).strip(_QUOTES)[:MAX_PASSAGE].rstrip()
-
-
-def _objects(text: str) -> Iterator[Mapping[str, object]]:
+def objects_of(text: str) -> Iterator[Mapping[str, object]]:
     """All JSON objects of a text that aren't inside another, the last one first."""
     text = _after_thoughts(text)
     decoder = json.JSONDecoder()
@@ -80,6 +69,17 @@ def _objects(text: str) -> Iterator[Mapping[str, object]]:
                 objects.append(cast("Mapping[str, object]", parsed))
         start = text.find("{", end)
     return reversed(objects)
+
+
+def read_condensed(text: str) -> str:
+    """Reads a question that stands alone, on one line; "" if there is none."""
+    question = _one_line(_LABEL.sub("", _bare(text))).strip(_QUOTES)
+    return question if len(question) <= MAX_CONDENSED else ""
+
+
+def read_passage(text: str) -> str:
+    """Reads a hypothetical passage; "" if there is none."""
+    return _LABEL.sub("", _bare(text)).strip(_QUOTES)[:MAX_PASSAGE].rstrip()
 
 
 def _bool(value: object) -> bool | None:

@@ -6,19 +6,18 @@ which says so. A request that is wrong, a spent budget and a ledger that is away
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
-from citewire_generator.engine import TAKEN_OVER, Ended, Engine, Work
-from citewire_generator.model import FinishReason, Message, Usage
-from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, Delta, End
+from citewire_generator.engine import TAKEN_OVER, Ended, Engine
+from citewire_generator.model import Message, Usage
 from citewire_generator.reflection import heuristics
+from citewire_generator.reflection.judgement import Judgement, PlainModels
 from citewire_generator.reflection.prompts import (
     Prompt,
     assessment_prompt,
@@ -27,8 +26,7 @@ from citewire_generator.reflection.prompts import (
     passage_prompt,
 )
 from citewire_generator.reflection.reading import read_assessment, read_condensed, read_decision, read_passage
-from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
-from citewire_generator.tokens import estimate_messages
+from citewire_generator.registry import Chain, ModelRoute, Registry
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
@@ -48,9 +46,6 @@ _LATE = "The model did not decide in time, so the saved content is searched."
 _UNREADABLE = "The model's decision could not be read, so the saved content is searched."
 _NO_REASON = "The model gave no reason."
 
-_Plain: TypeAlias = WeakKeyDictionary[ChatProvider, set[str]]
-"""Models that take no schema, or no temperature."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
@@ -66,63 +61,6 @@ class _Reply:
     """Whether the time was over."""
 
 
-class _Judgement(Work):
-    """A judgement, as the engine sees it. A provider without a language model is left to the rules."""
-
-    def __init__(self, chain: Chain, purpose: Purpose, prompt: Prompt, plain: _Plain) -> None:
-        self.chain = chain
-        self.purpose = purpose
-        self._prompt = prompt
-        self._plain = plain
-        self.text: str | None = None
-
-    async def stream(self, chat_model: ChatModel) -> AsyncGenerator[Delta | End, None]:
-        self.text = None
-        if not chat_model.model.remote:
-            yield End(FinishReason.STOP, Usage())
-            return
-        completion = await self._complete(chat_model)
-        self.text = completion.text
-        if completion.text:
-            yield Delta((completion.text,))
-        yield End(completion.finish_reason, None if completion.usage.estimated else completion.usage)
-
-    def prompt_tokens(self) -> int:
-        return estimate_messages(self._prompt.messages)
-
-    def messages(self, chat_model: ChatModel) -> Sequence[Message]:
-        return self._prompt.messages
-
-    async def _complete(self, chat_model: ChatModel) -> Completion:
-        """Asks one model: with a schema at temperature 0, or without, where it refuses that.
-
-        A provider doesn't say in a way that could be relied on whether it is the schema or the temperature that its
-        model doesn't take, so a refused request is made once more without them, as a part of the same attempt: what
-        was refused isn't billed. That the model is so is remembered once it has worked.
-        """
-        plain = ChatTask(
-            model=chat_model.model.name,
-            messages=self._prompt.messages,
-            max_completion_tokens=self.max_output_tokens(chat_model),
-        )
-        known = self._plain.setdefault(chat_model.provider, set())
-        if chat_model.model.name in known:
-            return await chat_model.provider.complete(plain)
-        try:
-            task = replace(plain, temperature=0.0)
-            return await chat_model.provider.complete(task, json_schema=self._prompt.json_schema)
-        except CitewireError as exc:
-            if exc.reason != "PROVIDER_REJECTED":
-                raise
-        completion = await chat_model.provider.complete(plain)
-        log.info("judgement_plain", provider=chat_model.title)
-        known.add(chat_model.model.name)
-        return completion
-
-    def max_output_tokens(self, chat_model: ChatModel) -> int:
-        return min(self._prompt.max_tokens, chat_model.model.max_completion_tokens or self._prompt.max_tokens)
-
-
 class Reflector:
     """Decides, assesses, rewrites.
 
@@ -136,7 +74,7 @@ class Reflector:
         self._registry = registry
         self._engine = engine or Engine()
         self._seconds = seconds
-        self._plain: _Plain = WeakKeyDictionary()
+        self._plain: PlainModels = WeakKeyDictionary()
 
     async def decide(self, request: pb.DecideRequest, route: ModelRoute | None = None) -> pb.DecideResponse:
         """Decides whether a question needs retrieval; it does where that can't be found out.
@@ -200,7 +138,7 @@ class Reflector:
 
     async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Reply:
         """Asks the models of a chain, within the time of a judgement and of the caller."""
-        work = _Judgement(chain, purpose, prompt, self._plain)
+        work = Judgement(chain, purpose, prompt, self._plain)
         usage = Usage()
         left = deadline.remaining()
         seconds = self._seconds if left is None else min(self._seconds, left - MARGIN_SECONDS)
