@@ -229,7 +229,7 @@ async def test_budgets_are_set_read_changed_and_deleted(database: Database) -> N
         assert (await owner.put("/v1/budgets", json={**own, "limit_usd": 2})).json()["left_usd"] == 1.99955
         listed = (await owner.get("/v1/budgets")).json()["budgets"]
         assert [(element["scope"], element["period"]) for element in listed] == [("org", "month"), ("key", "day")]
-        assert (await stranger.get("/v1/budgets")).json() == {"budgets": []}
+        assert (await stranger.get("/v1/budgets")).json() == {"budgets": [], "next_page_token": ""}
         refused = await owner.put("/v1/budgets", json={**own, "key_id": foreign_key})
         assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "key_id")
         assert (await stranger.delete("/v1/budgets?period=month")).status_code == 404

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from citewire.common.v1.common_pb2 import EmbeddingSpace
+from citewire.retriever.v1 import corpus_pb2
 from fastapi.routing import APIRoute
 
 from citewire_gateway.app import ROUTES
@@ -16,6 +20,7 @@ from gateway_process import Gateway, running_gateway
 if TYPE_CHECKING:
     from databases import Database
 
+OPENAPI = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
 QUESTION = {"question": "How much did it grow?"}
 COMPLETION: dict[str, Any] = {"model": "grounded", "messages": [{"role": "user", "content": "How much did it grow?"}]}
 
@@ -164,3 +169,103 @@ async def test_lists_of_documents_and_collections_pass_on_what_is_looked_for(gat
     assert gateway.fakes.corpus.lists[-1].q == "report"
     await gateway.http.get("/v1/collections", params={"q": "re"})
     assert gateway.fakes.corpus.collection_lists[-1].q == "re"
+
+
+LISTS = {
+    "/v1/profiles": "profiles",
+    "/v1/models": "data",
+    "/v1/providers": "providers",
+    "/v1/budgets": "budgets",
+    "/v1/spaces": "spaces",
+    "/v1/documents": "documents",
+    "/v1/collections": "collections",
+    "/v1/conversations": "conversations",
+}
+
+
+def test_every_listing_has_pages_and_is_searched() -> None:
+    document = json.loads(OPENAPI.read_text())
+    listings: dict[str, set[str]] = {}
+    for path, methods in document["paths"].items():
+        content = methods.get("get", {"responses": {"200": {}}})["responses"]["200"].get("content", {})
+        name = content.get("application/json", {}).get("schema", {}).get("$ref", "").rpartition("/")[2]
+        members = document["components"]["schemas"].get(name, {}).get("properties", {})
+        if name.endswith("List") or "next_page_token" in members:
+            listings[path] = {parameter["name"] for parameter in methods["get"]["parameters"]}
+    # The messages of one conversation come in pages too; nobody looks something up in them.
+    assert listings.keys() - {"/v1/conversations/{conversation_id}"} == LISTS.keys()
+    assert [path for path in LISTS if not {"page_size", "page_token", "q"} <= listings[path]] == []
+
+
+async def fill(gateway: Gateway) -> None:
+    """Profiles, providers, budgets and spaces, several of each."""
+    for name in ("support", "sales", "support-2"):
+        body = {"base": "grounded", "description": "Für unser Team."}
+        assert (await gateway.http.put(f"/v1/profiles/{name}", json=body)).status_code == 200
+    for path in ("chat", "chat?scope=org", "embedding", "rerank?scope=org"):
+        provider = {"provider": "cohere" if "rerank" in path else "openai", "api_key": "k", "test": False}
+        response = await gateway.http.put(f"/v1/providers/{path}", json=provider)
+        assert response.status_code == 200, response.text
+    for period in ("day", "month"):
+        response = await gateway.http.put("/v1/budgets", json={"period": period, "limit_usd": 5})
+        assert response.status_code == 200, response.text
+
+
+LOOKED_UP = [
+    ("/v1/profiles", "SUPPORT", 2),
+    ("/v1/profiles", "für unser", 3),
+    ("/v1/models", "s", 7),
+    ("/v1/providers", "Chat", 2),
+    ("/v1/providers", "cohere", 1),
+    ("/v1/budgets", "month", 1),
+    ("/v1/spaces", "m", 3),
+]
+
+
+async def test_short_lists_come_in_pages_and_are_searched(gateway: Gateway) -> None:
+    await fill(gateway)
+    roles = (corpus_pb2.SPACE_ROLE_LIVE, corpus_pb2.SPACE_ROLE_NEXT, corpus_pb2.SPACE_ROLE_PREVIOUS)
+    gateway.fakes.corpus.spaces = [
+        corpus_pb2.SpaceInfo(space=EmbeddingSpace(model=f"m{role}"), role=role) for role in roles
+    ]
+    for path, q, matches in LOOKED_UP:
+        name = LISTS[path]
+        whole = (await gateway.http.get(path)).json()
+        assert whole["next_page_token"] == ""
+        assert len(whole[name]) >= 2
+        for size in (1, 2, 7):
+            assert await pages_of(gateway, path, size) == whole[name]
+        assert len((await gateway.http.get(path, params={"q": q})).json()[name]) == matches
+        assert (await gateway.http.get(path, params={"q": "100%"})).json()[name] == []
+
+
+async def pages_of(gateway: Gateway, path: str, size: int) -> list[Any]:
+    """The items of all pages."""
+    items: list[Any] = []
+    token: str | None = None
+    while token != "":
+        page = (await gateway.http.get(path, params={"page_size": size, "page_token": token or ""})).json()
+        assert 1 <= len(page[LISTS[path]]) <= size
+        items += page[LISTS[path]]
+        token = page["next_page_token"]
+    return items
+
+
+async def test_a_page_token_of_another_list_is_refused(gateway: Gateway) -> None:
+    for token in ("nonsense", "e30=", "WzFd", "WyJhIiwgMV0=", "[" * 900):
+        response = await gateway.http.get("/v1/profiles", params={"page_token": token})
+        assert (response.status_code, fields_of(response.json())) == (422, ["page_token"])
+    first = (await gateway.http.get("/v1/profiles", params={"page_size": 1})).json()["next_page_token"]
+    other = await gateway.http.get("/v1/profiles", params={"page_token": first, "q": "s"})
+    assert (other.status_code, other.json()["reason"]) == (422, "INVALID_PAGE_TOKEN")
+
+
+async def test_what_comes_or_goes_between_two_pages_moves_nothing_else(gateway: Gateway) -> None:
+    for name in ("a", "c", "e"):
+        await gateway.http.put(f"/v1/profiles/{name}", json={"base": "grounded"})
+    first = (await gateway.http.get("/v1/profiles", params={"page_size": 8})).json()
+    assert [profile["name"] for profile in first["profiles"]][-2:] == ["a", "c"]
+    await gateway.http.delete("/v1/profiles/c")
+    await gateway.http.put("/v1/profiles/b", json={"base": "grounded"})
+    rest = {"page_size": 8, "page_token": first["next_page_token"]}
+    assert [each["name"] for each in (await gateway.http.get("/v1/profiles", params=rest)).json()["profiles"]] == ["e"]

@@ -57,13 +57,14 @@ async def test_spaces_tell_how_far_they_are(gateway: Gateway) -> None:
                 "calibration": None,
                 "scale": None,
             }
-        ]
+        ],
+        "next_page_token": "",
     }
 
 
 async def test_an_organisation_without_documents_has_none(gateway: Gateway) -> None:
     response = await gateway.http.get("/v1/spaces")
-    assert response.json() == {"spaces": []}
+    assert response.json() == {"spaces": [], "next_page_token": ""}
 
 
 SPACE = {"model": "new", "revision": "r2", "dimensions": 768}

@@ -126,6 +126,12 @@ class Profiles:
             raise unknown_profile(name, [profile.name for profile in await self._store.list(tenant)])
 
 
+def profile_key(profile: Profile) -> tuple[str, ...]:
+    """Returns what profiles are listed by: ours in their own order, then those of tenants by name."""
+    ours = [*PROFILES]
+    return ("0", f"{ours.index(profile.name):03}") if profile.name in PROFILES else ("1", profile.name)
+
+
 def build_profile(stored: StoredProfile) -> Profile:
     """Returns the profile that a stored one is."""
     base = find_profile(stored.base)

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse, Response
 
 from citewire_gateway.api.dependencies import Clean, ServicesDep, TenantDep, authenticate, is_admin, require_admin
 from citewire_gateway.api.openapi import deleted, problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.api.schemas.tenants import BudgetBody, BudgetInfo, BudgetList, BudgetScope, UsageReport
 from citewire_gateway.http.bodies import JsonBody
@@ -105,10 +106,18 @@ async def get_usage(
 
 
 @router.get("/v1/budgets", summary="List budgets", responses=problems(403, 409))
-async def list_budgets(tenant: TenantDep, services: ServicesDep) -> BudgetList:
-    """Returns the organisation's budgets and those of its keys, as they are now. Owners and admins may."""
+async def list_budgets(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> BudgetList:
+    """Returns the organisation's budgets and those of its keys, as they are now. Owners and admins may.
+
+    `q` looks into ids of keys and periods.
+    """
     require_admin(tenant)
-    return BudgetList(budgets=[BudgetInfo.of(budget) for budget in await services.accounts.budgets(tenant)])
+    budgets, token = pages.page(
+        await services.accounts.budgets(tenant),
+        key=lambda budget: (budget.key_id, budget.period),
+        text=lambda budget: f"{budget.key_id}\n{budget.period}",
+    )
+    return BudgetList(budgets=[BudgetInfo.of(budget) for budget in budgets], next_page_token=token)
 
 
 @router.put("/v1/budgets", summary="Set a budget", responses=problems(403, 409))

@@ -18,6 +18,7 @@ from citewire_gateway.api.dependencies import (
     require_admin,
 )
 from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.library import (
     CalibrationBody,
     Collection,
@@ -28,6 +29,7 @@ from citewire_gateway.api.schemas.library import (
     Space,
     SpaceChoice,
     SpaceList,
+    SpaceRole,
     SwitchBody,
 )
 from citewire_gateway.http.bodies import JsonBody, unstorable
@@ -83,14 +85,19 @@ async def delete_collection(
 
 
 @router.get("/v1/spaces", summary="List embedding spaces", tags=["spaces"])
-async def list_spaces(services: ServicesDep) -> SpaceList:
+async def list_spaces(services: ServicesDep, pages: PagesDep) -> SpaceList:
     """Returns the live space, the one that is being prepared, the previous one and those of further models.
 
     Documents that lack vectors (`missing`) are embedded in the background, those of the `previous` space aside.
     `calibration` is what was measured of a space's scores: null where nobody did, without `measured_at` where it came
-    with the server.
+    with the server. `q` looks into models.
     """
-    return SpaceList(spaces=[Space.from_proto(message) for message in await services.corpus.list_spaces()])
+    spaces, token = pages.page(
+        [Space.from_proto(message) for message in await services.corpus.list_spaces()],
+        key=lambda space: (str([*SpaceRole].index(space.role)), space.model, space.revision, str(space.dimensions)),
+        text=lambda space: space.model,
+    )
+    return SpaceList(spaces=spaces, next_page_token=token)
 
 
 @router.post(

@@ -14,6 +14,7 @@ from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, Tenan
 from citewire_gateway.api.dialects import ChatDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream, UrlOf
 from citewire_gateway.api.openapi import event_stream, problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.chat import ChatMessage, ChatRequest
 from citewire_gateway.api.schemas.openai import (
     Completion,
@@ -31,6 +32,7 @@ from citewire_gateway.api.schemas.openai import (
 )
 from citewire_gateway.chat.events import Citation
 from citewire_gateway.http.bodies import JsonBody
+from citewire_gateway.profiles.store import profile_key
 from citewire_gateway.tenants.providers import ProviderType
 from citewire_kit.tenant import current_request_id
 
@@ -92,10 +94,11 @@ async def complete(
 
 
 @router.get("/v1/models", summary="List profiles as models (OpenAI)")
-async def list_models(tenant: TenantDep, services: ServicesDep) -> ModelList:
-    """Returns the profiles: each is a model to ask."""
-    profiles = await services.profiles.list(tenant)
-    return ModelList(object="list", data=[_model(profile.name) for profile, _ in profiles])
+async def list_models(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ModelList:
+    """Returns the profiles: each is a model to ask; `q` looks into names."""
+    profiles = [profile for profile, _ in await services.profiles.list(tenant)]
+    page, token = pages.page(profiles, key=profile_key, text=lambda profile: profile.name)
+    return ModelList(object="list", data=[_model(profile.name) for profile in page], next_page_token=token)
 
 
 @router.get("/v1/models/{name}", summary="Look up a profile as a model (OpenAI)", responses=problems(404))

@@ -6,18 +6,28 @@ from fastapi import APIRouter, Depends
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import deleted, problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.profiles.store import build_profile
+from citewire_gateway.profiles.store import build_profile, profile_key
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
 
 
 @router.get("/v1/profiles", summary="List profiles")
-async def list_profiles(tenant: TenantDep, services: ServicesDep) -> ProfileList:
-    """Returns the profiles that a chat may name: the server's, then the organisation's own."""
-    profiles = await services.profiles.list(tenant)
-    return ProfileList(profiles=[ProfileInfo.of(profile, stored) for profile, stored in profiles])
+async def list_profiles(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ProfileList:
+    """Returns the profiles that a chat may name: the server's, then the organisation's own, by name.
+
+    `q` looks into names and descriptions.
+    """
+    profiles, token = pages.page(
+        await services.profiles.list(tenant),
+        key=lambda listed: profile_key(listed[0]),
+        text=lambda listed: f"{listed[0].name}\n{listed[0].description}",
+    )
+    return ProfileList(
+        profiles=[ProfileInfo.of(profile, stored) for profile, stored in profiles], next_page_token=token
+    )
 
 
 @router.get("/v1/profiles/{name}", summary="Show a profile", responses=problems(404))

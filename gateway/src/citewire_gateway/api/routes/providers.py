@@ -7,6 +7,7 @@ from fastapi import APIRouter, Depends, Path, Query
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import deleted, problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.tenants import (
     FallbackBody,
     ProviderBody,
@@ -16,7 +17,7 @@ from citewire_gateway.api.schemas.tenants import (
     ScopeName,
 )
 from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.providers import ORG, ProviderType
+from citewire_gateway.tenants.providers import ORG, ProviderEntry, ProviderType
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 
@@ -32,12 +33,18 @@ AnyScope = Annotated[
 
 
 @router.get("/v1/providers", summary="List tenant providers")
-async def list_providers(tenant: TenantDep, services: ServicesDep) -> ProviderList:
-    """Returns the caller's providers and the organisation's, and whether the organisation demands its own."""
+async def list_providers(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ProviderList:
+    """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
+
+    `q` looks into types, providers and models, those of fallbacks too.
+    """
     entries = await services.providers.load(tenant)
     owners = dict.fromkeys((tenant.user_id, ORG))
     chains = [chain for type_ in ProviderType for owner in owners if (chain := entries.chain(type_, owner))]
-    return ProviderList(require_own=entries.require_own, providers=[ProviderInfo.of(chain) for chain in chains])
+    page, token = pages.page(chains, key=_place, text=_text)
+    return ProviderList(
+        require_own=entries.require_own, providers=[ProviderInfo.of(chain) for chain in page], next_page_token=token
+    )
 
 
 @router.patch("/v1/providers", summary="Require tenant providers", responses=problems(403))
@@ -83,6 +90,17 @@ async def put_provider(
 async def delete_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user") -> None:
     """Deletes a provider with its key; requests that are running finish with it."""
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
+
+
+def _place(chain: tuple[ProviderEntry, ...]) -> tuple[str, ...]:
+    """By type, the caller's before the organisation's."""
+    first = chain[0]
+    return first.type, "1" if first.user_id == ORG else "0"
+
+
+def _text(chain: tuple[ProviderEntry, ...]) -> str:
+    names = [f"{entry.ref.provider if entry.ref else ''}\n{entry.model}" for entry in chain]
+    return "\n".join((chain[0].type, *names))
 
 
 def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:

@@ -340,3 +340,4 @@ class SpaceList(ResponseModel):
     """The organisation's embedding spaces, the live one first."""
 
     spaces: list[Space]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])

@@ -287,6 +287,7 @@ class ModelList(ResponseModel):
 
     object: Literal["list"]
     data: list[ModelInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class Embedding(ResponseModel):

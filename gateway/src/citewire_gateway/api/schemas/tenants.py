@@ -149,6 +149,7 @@ class ProfileList(ResponseModel):
     """The profiles that a chat may name: the server's, then the organisation's own."""
 
     profiles: list[ProfileInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 ProviderName = Annotated[StrictStr, Field(min_length=1, max_length=64)]
@@ -281,6 +282,7 @@ class ProviderList(ResponseModel):
 
     require_own: bool = Field(description="Whether the operator's providers may not be used.", examples=[False])
     providers: list[ProviderInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class BudgetBody(RequestModel):
@@ -321,6 +323,7 @@ class BudgetList(ResponseModel):
     """The budgets, the organisation's first."""
 
     budgets: list[BudgetInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 class UsageFigures(TypedDict):

@@ -1,0 +1,75 @@
+"""Pages of lists that are short enough to be read whole."""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, cast
+
+from fastapi import Depends
+
+from citewire_gateway.api.dependencies import PageSize, PageToken, SearchText
+from citewire_kit.errors import FieldViolation, InvalidArgument
+
+T = TypeVar("T")
+
+_MOST = 1000
+"""Items of a page, also where none are asked for: before there were pages, these lists came whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """What a request says of the page that it wants."""
+
+    size: int
+    token: str
+    q: str
+
+    def page(
+        self, items: Iterable[T], key: Callable[[T], tuple[str, ...]], text: Callable[[T], str]
+    ) -> tuple[list[T], str]:
+        """Returns the items of one page, in the order of their keys, and the token of the next; "" if there is none.
+
+        A page begins after the key of the last item before, so that what came or went meanwhile moves nothing else.
+
+        Args:
+            items: All of them.
+            key: One each.
+            text: What `q` looks into.
+
+        Raises:
+            InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).
+        """
+        after, part = _read(self.token, self.q), self.q.casefold()
+        left = sorted((item for item in items if part in text(item).casefold() and key(item) > after), key=key)
+        page = left[: self.size]
+        return page, _token(self.q, key(page[-1])) if len(left) > len(page) else ""
+
+
+def _pages(page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None) -> Pages:
+    return Pages(page_size or _MOST, page_token or "", q or "")
+
+
+PagesDep = Annotated[Pages, Depends(_pages)]
+
+
+def _token(q: str, key: tuple[str, ...]) -> str:
+    return base64.urlsafe_b64encode(json.dumps([q, *key]).encode()).decode()
+
+
+def _read(token: str, q: str) -> tuple[str, ...]:
+    if not token:
+        return ()
+    try:
+        values: Any = json.loads(base64.b64decode(token.encode(), altchars=b"-_", validate=True))
+        bound, *key = cast("list[object]", values) if isinstance(values, list) else []
+        if bound == q and all(isinstance(part, str) for part in key):
+            return tuple(map(str, key))
+    except (ValueError, binascii.Error, RecursionError):
+        pass
+    raise InvalidArgument(
+        "the page token isn't one that this list gave",
+        reason="INVALID_PAGE_TOKEN",
+        violations=[FieldViolation("page_token", "must be the next_page_token of the page before, with the same q")],
+    )
