@@ -15,8 +15,8 @@ from citewire_generator.providers.anthropic_messages import CACHED_FROM
 from citewire_generator.providers.base import ChatProvider, ChatTask, Completion, End
 from citewire_generator.providers.factory import build_chat_provider
 from citewire_kit.errors import CitewireError
+from citewire_remote.bodies import MAX_ERROR_BODY
 from citewire_remote.stall_timeout import TimeLimits
-from citewire_remote.transport import MAX_ERROR_BODY
 from raw_upstream import Exchange, RawUpstream
 
 KEY = "sk-canary-0123456789"

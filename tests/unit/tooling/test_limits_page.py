@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.api import dependencies, filters, forms, schemas
 from citewire_gateway.api.schemas import chat, library, openai
 from citewire_gateway.profiles import options
 from citewire_gateway.settings import GatewaySettings
+from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import channel
+from citewire_remote import bodies, stream_decoders, transport
 from citewire_retriever.converters import checks
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.settings import WorkerSettings
@@ -58,6 +61,12 @@ EXPECTED: dict[str, list[int]] = {
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
     "`Idempotency-Key`": [dependencies.MAX_KEY],
+    "body of an error": [bodies.MAX_ERROR_BODY // KIB, int(bodies.ERROR_BODY_SECONDS)],
+    "streamed answer": [transport.MAX_STREAM // MIB],
+    "line or event of a streamed answer": [stream_decoders.MAX_LINE // MIB],
+    "answer in one piece": [remote.MAX_WHOLE_BODY // MIB],
+    "vectors of one call": [remote_embedding.MAX_TEXT_BYTES // KIB],
+    "ranking of one call": [remote_rerank.MAX_BODY // KIB],
     "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 

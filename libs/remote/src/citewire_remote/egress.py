@@ -6,7 +6,9 @@ none. Proxies of the environment are never used, as a proxy would hide where a c
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, cast
 
 import aiohttp
@@ -19,6 +21,7 @@ from yarl import URL
 from citewire_kit.errors import CitewireError, InvalidArgument
 from citewire_kit.telemetry import get_logger
 from citewire_remote.addresses import EgressPolicy, is_address
+from citewire_remote.bodies import MAX_BODY, BoundedTransport
 
 log = get_logger(__name__)
 
@@ -58,10 +61,22 @@ def guarded_transport(policy: EgressPolicy) -> httpx2.AsyncHTTPTransport:
     return _GuardedTransport(policy)
 
 
-def guarded_client(policy: EgressPolicy, *, timeout: httpx2.Timeout) -> httpx2.AsyncClient:
-    """Returns an httpx2 client over `guarded_transport` that follows no redirect and uses no proxy."""
+def guarded_client(
+    policy: EgressPolicy | None, *, timeout: httpx2.Timeout, most_bytes: int = MAX_BODY
+) -> httpx2.AsyncClient:
+    """Returns an httpx2 client with bounded bodies that follows no redirect and uses no proxy.
+
+    Args:
+        policy: Which addresses it may connect to; None for all.
+        timeout: Time limits.
+        most_bytes: Of an answer, as sent and as decoded.
+    """
+    if policy is None:
+        transport: httpx2.AsyncBaseTransport = httpx2.AsyncHTTPTransport(verify=_tls(), trust_env=False)
+    else:
+        transport = guarded_transport(policy)
     return httpx2.AsyncClient(
-        transport=guarded_transport(policy), timeout=timeout, follow_redirects=False, trust_env=False
+        transport=BoundedTransport(transport, most_bytes), timeout=timeout, follow_redirects=False, trust_env=False
     )
 
 
@@ -116,6 +131,12 @@ def _refused(host: str, port: int, addresses: Sequence[str]) -> InvalidArgument:
     )
 
 
+@cache
+def _tls() -> ssl.SSLContext:
+    """One for all: reading the certificates takes 50 ms, in which nothing else is done."""
+    return httpx2.create_ssl_context(trust_env=False)
+
+
 class _GuardedResolver(AbstractResolver):
     """Resolves names to allowed addresses, and remembers the addresses of names that the operator allows."""
 
@@ -158,10 +179,10 @@ class _GuardedTransport(httpx2.AsyncHTTPTransport):
     """httpx2's own transport over connections that are checked."""
 
     def __init__(self, policy: EgressPolicy) -> None:
-        super().__init__(trust_env=False)
+        super().__init__(verify=_tls(), trust_env=False)
         # httpx2 offers no parameter for the network below its pool.
         self._pool = httpcore2.AsyncConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            ssl_context=_tls(),
             max_connections=None,
             max_keepalive_connections=20,
             keepalive_expiry=15.0,

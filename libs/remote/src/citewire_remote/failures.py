@@ -24,6 +24,7 @@ from citewire_remote.redaction import Redaction
 MAX_LOGGED = 300
 _PROVIDER = "the model provider"
 _MAX_RETRY_AFTER = 3600.0
+_MAX_COUNT = 2**31 - 1
 _OVERFLOW_CODES = frozenset({"context_length_exceeded", "context_window_exceeded", "string_above_max_length"})
 _OVERFLOW_TEXTS = (
     "maximum context length",
@@ -69,7 +70,7 @@ def read_error(body: bytes | object) -> ProviderError:
     parsed: object = body
     if isinstance(body, bytes):
         try:
-            parsed = json.loads(body)
+            parsed = parse_json(body)
         except ValueError:
             return ProviderError(text=body[:1000].decode("utf-8", "replace"))
     fields = as_mapping(parsed)
@@ -186,10 +187,30 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
             parsed = email.utils.parsedate_tz(value) if value else None
             if parsed is None:
                 continue
-            seconds = email.utils.mktime_tz(parsed) - time.time()
+            try:
+                seconds = email.utils.mktime_tz(parsed) - time.time()
+            except (ValueError, OverflowError):  # a date beyond the calendar
+                continue
         if 0 <= seconds < float("inf"):
             return min(seconds, _MAX_RETRY_AFTER)
     return None
+
+
+def parse_json(body: bytes | str) -> object:
+    """Parses a provider's JSON.
+
+    Raises:
+        ValueError: It isn't JSON, or is nested too deeply.
+    """
+    try:
+        return json.loads(body)
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def count_of(value: object) -> int:
+    """Returns a count of tokens as a provider gives it; 0 for anything that isn't one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MAX_COUNT else 0
 
 
 def as_list(value: object) -> list[object]:

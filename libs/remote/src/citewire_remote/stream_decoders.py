@@ -2,8 +2,8 @@
 
 from citewire_remote.failures import stream_broken
 
-MAX_LINE = 4 * 1024 * 1024
-"""Longest line in bytes; a longer one is an error."""
+MAX_LINE = 1024 * 1024
+"""Longest line, and longest event, in bytes; a longer one is an error."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -20,6 +20,7 @@ class SseDecoder:
         self._rest: list[bytes] = []
         self._rest_size = 0
         self._data: list[bytes] = []
+        self._data_size = 0
         self._after_cr = False
         self._started = False
 
@@ -27,7 +28,7 @@ class SseDecoder:
         """Takes the next bytes and returns the data of the events that they complete.
 
         Raises:
-            Unavailable: A line is longer than `MAX_LINE`.
+            Unavailable: A line or an event is longer than `MAX_LINE`.
         """
         if self._after_cr and chunk:
             self._after_cr = False
@@ -75,10 +76,17 @@ class SseDecoder:
             if self._data:
                 events.append(b"\n".join(self._data))
                 self._data.clear()
+                self._data_size = 0
         elif line.startswith(b"data:"):
-            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            self._append(line[6:] if line[5:6] == b" " else line[5:])
         elif line == b"data":
-            self._data.append(b"")
+            self._append(b"")
+
+    def _append(self, data: bytes) -> None:
+        self._data.append(data)
+        self._data_size += len(data) + 1
+        if self._data_size > MAX_LINE:
+            raise stream_broken("an event of the stream is too long")
 
 
 class LineDecoder:

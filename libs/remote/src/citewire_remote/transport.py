@@ -3,7 +3,6 @@
 An SDK's own transport costs more than twice as much per piece of a streamed body (ADR 8).
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Final, cast
 
@@ -11,15 +10,14 @@ import aiohttp
 import httpx2
 from yarl import URL
 
+from citewire_remote.bodies import ErrorBody, decoded_headers
+from citewire_remote.failures import stream_broken
 from citewire_remote.redaction import quiet_sdks
 
-MAX_ERROR_BODY: Final = 64 * 1024
-ERROR_BODY_SECONDS: Final = 5.0
-"""Longest time to read the body of an error, which an SDK reads completely."""
+MAX_STREAM: Final = 64 * 1024 * 1024
+"""Bytes of a streamed answer. The longest that models give today, 128,000 tokens with an event each, are less."""
 
 _BODY: Final = "citewire_body"
-_DECODED: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
-"""Headers that no longer hold once aiohttp has decoded the body."""
 _SENT: Final = frozenset(
     {"accept", "accept-encoding", "anthropic-beta", "anthropic-version", "authorization", "content-type", "user-agent"}
 )
@@ -57,14 +55,31 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             raise httpx2.ConnectTimeout("not connected in time", request=request) from exc
         except (aiohttp.ClientError, OSError) as exc:
             raise httpx2.ConnectError(type(exc).__name__, request=request) from exc
-        headers = [(name, value) for name, value in response.headers.items() if name.lower() not in _DECODED]
-        stream = _Stream(response) if response.status < 300 else _ErrorStream(response)
-        return httpx2.Response(response.status, headers=headers, stream=stream, extensions={_BODY: response})
+        body = _Stream(response)
+        return httpx2.Response(
+            response.status,
+            headers=decoded_headers(httpx2.Headers(list(response.headers.items()))),
+            stream=body if response.status < 300 else ErrorBody(body),
+            extensions={_BODY: response},
+        )
 
 
 def raw_body(response: httpx2.Response) -> aiohttp.ClientResponse:
     """Returns the response to read the body from, bypassing httpx2 and the SDK."""
     return cast("aiohttp.ClientResponse", response.extensions[_BODY])
+
+
+async def read_some(response: aiohttp.ClientResponse) -> bytes:
+    """Reads what has arrived of a body, decoded; b"" at its end.
+
+    Raises:
+        Unavailable: The body is longer than `MAX_STREAM`, as sent or as decoded.
+    """
+    content = response.content
+    chunk = await content.readany()
+    if content.total_bytes > MAX_STREAM or content.total_raw_bytes > MAX_STREAM:
+        raise stream_broken("the answer is too long")
+    return chunk
 
 
 class _Stream(httpx2.AsyncByteStream):
@@ -73,7 +88,7 @@ class _Stream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            while chunk := await self._response.content.readany():
+            while chunk := await read_some(self._response):
                 yield chunk
         except (aiohttp.ClientError, OSError) as exc:
             raise httpx2.ReadError(type(exc).__name__) from exc
@@ -81,17 +96,3 @@ class _Stream(httpx2.AsyncByteStream):
     async def aclose(self) -> None:
         # Closes the socket at once, unless the body was read to its end and the connection went back to the pool.
         self._response.close()
-
-
-class _ErrorStream(_Stream):
-    """An error's body, as far as it arrives in time and up to a size: the error matters more than its text."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
-        try:
-            async with asyncio.timeout(ERROR_BODY_SECONDS):
-                while size < MAX_ERROR_BODY and (chunk := await self._response.content.readany()):
-                    size += len(chunk)
-                    yield chunk
-        except (TimeoutError, aiohttp.ClientError, OSError):
-            return

@@ -21,7 +21,7 @@ from citewire_kit.telemetry import get_logger
 from citewire_ledger import CallUsage, Ledger, LedgerCall, NewCall, Purpose
 from citewire_remote.breaker import Breaker
 from citewire_remote.catalogue import CatalogueModel
-from citewire_remote.egress import refusal_in
+from citewire_remote.egress import guarded_client, refusal_in
 from citewire_remote.failures import from_status, name_provider, read_error, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.retry import RetryPolicy, retrying
@@ -258,7 +258,7 @@ async def read_body(chunks: AsyncIterable[bytes], *, most: int, kind: str) -> by
 
 def open_http(limits: CallLimits) -> httpx2.AsyncClient:
     """Opens the HTTP client for an operator's provider: any address is allowed, but no redirect is followed."""
-    return httpx2.AsyncClient(timeout=limits.timeout(), follow_redirects=False, trust_env=False)
+    return guarded_client(None, timeout=limits.timeout())
 
 
 def _costs_nothing(error: CitewireError) -> bool:

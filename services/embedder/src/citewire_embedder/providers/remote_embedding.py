@@ -7,7 +7,6 @@ them, and the answer's body is read here: vectors as base64 become an array with
 import asyncio
 import base64
 import binascii
-import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -35,12 +34,12 @@ from citewire_ledger import Ledger, NoLedger
 from citewire_ledger import Purpose as PaidFor
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue
-from citewire_remote.failures import as_list, as_mapping
+from citewire_remote.failures import as_list, as_mapping, count_of, parse_json
 from citewire_remote.kinds import ProviderType
 
 OPERATION: Final = "embeddings"
-MAX_BODY: Final = 64 * 1024 * 1024
-"""Bytes of an answer: 256 vectors of 4,096 dimensions as decimal numbers are a third of it."""
+MAX_TEXT_BYTES: Final = 128 * 1024
+"""Bytes of an answer for each text: a vector of 4,096 dimensions, as decimal numbers, and a fifth more."""
 
 BASES: Final[Mapping[str, str]] = MappingProxyType({"openai": "https://api.openai.com/v1"})
 _WINDOWS: Final = MappingProxyType({"openai": 8191, "ollama": 2048})
@@ -233,7 +232,9 @@ class RemoteModel(EmbeddingModel):
                     extra_headers=None if spec.api_key else {"Authorization": openai.omit},
                     timeout=self._limits.timeout(),
                 ) as response:
-                    return await read_body(response.iter_bytes(), most=MAX_BODY, kind=spec.kind)
+                    return await read_body(
+                        response.iter_bytes(), most=MAX_TEXT_BYTES * (len(texts) + 1), kind=spec.kind
+                    )
             except openai.APIStatusError as exc:
                 raise self._refused(exc.response) from exc
 
@@ -271,7 +272,7 @@ def read_answer(body: bytes, texts: int, provider: str) -> Answer:
         FailedPrecondition: It isn't one (`PROVIDER_REJECTED`): a wrong number, length or value of vectors.
     """
     try:
-        fields = as_mapping(json.loads(body))
+        fields = as_mapping(parse_json(body))
     except ValueError:
         raise _unreadable("isn't JSON", provider) from None
     rows = _rows(fields.get("data"), fields, provider)
@@ -284,8 +285,7 @@ def read_answer(body: bytes, texts: int, provider: str) -> Answer:
     usage = as_mapping(fields.get("usage"))
     said = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
     # A server that doesn't count says 0.
-    tokens = said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else None
-    return Answer(np.asarray(vectors / lengths, np.float32), tokens)
+    return Answer(np.asarray(vectors / lengths, np.float32), count_of(said) or None)
 
 
 def _rows(data: object, fields: object, provider: str) -> list[Vectors]:

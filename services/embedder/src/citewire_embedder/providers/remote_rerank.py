@@ -4,7 +4,6 @@ There is no official SDK that several of them share: the calls are plain HTTP.
 """
 
 import asyncio
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,15 +33,16 @@ from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NoLedger, Purpose
 from citewire_remote.breaker import Breakers
 from citewire_remote.catalogue import Catalogue
-from citewire_remote.failures import as_list, as_mapping
+from citewire_remote.failures import as_list, as_mapping, count_of, parse_json
 from citewire_remote.kinds import ProviderType
 
 log = get_logger(__name__)
 
 OPERATION: Final = "rerank"
-MAX_BODY: Final = 8 * 1024 * 1024
-"""Bytes of an answer; some servers send the documents back."""
-MAX_ERROR_BODY: Final = 64 * 1024
+MAX_BODY: Final = 256 * 1024
+"""Bytes of an answer, beside those of the documents, which some servers send back."""
+_ESCAPED: Final = 12
+"""Most bytes of a character in JSON."""
 
 _ELSEWHERE: Final = frozenset({"400", "404", "405", "413", "422"})
 """Statuses of a server that doesn't have this endpoint, until the right one is known."""
@@ -216,23 +216,15 @@ class RemoteReranker(RerankModel):
             headers={"Authorization": f"Bearer {spec.api_key}"} if spec.api_key else None,
             timeout=self._limits.timeout(),
         )
+        most = MAX_BODY + _ESCAPED * sum(map(len, documents))
         async with self._calls.guarded():
             response = await self._http.send(request, stream=True, follow_redirects=False)
             try:
                 if not response.is_success:
-                    raise self._calls.refused(response.status_code, await _beginning(response), response.headers)
-                return response, await read_body(response.aiter_bytes(), most=MAX_BODY, kind=spec.kind)
+                    raise self._calls.refused(response.status_code, await response.aread(), response.headers)
+                return response, await read_body(response.aiter_bytes(), most=most, kind=spec.kind)
             finally:
                 await response.aclose()
-
-
-async def _beginning(response: httpx2.Response) -> bytes:
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) >= MAX_ERROR_BODY:
-            break
-    return bytes(body[:MAX_ERROR_BODY])
 
 
 def endpoints_of(kind: str, api_base: str) -> tuple[Endpoint, ...]:
@@ -273,7 +265,7 @@ def read_answer(body: bytes, headers: Mapping[str, str], documents: int, top_n: 
             numbers, or fewer of them than were asked for.
     """
     try:
-        parsed: object = json.loads(body)
+        parsed = parse_json(body)
     except ValueError:
         raise _unreadable("isn't JSON", provider) from None
     fields = as_mapping(parsed)
@@ -305,11 +297,9 @@ def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | N
         as_mapping(meta.get("billed_units")).get("total_tokens"),
     ]
     counted = headers.get("x-compute-tokens", "")
-    counts.append(int(counted) if counted.isascii() and counted.isdecimal() else None)
+    counts.append(int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 20 else None)
     # A server that doesn't count says 0.
-    return next(
-        (count for count in counts if isinstance(count, int) and not isinstance(count, bool) and count > 0), None
-    )
+    return next((count for count in map(count_of, counts) if count), None)
 
 
 def _unreadable(what: str, provider: str) -> FailedPrecondition:

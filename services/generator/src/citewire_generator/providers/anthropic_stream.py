@@ -6,8 +6,8 @@ Only `message_stop` is an end: a stream that stops after the reason was said is 
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.reading import AnswerReader, count_of
-from citewire_remote.failures import as_list, as_mapping
+from citewire_generator.providers.reading import AnswerReader
+from citewire_remote.failures import as_list, as_mapping, count_of
 from citewire_remote.redaction import Redaction
 from citewire_remote.stream_decoders import SseDecoder
 

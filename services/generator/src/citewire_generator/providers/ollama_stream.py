@@ -6,8 +6,8 @@ Its servers are asked in OpenAI's format. One that answers in its own all the sa
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.reading import AnswerReader, count_of
-from citewire_remote.failures import as_mapping
+from citewire_generator.providers.reading import AnswerReader
+from citewire_remote.failures import as_mapping, count_of
 from citewire_remote.redaction import Redaction
 from citewire_remote.stream_decoders import LineDecoder
 

@@ -7,8 +7,8 @@ Tolerant of what compatible servers leave out or add; never of an end that isn't
 from collections.abc import Mapping
 
 from citewire_generator.model import FinishReason, Usage
-from citewire_generator.providers.reading import AnswerReader, count_of
-from citewire_remote.failures import as_list, as_mapping
+from citewire_generator.providers.reading import AnswerReader
+from citewire_remote.failures import as_list, as_mapping, count_of
 from citewire_remote.redaction import Redaction
 from citewire_remote.stream_decoders import SseDecoder
 

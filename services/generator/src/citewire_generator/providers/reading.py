@@ -1,6 +1,5 @@
 """What the readers of providers' stream formats share: errors after texts, ends that are ends, whole characters."""
 
-import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,7 +8,7 @@ from typing import Protocol
 from citewire_generator.model import FinishReason, Usage
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
-from citewire_remote.failures import as_mapping, from_stream, read_error, stream_broken
+from citewire_remote.failures import as_mapping, from_stream, parse_json, read_error, stream_broken
 from citewire_remote.redaction import Redaction
 
 log = get_logger(__name__)
@@ -165,13 +164,8 @@ class AnswerReader(ABC):
         raise from_stream(error, self._provider)
 
 
-def count_of(value: object) -> int:
-    """A count of tokens; 0 for anything that isn't one."""
-    return value if isinstance(value, int) and value > 0 else 0
-
-
 def _object(data: bytes) -> Mapping[str, object]:
     try:
-        return as_mapping(json.loads(data.decode("utf-8")))
+        return as_mapping(parse_json(data.decode("utf-8")))
     except ValueError as exc:
         raise stream_broken("an event isn't JSON") from exc

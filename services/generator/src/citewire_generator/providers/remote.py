@@ -32,11 +32,12 @@ from citewire_remote.egress import refusal_in
 from citewire_remote.failures import from_status, read_error, stream_broken, timed_out, unreachable
 from citewire_remote.redaction import Redaction
 from citewire_remote.stall_timeout import StallWatch, TimeLimits
-from citewire_remote.transport import AiohttpTransport, raw_body
+from citewire_remote.transport import AiohttpTransport, raw_body, read_some
 
 log = get_logger(__name__)
 
-MAX_WHOLE_BODY: Final = 16 * 1024 * 1024
+MAX_WHOLE_BODY: Final = 1024 * 1024
+"""Bytes of an answer in one piece. As JSON it takes up to twenty times as much memory."""
 EOF_GRACE: Final = 0.05
 """Seconds to wait for the body's end after the stream's, so that the connection can serve again."""
 _SUGGESTION_CHARS: Final = 24_000
@@ -202,7 +203,7 @@ class RemoteChat(ChatProvider):
         """Reads what has arrived; b"" at the body's end; None if the answer had ended and nothing more came."""
         watch.waiting()
         try:
-            chunk = await response.content.readany()
+            chunk = await read_some(response)
         except (aiohttp.ClientError, OSError) as exc:
             if ended:
                 log.warning("provider_stream_left_open", provider=self._name, error=type(exc).__name__)
@@ -279,7 +280,7 @@ def estimate_usage(messages: tuple[Message, ...], answer: str) -> Usage:
 
 
 async def _read_to_end(response: aiohttp.ClientResponse) -> None:
-    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError, CitewireError):
         async with asyncio.timeout(EOF_GRACE):
-            while await response.content.readany():
+            while await read_some(response):
                 pass

@@ -1,0 +1,175 @@
+"""Limits of the bodies that providers send: bytes on the wire, bytes once decoded, and time.
+
+Bodies are decoded here, a piece at a time, because what decodes them elsewhere decodes everything that it is given: a
+few hundred kilobytes become gigabytes.
+"""
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Final, cast
+
+import httpx2
+
+from citewire_kit.errors import FailedPrecondition
+
+MAX_BODY: Final = 64 * 1024 * 1024
+"""Bytes of an answer, as sent and as decoded."""
+MAX_ERROR_BODY: Final = 64 * 1024
+"""Bytes of an error, decoded. The rest isn't read."""
+MAX_ERROR_WIRE: Final = 256 * 1024
+"""Bytes of a compressed error that are read for them."""
+ERROR_BODY_SECONDS: Final = 5.0
+"""Longest time to read an error, which an SDK reads completely."""
+
+_PIECE: Final = 64 * 1024
+_OURS: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+"""Headers that don't hold for a decoded body."""
+_GZIP: Final = zlib.MAX_WBITS | 16
+_WINDOWS: Final = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
+
+
+def decoded_headers(headers: httpx2.Headers) -> list[tuple[str, str]]:
+    """Returns the headers that still hold for a body that has been decoded."""
+    return [(name, value) for name, value in headers.multi_items() if name.lower() not in _OURS]
+
+
+class BoundedTransport(httpx2.AsyncBaseTransport):
+    """Decodes and bounds the bodies that another transport of httpx2 receives.
+
+    Args:
+        transport: Makes the requests; closed by `aclose`.
+        most_bytes: Of an answer, as sent and as decoded.
+    """
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport, most_bytes: int = MAX_BODY) -> None:
+        self._transport = transport
+        self._most_bytes = most_bytes
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Sends one request. Reading an answer beyond the limit raises `FailedPrecondition` (`PROVIDER_REJECTED`)."""
+        response = await self._transport.handle_async_request(request)
+        raw = cast("httpx2.AsyncByteStream", response.stream)
+        encoding = response.headers.get("content-encoding", "")
+        failed = response.status_code >= 300
+        most = MAX_ERROR_WIRE if failed else self._most_bytes
+        body = _DecodedBody(raw, encoding.strip().lower(), most)
+        return httpx2.Response(
+            response.status_code,
+            headers=decoded_headers(response.headers),
+            stream=ErrorBody(body) if failed else body,
+            extensions=response.extensions,
+        )
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        await self._transport.aclose()
+
+
+class ErrorBody(httpx2.AsyncByteStream):
+    """An error's body, as far as it arrives in time and up to a size: the error matters more than its text.
+
+    Args:
+        body: The whole of it, decoded.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Gives what there is; a failure is its end."""
+        left = MAX_ERROR_BODY
+        try:
+            async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_iterate(self._body)) as pieces:
+                async for piece in pieces:
+                    yield piece[:left]
+                    left -= len(piece)
+                    if left <= 0:
+                        return
+        except (TimeoutError, OSError, httpx2.HTTPError, FailedPrecondition):
+            return
+
+    async def aclose(self) -> None:
+        """Closes the connection, unless the body was read to its end."""
+        await self._body.aclose()
+
+
+class _DecodedBody(httpx2.AsyncByteStream):
+    """A body without its compression, in pieces of at most 64 KiB; whoever reads it yields to others between them."""
+
+    def __init__(self, raw: httpx2.AsyncByteStream, encoding: str, most_bytes: int) -> None:
+        self._raw = raw
+        self._encoding = encoding
+        self._most_bytes = most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        decode = _decoder(self._encoding)
+        wire = size = 0
+        async with aclosing(_iterate(self._raw)) as chunks:
+            async for chunk in chunks:
+                wire += len(chunk)
+                if wire > self._most_bytes:
+                    raise _too_long()
+                async for piece in decode.pieces(chunk):
+                    size += len(piece)
+                    if size > self._most_bytes:
+                        raise _too_long()
+                    yield piece
+                if decode.ended:
+                    return
+
+    async def aclose(self) -> None:
+        await self._raw.aclose()
+
+
+class _Identity:
+    ended = False
+
+    async def pieces(self, chunk: bytes) -> AsyncGenerator[bytes]:
+        yield chunk
+
+
+class _Zlib:
+    """gzip and deflate. What follows the first member of a gzip body isn't read: no provider sends several."""
+
+    def __init__(self, window: int) -> None:
+        self._window = window
+        self._decompressor = zlib.decompressobj(window)
+        self._begun = False
+        self.ended = False
+
+    async def pieces(self, chunk: bytes) -> AsyncGenerator[bytes]:
+        if not self._begun and chunk:
+            self._begun = True
+            # Some servers take "deflate" at its word, and leave out zlib's header.
+            if self._window == zlib.MAX_WBITS and chunk[0] & 0x0F != 8:
+                self._decompressor = zlib.decompressobj(-zlib.MAX_WBITS)
+        decompressor = self._decompressor
+        while chunk and not decompressor.eof:
+            try:
+                piece = decompressor.decompress(chunk, _PIECE)
+            except zlib.error as exc:
+                raise httpx2.DecodingError(str(exc)) from exc
+            chunk = decompressor.unconsumed_tail
+            if piece:
+                yield piece
+            await asyncio.sleep(0)
+        self.ended = decompressor.eof
+
+
+def _decoder(encoding: str) -> _Identity | _Zlib:
+    if encoding in {"", "identity"}:
+        return _Identity()
+    if encoding not in _WINDOWS:  # br, zstd, several of them: nothing that we said we take
+        raise httpx2.DecodingError("the body has an encoding that wasn't asked for")
+    return _Zlib(_WINDOWS[encoding])
+
+
+async def _iterate(body: httpx2.AsyncByteStream) -> AsyncGenerator[bytes]:
+    async for chunk in body:
+        yield chunk
+
+
+def _too_long() -> FailedPrecondition:
+    return FailedPrecondition("the model provider's answer is too long", reason="PROVIDER_REJECTED")

@@ -1,0 +1,39 @@
+"""Bodies that are small on the wire and large once decoded."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from collections.abc import Iterator
+
+MIB = 1024 * 1024
+
+
+def gzip_bomb(mebibytes: int) -> bytes:
+    """A gzip member of so many MiB of spaces; about a kilobyte each on the wire."""
+    return b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + _blocks(mebibytes) + struct.pack("<II", 0, (mebibytes * MIB) % 2**32)
+
+
+def deflate_bomb(mebibytes: int) -> bytes:
+    """The same as a raw deflate stream, which servers send in place of zlib's."""
+    return _blocks(mebibytes)
+
+
+def many_members(count: int) -> bytes:
+    """So many gzip members of nothing, which decode to nothing at all."""
+    return gzip.compress(b"") * count
+
+
+def endless_members() -> Iterator[bytes]:
+    """Gzip members of nothing, for ever."""
+    piece = gzip.compress(b"") * 3000
+    while True:
+        yield piece
+
+
+def _blocks(mebibytes: int) -> bytes:
+    # A block after a full flush refers to nothing before it, so that it can be repeated.
+    compressor = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    block = compressor.compress(b" " * MIB) + compressor.flush(zlib.Z_FULL_FLUSH)
+    return block * mebibytes + b"\x03\x00"
