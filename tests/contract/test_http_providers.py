@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import httpx
+import psycopg
 import pytest
 from citewire.common.v1 import common_pb2
 
@@ -298,15 +299,23 @@ async def test_rotation_wraps_every_tenants_rows_again(database: Database) -> No
         await put(ana, "chat?scope=org", {**OWN, "fallbacks": [{"model": "extractive"}, {"provider": "openai"}]})
         await put(ana, "chat", OWN)
         await put(bob, "embedding", OWN)
+        with psycopg.connect(database.dsn("postgres")) as connection:  # as a gateway of the version before saved it
+            connection.execute(
+                "UPDATE chat.providers SET sealed_api_base = 'k1:base', has_key = NULL, has_api_base = NULL"
+                " WHERE type = 'embedding'"
+            )
+        shown = (await bob.get("/v1/providers/embedding")).json()
+        assert (shown["has_key"], shown["has_api_base"]) == (True, True)
         fakes.generator.sealing.master_key = fakes.embedder.sealing.master_key = "k2"
         done = await asyncio.to_thread(rotate, database, gateway)
         assert done.returncode == 0, done.stderr
-        assert "3 wrapped again, 0 already" in done.stdout
+        assert "4 wrapped again, 0 already" in done.stdout
         sealed = rows(database, "SELECT sealed_key, sealed_api_base FROM chat.providers WHERE sealed_key <> ''")
-        assert len(sealed) == 3
-        assert all(value.startswith(b"k2:") for row in sealed for value in row)
+        assert len(sealed) == 4
+        assert all(key.startswith(b"k2:") and not base for key, base in sealed)
+        assert (await bob.get("/v1/providers/embedding")).json() == shown
         done = await asyncio.to_thread(rotate, database, gateway)
-        assert "0 wrapped again, 3 already" in done.stdout
+        assert "0 wrapped again, 4 already" in done.stdout
         response = await bob.post("/v1/chat", json={**QUESTION, "stream": False})
         assert response.status_code == 200
         assert fakes.embedder.requests[-1].provider.sealed_key.startswith(b"k2:")

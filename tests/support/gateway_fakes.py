@@ -76,19 +76,12 @@ def started(
 
 
 def sealed(spec: common_pb2.ProviderSpec, tenant: Tenant, master_key: str) -> common_pb2.ProviderRef:
-    """What looks like ciphertext: digests that name owner and master key."""
-
-    def digest(secret: str) -> bytes:
-        if not secret:
-            return b""
-        owner = f"{tenant.org_id}|{spec.user_id}|{spec.provider}|{secret}"
-        return f"{master_key}:{hashlib.sha256(owner.encode()).hexdigest()}".encode()
-
+    """What looks like ciphertext: a digest that names owner and master key."""
+    owner = f"{tenant.org_id}|{spec.user_id}|{spec.provider}|{spec.api_key}|{spec.api_base}"
     return common_pb2.ProviderRef(
         provider=spec.provider,
         model=spec.model or f"{spec.provider}-default",
-        sealed_api_base=digest(spec.api_base),
-        sealed_key=digest(spec.api_key),
+        sealed_key=f"{master_key}:{hashlib.sha256(owner.encode()).hexdigest()}".encode(),
         type=spec.type,
         user_id=spec.user_id,
         dimensions=spec.dimensions,
@@ -113,13 +106,13 @@ class FakeSealing:
         return sealed(spec, current_tenant(), self.master_key), test
 
     def rewrap(self, ref: common_pb2.ProviderRef) -> tuple[common_pb2.ProviderRef, bool]:
-        """Names the present master key in both ciphertexts."""
+        """Names the present master key in the ciphertext, and puts what an earlier version sealed apart into it."""
         changed = common_pb2.ProviderRef()
         changed.CopyFrom(ref)
-        for name in ("sealed_api_base", "sealed_key"):
-            old: bytes = getattr(ref, name)
-            if old:
-                setattr(changed, name, self.master_key.encode() + b":" + old.partition(b":")[2])
+        changed.sealed_key = (
+            self.master_key.encode() + b":" + (ref.sealed_key or ref.sealed_api_base).partition(b":")[2]
+        )
+        changed.ClearField("sealed_api_base")
         return changed, changed != ref
 
 

@@ -151,3 +151,6 @@ async def test_only_the_processes_that_call_providers_learn_the_master_keys(layo
         own = replace(spec, environ={"CITEWIRE_MASTER_KEYS": "k1:…"})
         assert "CITEWIRE_MASTER_KEYS_FILE" not in own.service("embedder").environ
         assert "CITEWIRE_MASTER_KEYS" not in own.service("gateway").environ
+        assert spec.service("generator").environ["CITEWIRE_SEALED_APART"] == "true"
+        several = replace(spec, environ={"CITEWIRE_AUTH": "keys"})
+        assert "CITEWIRE_SEALED_APART" not in several.service("generator").environ

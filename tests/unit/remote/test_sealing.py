@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from citewire_kit.errors import FailedPrecondition, StartupError
 from citewire_remote.sealing import KeyFile, Keyring, Owner, new_master_key
 
-OWNER = Owner("acme", "ana", "chat", "openai", "key")
+OWNER = Owner("acme", "ana", "chat", "openai")
 # Not random: they are part of tests' names, which must be the same in every process of a run.
 OLD, NEW = (f"{name}:{base64.urlsafe_b64encode(name.encode() * 16).decode()}" for name in ("k1", "k2"))
 
 
 def test_a_secret_comes_back_and_no_two_ciphertexts_are_alike() -> None:
     keyring = Keyring.parse(NEW)
-    first, second = keyring.seal("sk-canary-ä", OWNER), keyring.seal("sk-canary-ä", OWNER)
-    assert keyring.open(first, OWNER) == keyring.open(second, OWNER) == "sk-canary-ä"
+    first, second = keyring.seal("sk-canary-ä".encode(), OWNER), keyring.seal("sk-canary-ä".encode(), OWNER)
+    assert keyring.open(first, OWNER) == keyring.open(second, OWNER) == "sk-canary-ä".encode()
     assert first != second
     assert b"canary" not in first
 
@@ -40,7 +40,7 @@ def test_a_secret_comes_back_and_no_two_ciphertexts_are_alike() -> None:
 )
 def test_a_ciphertext_moved_to_another_row_does_not_open(other: Owner) -> None:
     keyring = Keyring.parse(NEW)
-    sealed = keyring.seal("sk-canary", OWNER)
+    sealed = keyring.seal(b"sk-canary", OWNER)
     with pytest.raises(FailedPrecondition) as raised:
         keyring.open(sealed, other)
     assert raised.value.reason == "PROVIDER_SEAL"
@@ -48,10 +48,18 @@ def test_a_ciphertext_moved_to_another_row_does_not_open(other: Owner) -> None:
         Keyring.parse(f"{new_master_key('k3')},{NEW}").rewrap(sealed, other)
 
 
+def test_who_expects_a_key_alone_opens_no_whole_provider_and_the_reverse() -> None:
+    """The version before asks for the field `key`: during a rollout it refuses what is sealed now."""
+    keyring, before = Keyring.parse(NEW), replace(OWNER, field="key")
+    for owner, other in ((OWNER, before), (before, OWNER)):
+        with pytest.raises(FailedPrecondition, match="unknown version"):
+            keyring.open(keyring.seal(b"secret", owner), other)
+
+
 @given(at=st.integers(min_value=0), flip=st.integers(min_value=1, max_value=255))
 def test_a_changed_ciphertext_does_not_open(at: int, flip: int) -> None:
     keyring = Keyring.parse(OLD)
-    sealed = bytearray(keyring.seal("secret", OWNER))
+    sealed = bytearray(keyring.seal(b"secret", OWNER))
     sealed[at % len(sealed)] ^= flip
     with pytest.raises(FailedPrecondition):
         keyring.open(bytes(sealed), OWNER)
@@ -64,15 +72,15 @@ def test_garbage_does_not_open(sealed: bytes) -> None:
 
 
 def test_rotation_wraps_again_under_the_newest_key_and_the_oldest_can_go() -> None:
-    sealed = Keyring.parse(OLD).seal("secret", OWNER)
+    sealed = Keyring.parse(OLD).seal(b"secret", OWNER)
     both = Keyring.parse(f"{NEW},{OLD}")
-    assert both.open(sealed, OWNER) == "secret"
+    assert both.open(sealed, OWNER) == b"secret"
     with pytest.raises(FailedPrecondition, match="master key"):
         Keyring.parse(NEW).open(sealed, OWNER)
     rewrapped = both.rewrap(sealed, OWNER)
     assert rewrapped is not None
     assert both.rewrap(rewrapped, OWNER) is None
-    assert Keyring.parse(NEW).open(rewrapped, OWNER) == "secret"
+    assert Keyring.parse(NEW).open(rewrapped, OWNER) == b"secret"
     with pytest.raises(FailedPrecondition):
         Keyring.parse(OLD).open(rewrapped, OWNER)
 

@@ -147,6 +147,8 @@ class StackSpec:
             return {key: value for key, value in environ.items() if key not in MASTER_KEYS}
         if not any(environ.get(key) for key in MASTER_KEYS):
             environ["CITEWIRE_MASTER_KEYS_FILE"] = str(self.master_keys)
+        if environ["CITEWIRE_AUTH"] == "off":  # one person has all of it: nobody could take another's key
+            environ.setdefault("CITEWIRE_SEALED_APART", "true")
         return environ
 
     def _postgres_environ(self) -> dict[str, str]:

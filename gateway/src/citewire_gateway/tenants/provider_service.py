@@ -86,6 +86,8 @@ class TenantProviders:
                 sealed[position].ref.model,
                 sealed[position].ref,
                 sealed[position].test,
+                has_key=bool(spec.api_key.strip()),
+                has_api_base=bool(spec.api_base),
             )
             for position, spec in enumerate(specs)
         ]

@@ -54,6 +54,10 @@ class ProviderEntry:
     test: common_pb2.ProviderTest | None = None
     """How the test call went when it was saved."""
     updated_at: datetime | None = None
+    has_key: bool = False
+    """Whether a key is sealed in it."""
+    has_api_base: bool = False
+    """Whether an address is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +235,8 @@ def _values(tenant: Tenant, entry: ProviderEntry) -> dict[str, Any]:
         "dimensions": ref.dimensions,
         "sealed_api_base": ref.sealed_api_base,
         "sealed_key": ref.sealed_key,
+        "has_key": entry.has_key,
+        "has_api_base": entry.has_api_base,
         "test": None if entry.test is None else Jsonb(_test_json(entry.test)),
     }
 
@@ -240,7 +246,7 @@ def _test_json(test: common_pb2.ProviderTest) -> dict[str, Any]:
 
 
 def _entry(row: Sequence[Any]) -> ProviderEntry:
-    _, user_id, type_name, position, provider, model, dimensions, base, key, test_json, updated_at = row
+    _, user_id, type_name, position, provider, model, dimensions, base, key, test_json, updated_at, *has = row
     type_, ref, test = ProviderType(type_name), None, None
     if provider:
         ref = common_pb2.ProviderRef(
@@ -254,4 +260,4 @@ def _entry(row: Sequence[Any]) -> ProviderEntry:
         )
     if test_json is not None:
         test = json_format.ParseDict(test_json, common_pb2.ProviderTest(), ignore_unknown_fields=True)
-    return ProviderEntry(user_id, type_, position, model, ref, test, updated_at)
+    return ProviderEntry(user_id, type_, position, model, ref, test, updated_at, *map(bool, has))

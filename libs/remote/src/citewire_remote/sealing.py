@@ -2,7 +2,7 @@
 
 Layout of what `seal` returns, all lengths in bytes:
 
-    version (1) | length of the key's id (1) | the key's id | nonce (12) | wrapped data key (32 + 16)
+    layout (1) | length of the key's id (1) | the key's id | nonce (12) | wrapped data key (32 + 16)
     | nonce (12) | ciphertext and tag
 
 Both layers have the owner as associated data, so a ciphertext that was copied to another row can't be opened. A
@@ -26,7 +26,10 @@ from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
-VERSION: Final = 1
+WHOLE: Final = 2
+"""First byte of a provider sealed as one."""
+_APART: Final = 1
+"""First byte of one field of a provider, as earlier versions sealed key and address."""
 KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
@@ -46,12 +49,25 @@ class Owner:
     """What the provider is for."""
     provider: str
     """The provider's kind."""
-    field: str
-    """Which of its secrets."""
+    field: str = ""
+    """The field of a provider that an earlier version sealed apart; "" is the provider as a whole."""
+
+    @property
+    def layout(self) -> int:
+        """First byte of what is sealed for this owner."""
+        return _APART if self.field else WHOLE
 
     def associated_data(self, layer: str) -> bytes:
         """Returns all parts, each with its length before it: no two owners look the same."""
-        parts = (f"citewire-provider-{VERSION}", layer, self.org_id, self.user_id, self.type, self.provider, self.field)
+        parts = (
+            f"citewire-provider-{self.layout}",
+            layer,
+            self.org_id,
+            self.user_id,
+            self.type,
+            self.provider,
+            self.field,
+        )
         raw = [part.encode() for part in parts]
         return b"".join(len(part).to_bytes(4, "big") + part for part in raw)
 
@@ -104,14 +120,14 @@ class Keyring:
         """Ids of all keys, the sealing one first."""
         return tuple(self._ciphers)
 
-    def seal(self, secret: str, owner: Owner) -> bytes:
+    def seal(self, secret: bytes, owner: Owner) -> bytes:
         """Seals a secret for its owner, under the first key."""
         data_key = AESGCM.generate_key(KEY_BYTES * 8)
         nonce = os.urandom(_NONCE_BYTES)
-        body = AESGCM(data_key).encrypt(nonce, secret.encode(), owner.associated_data("secret"))
+        body = AESGCM(data_key).encrypt(nonce, secret, owner.associated_data("secret"))
         return self._wrap(data_key, owner) + nonce + body
 
-    def open(self, sealed: bytes, owner: Owner) -> str:
+    def open(self, sealed: bytes, owner: Owner) -> bytes:
         """Opens what was sealed for this owner.
 
         Raises:
@@ -120,10 +136,9 @@ class Keyring:
         """
         _, data_key, body = self._unwrap(sealed, owner)
         try:
-            secret = AESGCM(data_key).decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], owner.associated_data("secret"))
+            return AESGCM(data_key).decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], owner.associated_data("secret"))
         except (InvalidTag, ValueError) as exc:
-            raise _cannot_open("the secret was changed or belongs to another owner") from exc
-        return secret.decode()
+            raise cannot_open("the secret was changed or belongs to another owner") from exc
 
     def rewrap(self, sealed: bytes, owner: Owner) -> bytes | None:
         """Seals the same secret under the first key; None if it already is.
@@ -138,27 +153,27 @@ class Keyring:
 
     def _wrap(self, data_key: bytes, owner: Owner) -> bytes:
         key_id = self._first.encode()
-        header = bytes((VERSION, len(key_id))) + key_id
+        header = bytes((owner.layout, len(key_id))) + key_id
         nonce = os.urandom(_NONCE_BYTES)
         wrapped = self._ciphers[self._first].encrypt(nonce, data_key, header + owner.associated_data("key"))
         return header + nonce + wrapped
 
     def _unwrap(self, sealed: bytes, owner: Owner) -> tuple[str, bytes, bytes]:
         """Returns the master key's id, the data key, and what is sealed with it."""
-        if len(sealed) < 2 or sealed[0] != VERSION:
-            raise _cannot_open("the ciphertext is of an unknown version")
+        if len(sealed) < 2 or sealed[0] != owner.layout:
+            raise cannot_open("the ciphertext is of an unknown version")
         start = 2 + sealed[1]
         header, rest = sealed[:start], sealed[start:]
         key_id = header[2:].decode("ascii", "replace")
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             log.error("master_key_missing", key_id=key_id[:64], known=list(self._ciphers))
-            raise _cannot_open("its master key isn't on this server")
+            raise cannot_open("its master key isn't on this server")
         wrapped = rest[_NONCE_BYTES : _NONCE_BYTES + _WRAPPED_BYTES]
         try:
             data_key = cipher.decrypt(rest[:_NONCE_BYTES], wrapped, header + owner.associated_data("key"))
         except (InvalidTag, ValueError) as exc:
-            raise _cannot_open("it was changed or belongs to another owner") from exc
+            raise cannot_open("it was changed or belongs to another owner") from exc
         return key_id, data_key, rest[_NONCE_BYTES + _WRAPPED_BYTES :]
 
 
@@ -204,6 +219,13 @@ def new_master_key(key_id: str) -> str:
     return f"{key_id}:{base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode()}"
 
 
+def cannot_open(why: str) -> FailedPrecondition:
+    """Returns the error for a sealed provider that isn't opened (`PROVIDER_SEAL`)."""
+    return FailedPrecondition(
+        f"the provider's stored key or address can't be opened: {why}. Save the provider again.", reason="PROVIDER_SEAL"
+    )
+
+
 def _decode(key_id: str, encoded: str) -> bytes:
     try:
         return base64.b64decode(encoded.rstrip("=") + "=" * (-len(encoded.rstrip("=")) % 4), b"-_", validate=True)
@@ -218,9 +240,3 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 def _described(exc: Exception) -> str:
     return exc.strerror or type(exc).__name__ if isinstance(exc, OSError) else str(exc)
-
-
-def _cannot_open(why: str) -> FailedPrecondition:
-    return FailedPrecondition(
-        f"the provider's stored key or address can't be opened: {why}. Save the provider again.", reason="PROVIDER_SEAL"
-    )

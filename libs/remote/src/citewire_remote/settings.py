@@ -11,6 +11,7 @@ from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.kinds import normalise_base
 from citewire_remote.sealing import KeyFile, Keyring, KeySource
+from citewire_remote.tenant_providers import Vault
 
 
 def _base(value: str) -> str:
@@ -60,6 +61,10 @@ class TenantProviderSettings(BaseSettings):
     """Private addresses that tenant providers may have, separated by commas: hosts, `host:port`, addresses, CIDR
     ranges. Public addresses are always allowed."""
 
+    sealed_apart: bool = Field(default=False, validation_alias=AliasChoices("CITEWIRE_SEALED_APART"))
+    """Whether keys and addresses that an earlier version sealed apart are still opened together: only from an upgrade
+    until `rotate` has sealed them as one, because a stolen sealed key could be sent to another address meanwhile."""
+
     @field_validator("master_keys")
     @classmethod
     def _are_keys(cls, value: SecretStr | None) -> SecretStr | None:
@@ -91,6 +96,14 @@ class TenantProviderSettings(BaseSettings):
             return None
         keyring = Keyring.parse(self.master_keys.get_secret_value())
         return lambda: keyring
+
+    def vault(self) -> Vault:
+        """Returns what seals and opens tenants' providers.
+
+        Raises:
+            StartupError: The file of master keys can't be read.
+        """
+        return Vault(self.key_source(), self.egress_policy(), sealed_apart=self.sealed_apart)
 
     def egress_policy(self) -> EgressPolicy:
         """Returns the policy for the addresses of tenant providers."""

@@ -17,7 +17,7 @@ from citewire_kit.tenant import current_tenant
 from citewire_remote.addresses import EgressPolicy
 from citewire_remote.egress import check_base
 from citewire_remote.kinds import KINDS, PROVIDER_TYPES, ProviderType
-from citewire_remote.sealing import Keyring, KeySource, Owner
+from citewire_remote.sealing import WHOLE, Keyring, KeySource, Owner, cannot_open
 
 T = TypeVar("T")
 
@@ -55,16 +55,19 @@ class Vault:
     Args:
         keys: The master keys; None if the process has none.
         policy: The addresses where tenant providers may be.
+        sealed_apart: Whether to open a key and an address that an earlier version sealed each for itself. Nothing then
+            shows that they belong together: who has another's sealed key could send it to an address of their own.
     """
 
-    def __init__(self, keys: KeySource | None, policy: EgressPolicy) -> None:
+    def __init__(self, keys: KeySource | None, policy: EgressPolicy, *, sealed_apart: bool = False) -> None:
         self._keys = keys
         self._policy = policy
+        self._sealed_apart = sealed_apart
 
     async def seal(
         self, provider: TenantProvider, test: TestCall | None
     ) -> tuple[pb.ProviderRef, pb.ProviderTest, pb.EmbeddingSpace | None]:
-        """Tests a provider, unless `test` is None, and seals its key and address.
+        """Tests a provider, unless `test` is None, and seals its key, address, model and dimensions as one.
 
         Returns:
             The sealed provider, the result of the test call, and the embedding space that it found.
@@ -81,6 +84,54 @@ class Vault:
         report, space = pb.ProviderTest(text="No test call was made."), None
         if test is not None:
             report, space = await _run_test(provider, test)
+        return self._seal_whole(keyring, provider), report, space
+
+    def open(self, ref: pb.ProviderRef) -> TenantProvider:
+        """Opens a provider.
+
+        Raises:
+            InvalidArgument: It is another user's.
+            FailedPrecondition: It was sealed for another owner, another provider's address or length of vectors stands
+                beside it, or its master key isn't here (`PROVIDER_SEAL`).
+        """
+        _check_user(ref.user_id)
+        provider = TenantProvider(
+            _type_of(ref), ref.provider, ref.model, user_id=ref.user_id, dimensions=ref.dimensions
+        )
+        if not _is_whole(ref):
+            return self._open_apart(ref, provider)
+        spec = pb.ProviderSpec.FromString(self._keyring().open(ref.sealed_key, _owner(ref)))
+        if ref.sealed_api_base or ref.dimensions not in (0, spec.dimensions):
+            raise cannot_open("it was put together from several")
+        return replace(
+            provider,
+            model=ref.model or spec.model,
+            api_base=spec.api_base,
+            api_key=spec.api_key,
+            dimensions=spec.dimensions,
+        )
+
+    def rewrap(self, ref: pb.ProviderRef) -> tuple[pb.ProviderRef, bool]:
+        """Seals the same as one under the newest master key; False if it already was.
+
+        Raises:
+            FailedPrecondition: As `open`.
+        """
+        provider = self.open(ref)
+        if not ref.sealed_key and not ref.sealed_api_base:
+            return ref, False
+        keyring = self._keyring()
+        if not _is_whole(ref):
+            return self._seal_whole(keyring, provider), True
+        sealed = keyring.rewrap(ref.sealed_key, _owner(ref))
+        if sealed is None:
+            return ref, False
+        rewrapped = pb.ProviderRef()
+        rewrapped.CopyFrom(ref)
+        rewrapped.sealed_key = sealed
+        return rewrapped, True
+
+    def _seal_whole(self, keyring: Keyring, provider: TenantProvider) -> pb.ProviderRef:
         ref = pb.ProviderRef(
             provider=provider.provider,
             model=provider.model,
@@ -88,41 +139,27 @@ class Vault:
             user_id=provider.user_id,
             dimensions=provider.dimensions,
         )
-        if provider.api_base:
-            ref.sealed_api_base = keyring.seal(provider.api_base, _owner(ref, "api_base"))
-        if provider.api_key:
-            ref.sealed_key = keyring.seal(provider.api_key, _owner(ref, "key"))
-        return ref, report, space
+        spec = pb.ProviderSpec(
+            model=provider.model,
+            api_base=provider.api_base,
+            api_key=provider.api_key,
+            dimensions=provider.dimensions,
+        )
+        ref.sealed_key = keyring.seal(spec.SerializeToString(), _owner(ref))
+        return ref
 
-    def open(self, ref: pb.ProviderRef) -> TenantProvider:
-        """Opens a provider.
-
-        Raises:
-            InvalidArgument: It is another user's.
-            FailedPrecondition: It was sealed for another owner, or its master key isn't here (`PROVIDER_SEAL`).
-        """
-        _check_user(ref.user_id)
-        api_base, api_key = "", ""
-        if ref.sealed_api_base:
-            api_base = self._keyring().open(ref.sealed_api_base, _owner(ref, "api_base"))
-        if ref.sealed_key:
-            api_key = self._keyring().open(ref.sealed_key, _owner(ref, "key"))
-        return TenantProvider(_type_of(ref), ref.provider, ref.model, api_base, api_key, ref.user_id, ref.dimensions)
-
-    def rewrap(self, ref: pb.ProviderRef) -> tuple[pb.ProviderRef, bool]:
-        """Seals the same secrets under the newest master key; False if they already were.
-
-        Raises:
-            FailedPrecondition: As `open`.
-        """
-        keyring = self._keyring()
-        api_base = keyring.rewrap(ref.sealed_api_base, _owner(ref, "api_base")) if ref.sealed_api_base else None
-        api_key = keyring.rewrap(ref.sealed_key, _owner(ref, "key")) if ref.sealed_key else None
-        rewrapped = pb.ProviderRef()
-        rewrapped.CopyFrom(ref)
-        rewrapped.sealed_api_base = api_base or ref.sealed_api_base
-        rewrapped.sealed_key = api_key or ref.sealed_key
-        return rewrapped, rewrapped != ref
+    def _open_apart(self, ref: pb.ProviderRef, provider: TenantProvider) -> TenantProvider:
+        """Opens what an earlier version sealed; a key without an address can only go to the provider's own."""
+        if ref.sealed_key and ref.sealed_api_base and not self._sealed_apart:
+            log.warning("provider_sealed_apart", type=provider.type, provider=provider.provider)
+            raise cannot_open("an earlier version sealed its key and its address apart")
+        if KINDS[provider.type][provider.provider].needs_base and not ref.sealed_api_base:
+            raise cannot_open("its address is missing")
+        api_base, api_key = (
+            self._keyring().open(sealed, _owner(ref, name)).decode() if sealed else ""
+            for sealed, name in ((ref.sealed_api_base, "api_base"), (ref.sealed_key, "key"))
+        )
+        return replace(provider, api_base=api_base, api_key=api_key)
 
     def _keyring(self) -> Keyring:
         if self._keys is None:
@@ -173,6 +210,10 @@ class TenantClients(Generic[T]):
         self._idle_seconds = idle_seconds
         self._clients: OrderedDict[bytes, _Client[T]] = OrderedDict()
 
+    def open(self, ref: pb.ProviderRef) -> TenantProvider:
+        """Opens one of the current tenant's providers, as `Vault.open`."""
+        return self._vault.open(ref)
+
     @asynccontextmanager
     async def lease(self, provider: pb.ProviderRef | TenantProvider) -> AsyncGenerator[T]:
         """Yields the client of one of the current tenant's providers; it stays open inside the block.
@@ -180,7 +221,7 @@ class TenantClients(Generic[T]):
         Raises:
             CitewireError: As `Vault.open`.
         """
-        opened = self._vault.open(provider) if isinstance(provider, pb.ProviderRef) else provider
+        opened = self.open(provider) if isinstance(provider, pb.ProviderRef) else provider
         key = _key(opened, opened.model if self._by_model else "")
         client = self._clients.get(key)
         if client is None:
@@ -267,5 +308,9 @@ def _type_of(ref: pb.ProviderRef) -> ProviderType:
     return result
 
 
-def _owner(ref: pb.ProviderRef, secret: str) -> Owner:
-    return Owner(current_tenant().org_id, ref.user_id, _type_of(ref).value, ref.provider, secret)
+def _is_whole(ref: pb.ProviderRef) -> bool:
+    return ref.sealed_key[:1] == bytes((WHOLE,))
+
+
+def _owner(ref: pb.ProviderRef, field_name: str = "") -> Owner:
+    return Owner(current_tenant().org_id, ref.user_id, _type_of(ref).value, ref.provider, field_name)

@@ -16,7 +16,7 @@ from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_ledger import Ledger
 from citewire_remote.redaction import quiet_sdks
-from citewire_remote.tenant_providers import TenantClients, TenantProvider, Vault
+from citewire_remote.tenant_providers import TenantClients, TenantProvider
 
 log = get_logger(__name__)
 
@@ -48,7 +48,7 @@ async def start(
     if ledger is None:
         opening = settings.ledger("embedder", calls_providers=bool(settings.remote()))
         ledger = await stack.enter_async_context(opening)
-    models, vault = ModelFactory(settings, ledger), Vault(settings.key_source(), settings.egress_policy())
+    models, vault = ModelFactory(settings, ledger), settings.vault()
     reranker = Reranker(
         models.reranker(model),
         TenantClients(vault, models.tenant_reranker, lambda tenant_model: tenant_model.close(), by_model=True),

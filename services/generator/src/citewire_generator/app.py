@@ -57,7 +57,7 @@ async def start(
     if ledger is None:
         remote = bool(settings.configured()) if providers is None else any(provider.remote for provider in providers)
         ledger = await stack.enter_async_context(settings.ledger("generator", calls_providers=remote))
-    vault = Vault(settings.key_source(), settings.egress_policy())
+    vault = settings.vault()
     tenant_providers = _tenant_providers(settings, vault, catalogue, ledger)
     stack.push_async_callback(tenant_providers.close)
     if providers is None:

@@ -49,8 +49,9 @@ class TenantChatProviders:
         Raises:
             CitewireError: It isn't the tenant's, or can't be opened here.
         """
-        async with self._clients.lease(provider) as client:
-            yield ChatModel(client, self._describe(provider.provider, provider.model), own=True)
+        opened = self._clients.open(provider) if isinstance(provider, ProviderRef) else provider
+        async with self._clients.lease(opened) as client:
+            yield ChatModel(client, self._describe(opened.provider, opened.model), own=True)
 
     async def test_provider(self, provider: TenantProvider) -> None:
         """Generates a few tokens.

@@ -270,8 +270,8 @@ def _entry(entry: ProviderEntry) -> dict[str, Any]:
     return {
         "provider": entry.ref.provider,
         "model": entry.model,
-        "has_key": bool(entry.ref.sealed_key),
-        "has_api_base": bool(entry.ref.sealed_api_base),
+        "has_key": entry.has_key,
+        "has_api_base": entry.has_api_base,
         "dimensions": entry.ref.dimensions or MISSING,
         "test": ProviderTestInfo.of(entry.test),
     }
