@@ -7,11 +7,12 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
+from api_keys import bearer, key_for, keys
 from citewire_gateway.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
@@ -48,28 +49,6 @@ async def gateway(database: Database) -> AsyncIterator[Gateway]:
 def chat_role(database: Database) -> Iterator[psycopg.Connection]:
     with psycopg.connect(database.dsn("citewire_chat"), autocommit=True) as connection:
         yield connection
-
-
-async def key_for(database: Database, org: str, user: str, plan: str = "pro") -> dict[str, Any]:
-    done = await asyncio.to_thread(keys, database, "create", "--org", org, "--user", user, "--plan", plan, "--json")
-    return json.loads(done.stdout)
-
-
-def keys(database: Database, *arguments: str, owner: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs a keys command as an operator would."""
-    name, dsn = ("MIGRATE_DSN", database.owner_dsn) if owner else ("DSN", database.dsn("citewire_chat"))
-    return subprocess.run(
-        [sys.executable, "-m", "citewire_gateway", "keys", *arguments],
-        env={f"CITEWIRE_GATEWAY_{name}": dsn},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-def bearer(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"}
 
 
 async def test_a_key_names_the_tenant_of_every_call(gateway: Gateway, database: Database) -> None:

@@ -41,7 +41,6 @@ from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http import middleware
 from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.middleware import body_limit, time_budget
-from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
@@ -52,6 +51,8 @@ from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit import metrics
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
+from citewire_kit.fair import FairShares
+from citewire_kit.pace import no_place
 from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.tasks import end
 from citewire_kit.tenant import LOCAL_TENANT
@@ -175,7 +176,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         ),
         drain=drain,
         stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
-        uploads=UploadSlots(settings.max_uploads),
+        uploads=FairShares(settings.max_uploads, lambda _: no_place("too many uploads at once")),
     )
 
 

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.pace import Pace
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
@@ -63,7 +64,14 @@ class GatewaySettings(ProcessSettings):
     """Largest file."""
 
     max_uploads: int = Field(default=16, ge=1)
-    """Uploads that are received at once, each with a spool file on disk; more are refused with 503."""
+    """Uploads that are received at once, each with a spool file on disk. Organisations share them: one that holds more
+    than another loses its youngest to it, with 503, as does one too many of its own."""
+
+    upload_bytes_per_second: float = Field(default=4096.0, gt=0)
+    """Slowest upload: one that is behind this rate by more than upload_grace_seconds is broken off."""
+
+    upload_grace_seconds: float = Field(default=20.0, gt=0)
+    """How long an upload may be slower than that."""
 
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""
@@ -154,6 +162,10 @@ class GatewaySettings(ProcessSettings):
     def _are_types(cls, value: str) -> str:
         _types_in(value)
         return value
+
+    def upload_pace(self) -> Pace:
+        """Returns how slow an upload may be."""
+        return Pace(self.upload_bytes_per_second, self.upload_grace_seconds)
 
     def profile_models(self) -> dict[str, ProfileModels]:
         """Returns the models of the profiles that have their own."""

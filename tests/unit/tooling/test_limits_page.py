@@ -50,6 +50,10 @@ EXPECTED: dict[str, list[int]] = {
     "tags": [checks.MAX_TAGS, checks.MAX_TAG],
     "metadata": [checks.MAX_METADATA_BYTES // KIB],
     "uploads at once, of one gateway": [default(GatewaySettings, "max_uploads")],
+    "slowest upload": [
+        default(GatewaySettings, "upload_bytes_per_second"),
+        default(GatewaySettings, "upload_grace_seconds"),
+    ],
     "body": [default(GatewaySettings, "max_json_bytes") // MIB],
     "question, query": [default(GatewaySettings, "max_question_bytes") // KIB],
     "messages of a conversation that is sent": [chat.MAX_MESSAGES],

@@ -22,7 +22,6 @@ from citewire_gateway.clients.health import Health
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http.bodies import unstorable
 from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.multipart import UploadSlots
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
@@ -30,6 +29,7 @@ from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
+from citewire_kit.fair import FairShares
 from citewire_kit.tenant import Tenant, use_tenant
 
 MAX_KEY = 255
@@ -54,7 +54,7 @@ class Services:
     health: Health
     drain: Drain
     stream_rules: StreamRules
-    uploads: UploadSlots
+    uploads: FairShares
 
 
 async def get_services(request: Request) -> Services:

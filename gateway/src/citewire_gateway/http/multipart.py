@@ -8,8 +8,8 @@ not hold a call to the retriever open.
 import asyncio
 import hashlib
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email.message import Message
 from pathlib import PurePosixPath, PureWindowsPath
@@ -19,7 +19,7 @@ from multipart import MultipartError, MultipartSegment, PushMultipartParser
 from starlette.requests import ClientDisconnect
 
 from citewire_gateway.http.bodies import too_large, unstorable
-from citewire_kit.errors import Aborted, InvalidArgument, ResourceExhausted, Unavailable, invalid_field
+from citewire_kit.errors import Aborted, InvalidArgument, Unavailable, invalid_field
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -32,31 +32,6 @@ _MAX_BOUNDARY = 70  # by RFC 2046
 _MAX_FILE_NAME = 255
 _FLUSH_BYTES = 1024 * 1024
 _READ_BYTES = 1024 * 1024
-
-
-class UploadSlots:
-    """Admission by permit: each upload has a spool file, and disks are finite.
-
-    One too many is refused at once, instead of waiting with its body half-sent.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._free = most
-
-    @contextmanager
-    def take(self) -> Generator[None]:
-        """Holds a slot during the block.
-
-        Raises:
-            ResourceExhausted: All are taken (`OVERLOADED`).
-        """
-        if self._free <= 0:
-            raise ResourceExhausted("too many uploads at once", reason="OVERLOADED", retry_after=2.0)
-        self._free -= 1
-        try:
-            yield
-        finally:
-            self._free += 1
 
 
 @dataclass(slots=True)

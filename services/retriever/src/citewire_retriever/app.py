@@ -10,6 +10,7 @@ from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceService
 
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
+from citewire_kit.pace import Pace
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import GrpcServer, run_until_signal
 from citewire_kit.tasks import end
@@ -70,6 +71,8 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
             upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,
             max_chars=settings.max_chars,
+            max_uploads=settings.max_uploads,
+            upload_pace=Pace(settings.upload_bytes_per_second, settings.upload_grace_seconds),
             spool_dir=settings.spool_dir,
             watch_poll_seconds=settings.watch_poll_seconds,
         ),

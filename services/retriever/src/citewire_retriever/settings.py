@@ -36,6 +36,16 @@ class RetrieverSettings(ProcessSettings):
     upload_max_bytes: int = Field(default=256 * _MIB, ge=1)
     """Largest file, in bytes."""
 
+    max_uploads: int = Field(default=64, ge=1)
+    """Uploads that are received at once. Organisations share them: one that holds more than another loses its youngest
+    to it, with RESOURCE_EXHAUSTED, as does one too many of its own."""
+
+    upload_bytes_per_second: float = Field(default=4096.0, gt=0)
+    """Slowest upload: one that is behind this rate by more than upload_grace_seconds is broken off."""
+
+    upload_grace_seconds: float = Field(default=20.0, gt=0)
+    """How long an upload may be slower than that."""
+
     text_max_bytes: int = Field(default=8 * _MIB, ge=1)
     """Largest typed text (PutDocument), in bytes of UTF-8."""
 

@@ -43,6 +43,7 @@ from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.profiles.model import DocumentType
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
+from citewire_kit.pace import paced
 from citewire_kit.tenant import Tenant
 
 router = APIRouter(tags=["documents"], dependencies=[Depends(authenticate)])
@@ -275,9 +276,9 @@ async def _store(
 async def _store_file(
     request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
 ) -> Document:
-    with services.uploads.take():
+    with services.uploads.hold_now(tenant.org_id) as place:
         async with receive_form(
-            request.stream(),
+            paced(request.stream(), services.settings.upload_pace(), place),
             request.headers["content-type"],
             max_file_bytes=services.settings.max_upload_bytes,
             folder=services.settings.spool_dir,

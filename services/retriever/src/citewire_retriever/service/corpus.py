@@ -1,6 +1,7 @@
 """The writing side: documents, their content and progress, collections."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +15,8 @@ from citewire.retriever.v1.corpus_pb2 import (
 )
 
 from citewire_kit.errors import InvalidArgument, NotFound
+from citewire_kit.fair import FairShares
+from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 from citewire_retriever import paging
@@ -37,6 +40,8 @@ class Limits:
     upload_max_bytes: int
     text_max_bytes: int
     max_chars: int
+    max_uploads: int
+    upload_pace: Pace
     spool_dir: Path | None = None
     watch_poll_seconds: float = 2.0
 
@@ -58,13 +63,16 @@ class CorpusService:
         self._collections = collections
         self._feed = feed
         self._limits = limits
+        self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"))
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
         """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
 
         Raises:
             InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`).
-            ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`).
+            ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`); or it
+                got no place, or lost it to an organisation that had fewer (`OVERLOADED`).
+            Aborted: It comes too slowly (reason `UPLOAD_ABORTED`).
             NotFound: The document that should get a new version doesn't exist.
         """
         document_type = content.type or "file"
@@ -73,9 +81,14 @@ class CorpusService:
             result = await self.get(tenant, content.document_id)
             document_type = content.type or result.type
         check_metadata(document_type, content.metadata)
+        with self._uploads.hold_now(tenant.org_id) as place:
+            return await self._receive(tenant, content, paced(data, self._limits.upload_pace, place))
+
+    async def _receive(self, tenant: Tenant, content: NewContent, data: AsyncGenerator[bytes]) -> Document:
         async with Spool(limit_bytes=self._limits.upload_max_bytes, folder=self._limits.spool_dir) as spool:
-            async for part in data:
-                await spool.write(part)
+            async with aclosing(data):
+                async for part in data:
+                    await spool.write(part)
             if spool.size_bytes == 0:
                 raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
             if await holds_more_text(spool, self._limits.max_chars):

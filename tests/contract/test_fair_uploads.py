@@ -1,0 +1,143 @@
+"""One organisation's uploads, dripping or merely many, leave every other its share of the places."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+from citewire.retriever.v1 import corpus_pb2 as pb
+from citewire.retriever.v1.corpus_pb2_grpc import CorpusServiceStub
+
+from api_keys import bearer, key_for
+from citewire_gateway.settings import GatewaySettings
+from citewire_kit import client
+from citewire_kit.errors import Aborted, ResourceExhausted
+from citewire_kit.fair import Holding
+from citewire_kit.pace import Pace, paced
+from citewire_kit.tasks import end
+from citewire_kit.tenant import use_tenant
+from corpus_calls import MINE, THEIRS
+from gateway_fake_servers import running_fakes
+from gateway_process import Gateway, running_gateway
+from retriever_process import Caller
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from databases import Database
+
+SLOTS = GatewaySettings.model_fields["max_uploads"].default
+HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.md"\r\n\r\n'
+
+
+@pytest.fixture
+def retriever_settings() -> dict[str, int]:
+    return {"max_uploads": 4}
+
+
+@asynccontextmanager
+async def dripping(gateway: Gateway, key: str, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
+    """Uploads that have sent a form's beginning and send no more; the answers may be read."""
+    host, port = gateway.url.removeprefix("http://").split(":")
+    readers: list[asyncio.StreamReader] = []
+    writers: list[asyncio.StreamWriter] = []
+    request = (
+        f"POST /v1/documents HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000000\r\n\r\n"
+    ).encode() + HEAD
+    try:
+        for _ in range(count):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(request)
+            readers.append(reader)
+            writers.append(writer)
+        await wait_until(lambda: gateway.services.uploads.total == count, 20)
+        yield readers
+    finally:
+        for writer in writers:
+            writer.close()
+
+
+async def test_dripping_uploads_of_one_organisation_keep_nobody_else_out(database: Database) -> None:
+    mine, theirs = [(await key_for(database, org, "ada"))["key"] for org in ("acme", "other")]
+    async with running_fakes() as fakes, running_gateway(database, fakes, auth="keys") as gateway:
+        async with dripping(gateway, mine, SLOTS) as readers:
+            for _ in range(3):
+                response = await gateway.http.post(
+                    "/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(theirs)
+                )
+                assert response.status_code == 202, response.text
+            # Who held all lost its youngest: once, as the place stayed free.
+            answers = [asyncio.create_task(reader.readuntil(b"\r\n\r\n")) for reader in readers]
+            done, waiting = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED, timeout=10)
+            (answer,) = [task.result() for task in done]
+            await end(*waiting)
+            assert b" 503 " in answer.splitlines()[0]
+            assert b"retry-after" in answer.lower()
+            assert gateway.services.uploads.used("acme") == SLOTS - 1
+            # Its own further uploads find one place, and then none: it can't take from who has less.
+            own = {"files": {"file": ("a.md", b"x")}, "headers": bearer(mine)}
+            assert (await gateway.http.post("/v1/documents", **own)).status_code == 202
+        await wait_until(lambda: gateway.services.uploads.total == 0, 20)
+
+
+async def test_an_upload_slower_than_allowed_is_broken_off(database: Database) -> None:
+    key = (await key_for(database, "acme", "ada"))["key"]
+    slow = {"auth": "keys", "upload_grace_seconds": 0.3}
+    async with running_fakes() as fakes, running_gateway(database, fakes, **slow) as gateway:
+        async with dripping(gateway, key, 1) as (reader,), asyncio.timeout(10):
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert b" 409 " in answer.splitlines()[0]
+            assert b"UPLOAD_ABORTED" in await reader.read(2000)
+        assert gateway.services.uploads.total == 0
+        assert fakes.corpus.uploads == 0
+
+
+async def test_dripping_uploads_over_grpc_keep_nobody_else_out(me: Caller, them: Caller) -> None:
+    begun, ends = 0, asyncio.Event()
+
+    async def drip() -> AsyncGenerator[pb.UploadDocumentRequest]:
+        nonlocal begun
+        yield pb.UploadDocumentRequest(header=pb.UploadHeader(file_name="a.md"))
+        yield pb.UploadDocumentRequest(data=b"x")
+        begun += 1
+        await ends.wait()
+
+    async def upload(stub: CorpusServiceStub) -> pb.UploadDocumentResponse:
+        with use_tenant(MINE):
+            return await client.client_stream(stub.UploadDocument, drip(), timeout=30)
+
+    assert MINE.org_id != THEIRS.org_id
+    flood = [asyncio.create_task(upload(me.running.corpus)) for _ in range(4)]
+    await wait_until(lambda: begun == 4, 20)
+    await asyncio.sleep(0.2)  # until the server has taken their places; too short a while only makes this pass
+    document = await them.upload(pb.UploadHeader(file_name="b.md"), b"theirs")
+    assert document.document_id > 0
+    ends.set()
+    results = await asyncio.gather(*flood, return_exceptions=True)
+    assert [type(result) for result in results].count(ResourceExhausted) == 1
+
+
+async def test_time_in_which_the_sender_was_not_waited_for_does_not_count() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(4):
+            yield b"x"
+
+    async for piece in paced(pieces(), Pace(1.0, 0.05), Holding("a", 1)):
+        assert piece == b"x"
+        await asyncio.sleep(0.05)  # as if the disk were slow
+
+
+async def test_a_sender_may_pause_after_it_was_fast() -> None:
+    async def pieces(pause: float) -> AsyncIterator[bytes]:
+        yield b"x" * 1000
+        await asyncio.sleep(pause)
+        yield b"y"
+
+    read = [piece async for piece in paced(pieces(0.2), Pace(1000.0, 0.01), Holding("a", 1))]
+    assert len(read) == 2
+    with pytest.raises(Aborted):
+        async for _ in paced(pieces(5.0), Pace(10_000.0, 0.01), Holding("a", 1)):
+            pass
