@@ -133,13 +133,8 @@ class CorpusRows:
             " VALUES (%s, %s, %s, 1, %s, 'text/plain')",
             (org, document_id, version, hashlib.sha256(b"x").digest()),
         )
-        first = 0
-        if len(vectors):
-            first = self.one(
-                "SELECT min(id) FROM (SELECT nextval('corpus.chunk_ids') AS id FROM generate_series(1, %s)) ids",
-                (len(vectors),),
-            )
-        chunk_ids = list(range(first, first + len(vectors)))
+        # One by one, as another connection may take ids in between.
+        chunk_ids = [self.one("SELECT nextval('corpus.chunk_ids')") for _ in vectors]
         with (
             self._connection.cursor() as cursor,
             cursor.copy(
