@@ -15,11 +15,15 @@ from citewire.retriever.v1.retriever_pb2 import (
     CONTEXT_PATH_SEMANTIC,
     PlanResponse,
 )
+from structlog.testing import capture_logs
 
+from citewire_kit.errors import CitewireError, FailedPrecondition, Unavailable
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
 from citewire_retriever.headings import heading
 from citewire_retriever.ingest.chunks import embedding_input
+from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from citewire_retriever.ingest.model import ModelWindow, OwnEmbedding
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Scope, Strategy
 from citewire_retriever.service.retrieval import RetrievalService
@@ -297,6 +301,41 @@ async def test_a_model_that_fails_is_given_up_and_tried_again(
                 return await healed(reading) and await reading.given_up() == 0
 
             await wait_until(all_there)
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (Unavailable("starting", reason="SERVICE_UNAVAILABLE"), "info"),
+        (FailedPrecondition("none", reason="SPACE_MISMATCH"), "warning"),
+    ],
+)
+async def test_an_embedder_that_starts_warns_nobody(
+    database: Database, harness: IngestHarness, monkeypatch: pytest.MonkeyPatch, error: CitewireError, level: str
+) -> None:
+    serve = GrpcEmbedder.window
+
+    async def window(embedder: GrpcEmbedder, model: str, own: OwnEmbedding | None = None) -> ModelWindow:
+        if model == MODEL:
+            raise error
+        return await serve(embedder, model, own)
+
+    async with embedder_address(FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(3))
+        async with running_worker(worker_settings(database, embedder)):
+            await harness.until(document_id, "ready")
+        await harness.rows("UPDATE corpus.backfill_checks SET next_at = now() RETURNING 1")
+        monkeypatch.setattr(GrpcEmbedder, "window", window)
+        settings = worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0.1)
+        with capture_logs() as logged:
+            async with running_worker(settings):
+
+                async def noted() -> bool:
+                    return any(entry["event"] == "further_model_not_served" for entry in logged)
+
+                await wait_until(noted)
+    levels = {entry["log_level"] for entry in logged if entry["event"] == "further_model_not_served"}
+    assert levels == {level}
 
 
 async def test_documents_from_before_a_further_model_get_its_vectors(

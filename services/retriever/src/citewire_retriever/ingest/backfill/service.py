@@ -5,7 +5,7 @@ from contextlib import aclosing
 from functools import partial
 from typing import Final
 
-from citewire_kit.errors import CitewireError, FailedPrecondition
+from citewire_kit.errors import CitewireError, FailedPrecondition, Unavailable
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant, use_tenant
 from citewire_retriever.headings import heading
@@ -196,7 +196,7 @@ class Backfill:
         try:
             window = await self._window(targets.following, targets)
         except CitewireError as error:
-            log.warning("next_space_not_served", org_id=org_id, model=targets.following.model, error=str(error))
+            _note_unserved("next_space_not_served", org_id, targets.following.model, error)
             return []
         return [await self._jobs.ensure_space(window.space)]
 
@@ -206,8 +206,14 @@ class Backfill:
             try:
                 window = await self._embedder.window(model)
             except CitewireError as error:
-                log.warning("further_model_not_served", org_id=org_id, model=model, error=str(error))
+                _note_unserved("further_model_not_served", org_id, model, error)
                 continue
             if window.space not in (targets.live, targets.following):
                 tables.append(await self._jobs.ensure_space(window.space))
         return tables
+
+
+def _note_unserved(event: str, org_id: str, model: str, error: CitewireError) -> None:
+    """Says why a model's vectors wait. An embedder that is away or starting is asked again soon: that warns nobody."""
+    note = log.info if isinstance(error, Unavailable) else log.warning
+    note(event, org_id=org_id, model=model, error=str(error))
