@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from citewire_embedder.providers import late_interaction
 from citewire_embedder.providers.base import Precision, Ranking, TokenisedText
 from citewire_embedder.providers.late_interaction import LateInteraction
 from citewire_embedder.providers.model_directory import ModelDirectory, read_directory
@@ -88,6 +89,38 @@ async def test_what_was_scored_when_time_was_over_comes_first(model_path: Path) 
         assert ranking.input_tokens < whole.input_tokens
         best = await model.rerank(QUERY, DOCUMENTS, 3, FIRST, seconds=10)
         assert (len(best.ranked), best.scored) == (3, 40), "the next call isn't held up"
+
+
+async def test_a_call_that_ends_early_has_read_the_best_and_not_the_longest(
+    model_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_interaction, "_THREAD_TOKENS", 1)
+    monkeypatch.setattr(late_interaction, "_FEWEST_TOKENS", 1)
+    async with reranker(model_path) as model:
+        await model.rerank(QUERY, DOCUMENTS)
+        for batches in (1, 2, 3, 5):
+            ranking = await stopped(model, batches)
+            assert sorted(split(ranking)[0]) == sorted(BEST_FIRST[:batches])
+
+
+async def test_what_the_cache_has_does_not_overtake_a_better_one_that_was_not_read(model_path: Path) -> None:
+    async with reranker(model_path, cache_bytes=1 << 20) as model:
+        await model.rerank(QUERY, [text for index, text in enumerate(DOCUMENTS) if index != BEST_FIRST[2]])
+        others = [f"{text} far far" if index == BEST_FIRST[2] else text for index, text in enumerate(DOCUMENTS)]
+        ranking = await stopped(model, 0, others)
+        assert sorted(split(ranking)[0]) == sorted(BEST_FIRST[:2])
+        assert (await model.rerank(QUERY, others, None, FIRST, seconds=10)).scored == 40
+
+
+async def stopped(model: Watched, batches: int, documents: Sequence[str] = DOCUMENTS) -> Ranking:
+    """A call whose time is over after so many batches."""
+    goes_on = threading.Event()
+    model.calls, model.stop_at = 0, batches + 2
+    model.on_call = lambda: None if goes_on.wait(10) else pytest.fail("nobody went on")
+    ranking = await model.rerank(QUERY, documents, None, FIRST, seconds=1)
+    model.stop_at = 1 << 30
+    goes_on.set()
+    return ranking
 
 
 async def test_a_batch_that_would_not_end_in_time_is_not_begun(model_path: Path) -> None:

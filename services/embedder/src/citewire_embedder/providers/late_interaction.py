@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -39,7 +40,7 @@ SUFFIX = "-late-interaction"
 """What the model's name adds to that of the embedding model."""
 
 _GROUP = 8
-"""Documents, best first, among which those of similar length are computed together."""
+"""Documents, best first, that are looked up and tokenised at once."""
 _THREAD_TOKENS = 256
 """Padded tokens of one batch, for each thread: about 40 ms. Between two batches the time is looked at, and another call
 has its turn."""
@@ -176,6 +177,8 @@ class LateInteraction(RerankModel):
                 if not scope.expired():
                     raise
                 self.note_late(time.monotonic() - (end or 0.0))
+        # A document that was scored before a better one, as the cache had it, would come before it for that alone.
+        own = {index: own[index] for index in itertools.takewhile(own.__contains__, order)}
         RERANKED.labels("left").inc(len(documents) - len(own))
         scores = own
         if first_scores:
@@ -304,17 +307,17 @@ class LateInteraction(RerankModel):
         return self._compare_packed(task, cached)
 
     def _next_batch(self, task: _Task) -> list[_Document]:
-        """Takes the next batch; of one that wouldn't end in time the shorter documents, as the last."""
+        """Takes the next batch; of one that wouldn't end in time the first documents, as the last."""
         batch = task.batches.popleft() if task.batches else []
         if task.end is None:
             return batch
         room = (task.end - time.monotonic()) / self._pace
         if not task.computed:
             # One document is always tried: the pace may have been measured when the machine was busier.
-            room = max(room, min((padded_length(len(document.text.ids)) for document in batch), default=0))
-        fitting = [document for document in batch if padded_length(len(document.text.ids)) <= room]
-        while fitting and len(fitting) * padded_length(len(fitting[0].text.ids)) > room:
-            fitting = fitting[1:]
+            room = max(room, max((padded_length(len(document.text.ids)) for document in batch[:1]), default=0))
+        fitting = batch
+        while fitting and len(fitting) * max(padded_length(len(document.text.ids)) for document in fitting) > room:
+            fitting = fitting[:-1]
         if len(fitting) < len(batch):
             task.batches.clear()
             task.waiting.clear()
@@ -360,20 +363,22 @@ def _query_of(task: _Task) -> TokenVectors:
 
 
 def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
-    """Puts texts of similar length together, as the shorter ones of a batch are padded.
+    """Divides texts among batches in their order, so that a call that ends early has read the best ones.
 
     Args:
         lengths: Tokens of each text.
-        most_tokens: Padded tokens of a batch; a single text may have more.
+        most_tokens: Tokens of a batch, whose shorter texts are padded; a single text may have more.
 
     Returns:
-        Indices, those of the longest first.
+        Indices, in order.
     """
     result: list[list[int]] = []
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        batch = result[-1] if result else None
-        if batch and (len(batch) + 1) * padded_length(lengths[batch[0]]) <= most_tokens:
-            batch.append(index)
+    longest = 0
+    for index, length in enumerate(lengths):
+        longest = max(longest, padded_length(length))
+        if result and (len(result[-1]) + 1) * longest <= most_tokens:
+            result[-1].append(index)
         else:
             result.append([index])
+            longest = padded_length(length)
     return result
