@@ -78,10 +78,15 @@ async def test_a_provider_that_fails_costs_no_answer() -> None:
         assessment = await client.unary(running.stub.Assess, pb.AssessRequest(question="x", answer="y"), timeout=5)
         asked = pb.RewriteRequest(kind=pb.REWRITE_KIND_HYDE, question="x")
         rewritten = await client.unary(running.stub.Rewrite, asked, timeout=5)
+        passages = pb.JudgeRelevanceRequest(question="x", passages=PASSAGES)
+        judged = await client.unary(running.stub.JudgeRelevance, passages, timeout=5)
     assert (decision.needs_retrieval, decision.fallback) == (True, True)
-    assert decision.reason == "The model could not be asked, so the saved content is searched."
-    assert assessment == pb.AssessResponse(supported=True, utility=0.7, fallback=True, usage=pb.TokenUsage())
-    assert rewritten == pb.RewriteResponse(text="x", fallback=True, usage=pb.TokenUsage())
+    assert decision.reason == "The model could not be asked (scripted, model parrot), so the saved content is searched."
+    failure = pb.JudgementFailure(provider="scripted", model="parrot", reason="PROVIDER_UNAVAILABLE")
+    nothing = pb.TokenUsage()
+    assert assessment == pb.AssessResponse(supported=True, utility=0.7, fallback=True, usage=nothing, failure=failure)
+    assert rewritten == pb.RewriteResponse(text="x", fallback=True, usage=nothing, failure=failure)
+    assert judged == pb.JudgeRelevanceResponse(fallback=True, usage=nothing, failure=failure)
 
 
 async def test_the_fallback_comes_before_the_callers_deadline() -> None:
@@ -90,7 +95,8 @@ async def test_the_fallback_comes_before_the_callers_deadline() -> None:
         decision = await client.unary(running.stub.Decide, pb.DecideRequest(question="x"), timeout=0.8)
         await stuck.closed.wait()
     assert (decision.needs_retrieval, decision.fallback) == (True, True)
-    assert decision.reason == "The model did not decide in time, so the saved content is searched."
+    in_time = "The model did not decide in time (scripted, model parrot), so the saved content is searched."
+    assert decision.reason == in_time
 
 
 async def test_rules_where_there_is_no_model() -> None:
@@ -117,6 +123,8 @@ async def test_rules_where_there_is_no_model() -> None:
         ("Decide", pb.DecideRequest(question="  "), ["question"]),
         ("Decide", pb.DecideRequest(question="ä" * 16_385), ["question"]),
         ("Decide", pb.DecideRequest(question="x", fallbacks=[pb.Fallback()]), ["fallbacks[0]"]),
+        ("JudgeRelevance", pb.JudgeRelevanceRequest(question=" "), ["question", "passages"]),
+        ("JudgeRelevance", pb.JudgeRelevanceRequest(question="x", passages=PASSAGES * 201), ["passages"]),
         ("Assess", pb.AssessRequest(question="", answer=""), ["question", "answer"]),
         (
             "Assess",

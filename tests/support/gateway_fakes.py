@@ -320,6 +320,8 @@ class FakeGenerator(Generator):
         self.rewritten: generator_pb2.RewriteResponse | None = None
         self.rewrites: list[generator_pb2.RewriteRequest] = []
         self.assessed: list[generator_pb2.AssessRequest] = []
+        self.relevance = generator_pb2.JudgeRelevanceResponse()
+        self.judged: list[generator_pb2.JudgeRelevanceRequest] = []
 
     async def generate(
         self, request: generator_pb2.GenerateRequest
@@ -348,6 +350,13 @@ class FakeGenerator(Generator):
         self.assessed.append(request)
         await self.log.note("assess")
         return self.assessment
+
+    async def judge_relevance(
+        self, request: generator_pb2.JudgeRelevanceRequest
+    ) -> generator_pb2.JudgeRelevanceResponse:
+        self.judged.append(request)
+        await self.log.note("judge")
+        return self.relevance
 
     async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
         self.verify_requests.append(request)

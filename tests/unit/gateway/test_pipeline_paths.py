@@ -101,8 +101,8 @@ async def test_judgements_that_fail_are_the_documented_defaults(harness: Pipelin
     decision = events[0]
     assert isinstance(decision, Decision)
     assert (decision.decision.needs_retrieval, decision.decision.fallback) == (True, True)
-    assert "No decision could be had" in decision.decision.reason
-    assert events[3] == Assessment(generator_pb2.AssessResponse(supported=True, utility=0.7, fallback=True))
+    assert "The model could not decide" in decision.decision.reason
+    assert events[4] == Assessment(generator_pb2.AssessResponse(supported=True, utility=0.7, fallback=True))
 
 
 async def test_speculation_begins_the_answer_before_the_decision(harness: PipelineHarness) -> None:

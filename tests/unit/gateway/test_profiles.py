@@ -240,6 +240,7 @@ CHANGES: dict[str, tuple[str, object, dict[str, object]]] = {
     "condense": ("grounded", False, {"history": {"tokens": 4_000, "condense": False}}),
     "decide": ("grounded", True, {"decide": True}),
     "assess": ("grounded", True, {"assess": True}),
+    "judge_relevance": ("grounded", True, {"judge_relevance": True}),
     "speculate": ("self-rag", True, {"speculate": True}),
     "answer_language": ("grounded", "Spanish", {"answer_language": "Spanish"}),
     "not_found_sentence": ("grounded", "Nada.", {"not_found_sentence": "Nada."}),

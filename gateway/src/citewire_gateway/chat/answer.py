@@ -19,7 +19,14 @@ from citewire_gateway.chat.events import (
     VerifiedCitation,
 )
 from citewire_gateway.chat.run import ChatInput, ChatRun
-from citewire_gateway.chat.steps import finish_step, suggestions_failed_step, suggestions_text
+from citewire_gateway.chat.steps import (
+    decision_failed_step,
+    finish_step,
+    relevance_failed_step,
+    relevance_step,
+    suggestions_failed_step,
+    suggestions_text,
+)
 from citewire_gateway.chat.topics import ask_about, phrases_for
 from citewire_gateway.clients.generator import Generator
 from citewire_kit.enums import enum_text
@@ -126,16 +133,31 @@ class Reflection:
     def __init__(self, generator: Generator) -> None:
         self._generator = generator
 
-    async def decide(self, chat: ChatInput) -> generator_pb2.DecideResponse:
-        """Returns whether the question needs retrieval; it does where that can't be found out."""
+    async def decide(self, chat: ChatInput) -> tuple[generator_pb2.DecideResponse, Step | None]:
+        """Returns whether the question needs retrieval, which it does where that can't be found out; and who failed."""
         try:
-            return await self._generator.decide(
+            decision = await self._generator.decide(
                 generator_pb2.DecideRequest(question=chat.question, **_model_fields(chat))
             )
         except CitewireError as exc:
             log.warning("decision_failed", reason=exc.reason, error=exc.message)
-            reason = "No decision could be had, so the documents are searched."
-            return generator_pb2.DecideResponse(needs_retrieval=True, reason=reason, fallback=True)
+            step = decision_failed_step(error=exc)
+            return generator_pb2.DecideResponse(needs_retrieval=True, reason=step.text, fallback=True), step
+        return decision, decision_failed_step(decision.failure) if decision.HasField("failure") else None
+
+    async def judge_relevance(
+        self, chat: ChatInput, question: str, passages: Sequence[generator_pb2.Passage]
+    ) -> tuple[generator_pb2.JudgeRelevanceResponse, Step]:
+        """Returns which passages have nothing to do with the question, and what is to be said of it."""
+        request = generator_pb2.JudgeRelevanceRequest(question=question, passages=passages, **_model_fields(chat))
+        try:
+            response = await self._generator.judge_relevance(request)
+        except CitewireError as exc:
+            log.warning("relevance_not_judged", reason=exc.reason, error=exc.message)
+            return generator_pb2.JudgeRelevanceResponse(fallback=True), relevance_failed_step(exc)
+        if response.judged:
+            return response, relevance_step(len(passages), response.judged, len(response.irrelevant))
+        return response, relevance_failed_step(failure=response.failure, no_model=response.heuristic)
 
     async def assess(
         self, chat: ChatInput, answer: str, passages: Sequence[generator_pb2.Passage]

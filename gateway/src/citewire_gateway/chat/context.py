@@ -6,7 +6,7 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.chat.answer import Reflection
+from citewire_gateway.chat.answer import Reflection, passage_messages
 from citewire_gateway.chat.filled_libraries import FilledLibraries
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
@@ -95,9 +95,11 @@ class ContextFinder:
                 run.steps.append(truncated_step(sum(retrieval.vector.token_counts)))
         if retrieval.off_topic:  # that says nothing of documents that are here because they are the latest
             return replace(retrieval, results=_latest(retrieval.results))
-        if profile.rerank is None or retrieval.counts is not None:  # whole items are in the order of their dates
+        if retrieval.counts is not None:  # whole items are in the order of their dates, and nothing was searched for
             return retrieval
-        return await self._rerank(run, profile.rerank, question, retrieval)
+        if profile.rerank is not None:
+            retrieval = await self._rerank(run, profile.rerank, question, retrieval)
+        return await self._judge(run, question, retrieval) if profile.judge_relevance else retrieval
 
     async def _search_narrowed(
         self, run: ChatRun, request: retriever_pb2.SearchRequest, question: str, text: str
@@ -189,6 +191,20 @@ class ContextFinder:
         chunk_ids = {result.chunk.chunk_id for result in best}
         latest = (result for result in _latest(retrieval.results) if result.chunk.chunk_id not in chunk_ids)
         return replace(retrieval, results=(*best, *latest))
+
+    async def _judge(self, run: ChatRun, question: str, retrieval: Retrieval) -> Retrieval:
+        """Leaves out what the model judges to have nothing to do with the question; the latest documents stay."""
+        await run.decided.wait()  # a question that needs no retrieval isn't to pay for this
+        similar = [result for result in retrieval.results if not result.recent]
+        if not similar:
+            return retrieval
+        response, step = await self._reflection.judge_relevance(run.chat, question, passage_messages(similar))
+        run.add_usage(response.usage)
+        run.steps.append(step)
+        irrelevant = set(response.irrelevant)
+        relevant = (result for index, result in enumerate(similar) if index not in irrelevant or result.recency_rank)
+        latest = (result for result in retrieval.results if result.recent)
+        return replace(retrieval, results=(*relevant, *latest))
 
 
 def _budget(run: ChatRun) -> int | None:

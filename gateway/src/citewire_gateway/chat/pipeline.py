@@ -151,11 +151,15 @@ class ChatPipeline:
         prefetch = Prefetch(answer) if run.chat.profile.speculate else None
         try:
             checked = both(self._contexts.check_scope(run), self._reflection.decide(run.chat))
-            _, (_, decision) = await both(opened, checked)
+            _, (_, (decision, failed)) = await both(opened, checked)
             run.add_usage(decision.usage)
             for event in await self._begin(run):
                 yield event
             yield Decision(decision)
+            if failed is not None:
+                run.steps.append(failed)
+                for event in run.new_steps():
+                    yield event
             if not decision.needs_retrieval:
                 await _stop(retrieving, prefetch)
                 answer = self._answers.write(run, (), cite=False)

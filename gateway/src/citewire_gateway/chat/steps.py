@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.chat.events import Step
@@ -80,6 +81,35 @@ def rerank_failed_step(error: CitewireError) -> Step:
     return Step("rerank_failed", text, reason=error.reason)
 
 
+def relevance_step(passages: int, judged: int, irrelevant: int) -> Step:
+    """Says how many passages the model left out because they have nothing to do with the question."""
+    left_out = "1 of them is" if irrelevant == 1 else f"{irrelevant} of them are"
+    text = f"The model judged {_count(judged, 'passage')}: {left_out} left out"
+    text += f"; its window had no room for the other {passages - judged}." if judged < passages else "."
+    return Step("relevance_judged", text, counts={"passages": passages, "judged": judged, "left_out": irrelevant})
+
+
+def relevance_failed_step(
+    error: CitewireError | None = None, failure: generator_pb2.JudgementFailure | None = None, *, no_model: bool = False
+) -> Step:
+    """Says that no passage was left out, and why the model didn't judge them."""
+    text = "The model could not judge the passages: all of them are kept."
+    if no_model:
+        text = "There is no language model to judge the passages: all of them are kept."
+    reason = _reason(error, failure)
+    return Step("relevance_not_judged", text + _at_fault(error, failure), reason=reason)
+
+
+def decision_failed_step(
+    failure: generator_pb2.JudgementFailure | None = None, error: CitewireError | None = None
+) -> Step:
+    """Says that the model didn't decide whether the question needs retrieval, and whose failure that was."""
+    text = "The model could not decide whether the documents are needed."
+    if failure is None or failure.reason:  # otherwise a rule decided
+        text = "The model could not decide whether the documents are needed, so they are searched."
+    return Step("decision_failed", text + _at_fault(error, failure), reason=_reason(error, failure))
+
+
 def suggestions_failed_step(error: CitewireError | None = None) -> Step:
     """Says that the questions to ask instead aren't a model's."""
     text = "The model could not suggest questions to ask instead: these name topics of the passages."
@@ -88,6 +118,19 @@ def suggestions_failed_step(error: CitewireError | None = None) -> Step:
         text if error is None else text + _provider_at_fault(error),
         reason=None if error is None else error.reason,
     )
+
+
+def _at_fault(error: CitewireError | None, failure: generator_pb2.JudgementFailure | None) -> str:
+    """Which provider and model failed, as far as it is known."""
+    if error is not None:
+        return _provider_at_fault(error)
+    if failure is None or not failure.model:
+        return ""
+    return f" The model provider {failure.provider} failed (model {failure.model})."
+
+
+def _reason(error: CitewireError | None, failure: generator_pb2.JudgementFailure | None) -> str | None:
+    return (error.reason if error is not None else failure.reason if failure is not None else "") or None
 
 
 def _provider_at_fault(error: CitewireError) -> str:

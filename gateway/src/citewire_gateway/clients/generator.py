@@ -59,6 +59,12 @@ class Generator:
         """Assesses an answer against the passages that it was written from."""
         return await client.unary(self._stub.Assess, request, timeout=self._judge_seconds)
 
+    async def judge_relevance(
+        self, request: generator_pb2.JudgeRelevanceRequest
+    ) -> generator_pb2.JudgeRelevanceResponse:
+        """Judges which passages have nothing to do with a question."""
+        return await client.unary(self._stub.JudgeRelevance, request, timeout=self._judge_seconds)
+
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         """Rewrites a question."""
         return await client.unary(self._stub.Rewrite, request, timeout=self._judge_seconds)

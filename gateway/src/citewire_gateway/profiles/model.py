@@ -175,6 +175,9 @@ class Profile:
     """Whether the model is asked first if the question needs retrieval at all (Asai et al., 2023, arXiv:2310.11511)."""
     assess: bool = False
     """Whether the model judges its answer."""
+    judge_relevance: bool = False
+    """Whether the model judges the passages that were found, and those that have nothing to do with the question are
+    left out."""
     speculate: bool = False
     """Whether the answer is begun before that decision, and dropped where it says no."""
     max_completion_tokens: int | None = None

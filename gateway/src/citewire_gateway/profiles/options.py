@@ -33,6 +33,7 @@ _IN_PROFILE = (
     "derive_filter",
     "decide",
     "assess",
+    "judge_relevance",
     "speculate",
     "max_completion_tokens",
 )
@@ -133,6 +134,9 @@ class ProfileOptions(BaseModel):
     condense: StrictBool | None = Field(default=None, description="Rewrites follow-ups before searching.")
     decide: StrictBool | None = Field(default=None, description="Asks first whether the question needs retrieval.")
     assess: StrictBool | None = Field(default=None, description="Lets the model judge its answer.")
+    judge_relevance: StrictBool | None = Field(
+        default=None, description="Lets the model leave out passages that have nothing to do with the question."
+    )
     speculate: StrictBool | None = Field(default=None, description="Begins the answer before that decision.")
     answer_language: Annotated[StrictStr, Field(max_length=64)] | None = None
     not_found_sentence: Annotated[StrictStr, Field(min_length=1, max_length=500)] | None = Field(

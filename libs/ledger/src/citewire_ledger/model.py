@@ -23,6 +23,7 @@ class Purpose(StrEnum):
     ENRICHMENT = "enrichment"
     DECISION = "decision"
     REWRITING = "rewriting"
+    RELEVANCE = "relevance"
     RERANK = "rerank"
     GENERATION = "generation"
     ASSESSMENT = "assessment"

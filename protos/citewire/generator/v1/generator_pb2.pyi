@@ -373,6 +373,16 @@ class VerifyResponse(_message.Message):
     invalid_markers: int
     def __init__(self, verified_citations: _Optional[_Iterable[_Union[VerifiedCitation, _Mapping]]] = ..., uncited_sentences: _Optional[_Iterable[_Union[UncitedSentence, _Mapping]]] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., invalid_markers: _Optional[int] = ...) -> None: ...
 
+class JudgementFailure(_message.Message):
+    __slots__ = ("provider", "model", "reason")
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    provider: str
+    model: str
+    reason: str
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider", "fallbacks")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
@@ -386,18 +396,20 @@ class DecideRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class DecideResponse(_message.Message):
-    __slots__ = ("needs_retrieval", "reason", "usage", "fallback", "heuristic")
+    __slots__ = ("needs_retrieval", "reason", "usage", "fallback", "heuristic", "failure")
     NEEDS_RETRIEVAL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
     HEURISTIC_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     needs_retrieval: bool
     reason: str
     usage: TokenUsage
     fallback: bool
     heuristic: bool
-    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ...) -> None: ...
+    failure: JudgementFailure
+    def __init__(self, needs_retrieval: _Optional[bool] = ..., reason: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
 
 class AssessRequest(_message.Message):
     __slots__ = ("question", "answer", "passages", "model", "provider", "fallbacks")
@@ -416,18 +428,50 @@ class AssessRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ..., answer: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class AssessResponse(_message.Message):
-    __slots__ = ("supported", "utility", "fallback", "usage", "heuristic")
+    __slots__ = ("supported", "utility", "fallback", "usage", "heuristic", "failure")
     SUPPORTED_FIELD_NUMBER: _ClassVar[int]
     UTILITY_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     HEURISTIC_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     supported: bool
     utility: float
     fallback: bool
     usage: TokenUsage
     heuristic: bool
-    def __init__(self, supported: _Optional[bool] = ..., utility: _Optional[float] = ..., fallback: _Optional[bool] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., heuristic: _Optional[bool] = ...) -> None: ...
+    failure: JudgementFailure
+    def __init__(self, supported: _Optional[bool] = ..., utility: _Optional[float] = ..., fallback: _Optional[bool] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
+
+class JudgeRelevanceRequest(_message.Message):
+    __slots__ = ("question", "passages", "model", "provider", "fallbacks")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_FIELD_NUMBER: _ClassVar[int]
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    PROVIDER_FIELD_NUMBER: _ClassVar[int]
+    FALLBACKS_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    passages: _containers.RepeatedCompositeFieldContainer[Passage]
+    model: str
+    provider: _common_pb2.ProviderRef
+    fallbacks: _containers.RepeatedCompositeFieldContainer[Fallback]
+    def __init__(self, question: _Optional[str] = ..., passages: _Optional[_Iterable[_Union[Passage, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
+
+class JudgeRelevanceResponse(_message.Message):
+    __slots__ = ("irrelevant", "judged", "usage", "fallback", "heuristic", "failure")
+    IRRELEVANT_FIELD_NUMBER: _ClassVar[int]
+    JUDGED_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    FALLBACK_FIELD_NUMBER: _ClassVar[int]
+    HEURISTIC_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    irrelevant: _containers.RepeatedScalarFieldContainer[int]
+    judged: int
+    usage: TokenUsage
+    fallback: bool
+    heuristic: bool
+    failure: JudgementFailure
+    def __init__(self, irrelevant: _Optional[_Iterable[int]] = ..., judged: _Optional[int] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
 
 class RewriteRequest(_message.Message):
     __slots__ = ("kind", "question", "history", "model", "provider", "fallbacks")
@@ -446,16 +490,18 @@ class RewriteRequest(_message.Message):
     def __init__(self, kind: _Optional[_Union[RewriteKind, str]] = ..., question: _Optional[str] = ..., history: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., model: _Optional[str] = ..., provider: _Optional[_Union[_common_pb2.ProviderRef, _Mapping]] = ..., fallbacks: _Optional[_Iterable[_Union[Fallback, _Mapping]]] = ...) -> None: ...
 
 class RewriteResponse(_message.Message):
-    __slots__ = ("text", "usage", "fallback", "heuristic")
+    __slots__ = ("text", "usage", "fallback", "heuristic", "failure")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     USAGE_FIELD_NUMBER: _ClassVar[int]
     FALLBACK_FIELD_NUMBER: _ClassVar[int]
     HEURISTIC_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     text: str
     usage: TokenUsage
     fallback: bool
     heuristic: bool
-    def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ...) -> None: ...
+    failure: JudgementFailure
+    def __init__(self, text: _Optional[str] = ..., usage: _Optional[_Union[TokenUsage, _Mapping]] = ..., fallback: _Optional[bool] = ..., heuristic: _Optional[bool] = ..., failure: _Optional[_Union[JudgementFailure, _Mapping]] = ...) -> None: ...
 
 class SuggestQuestionsRequest(_message.Message):
     __slots__ = ("question", "passages", "count", "language", "model", "provider")

@@ -55,6 +55,11 @@ class GeneratorServiceStub:
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.AssessRequest.SerializeToString,
                 response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.AssessResponse.FromString,
                 _registered_method=True)
+        self.JudgeRelevance = channel.unary_unary(
+                '/citewire.generator.v1.GeneratorService/JudgeRelevance',
+                request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceRequest.SerializeToString,
+                response_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceResponse.FromString,
+                _registered_method=True)
         self.Rewrite = channel.unary_unary(
                 '/citewire.generator.v1.GeneratorService/Rewrite',
                 request_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.RewriteRequest.SerializeToString,
@@ -116,6 +121,13 @@ class GeneratorServiceServicer:
 
     def Assess(self, request, context):
         """Assesses whether an answer is supported by its passages, and how useful it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def JudgeRelevance(self, request, context):
+        """Judges which passages have to do with a question.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +197,11 @@ def add_GeneratorServiceServicer_to_server(servicer, server):
                     servicer.Assess,
                     request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.AssessRequest.FromString,
                     response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.AssessResponse.SerializeToString,
+            ),
+            'JudgeRelevance': grpc.unary_unary_rpc_method_handler(
+                    servicer.JudgeRelevance,
+                    request_deserializer=citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceRequest.FromString,
+                    response_serializer=citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceResponse.SerializeToString,
             ),
             'Rewrite': grpc.unary_unary_rpc_method_handler(
                     servicer.Rewrite,
@@ -326,6 +343,33 @@ class GeneratorService:
             '/citewire.generator.v1.GeneratorService/Assess',
             citewire_dot_generator_dot_v1_dot_generator__pb2.AssessRequest.SerializeToString,
             citewire_dot_generator_dot_v1_dot_generator__pb2.AssessResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JudgeRelevance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.generator.v1.GeneratorService/JudgeRelevance',
+            citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceRequest.SerializeToString,
+            citewire_dot_generator_dot_v1_dot_generator__pb2.JudgeRelevanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,6 +33,8 @@ class GeneratorServiceStub:
     """Decides whether a question needs retrieval."""
     Assess: aio.UnaryUnaryMultiCallable[generator_pb2.AssessRequest, generator_pb2.AssessResponse]
     """Assesses whether an answer is supported by its passages, and how useful it is."""
+    JudgeRelevance: aio.UnaryUnaryMultiCallable[generator_pb2.JudgeRelevanceRequest, generator_pb2.JudgeRelevanceResponse]
+    """Judges which passages have to do with a question."""
     Rewrite: aio.UnaryUnaryMultiCallable[generator_pb2.RewriteRequest, generator_pb2.RewriteResponse]
     """Rewrites a question: condenses a follow-up with its history, or writes a hypothetical answer (HyDE)."""
     SuggestQuestions: aio.UnaryUnaryMultiCallable[generator_pb2.SuggestQuestionsRequest, generator_pb2.SuggestQuestionsResponse]
@@ -84,6 +86,14 @@ class GeneratorServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[generator_pb2.AssessRequest, generator_pb2.AssessResponse],
     ) -> abc.Awaitable[generator_pb2.AssessResponse]:
         """Assesses whether an answer is supported by its passages, and how useful it is."""
+
+    @abc_1.abstractmethod
+    def JudgeRelevance(
+        self,
+        request: generator_pb2.JudgeRelevanceRequest,
+        context: aio.ServicerContext[generator_pb2.JudgeRelevanceRequest, generator_pb2.JudgeRelevanceResponse],
+    ) -> abc.Awaitable[generator_pb2.JudgeRelevanceResponse]:
+        """Judges which passages have to do with a question."""
 
     @abc_1.abstractmethod
     def Rewrite(

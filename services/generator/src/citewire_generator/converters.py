@@ -25,6 +25,7 @@ MAX_INSTRUCTIONS_BYTES = 16 * 1024
 MAX_SENTENCE = 500
 MAX_COMPLETION_TOKENS = 32_768
 MAX_PASSAGES = 10_000
+MAX_JUDGED = 200
 MAX_HISTORY = 1000
 MAX_NAME = 200
 MAX_FALLBACKS = 4
@@ -46,6 +47,7 @@ RoutedRequest: TypeAlias = (
     | pb.SuggestQuestionsRequest
     | pb.DecideRequest
     | pb.AssessRequest
+    | pb.JudgeRelevanceRequest
     | pb.RewriteRequest
     | pb.EnrichRequest
 )
@@ -119,6 +121,21 @@ def assess_from_proto(request: pb.AssessRequest) -> ModelRoute:
     if v.require(bool(request.answer.strip()), "answer", "must hold more than white space"):
         _check_text(v, request.answer, "answer", MAX_ANSWER_BYTES)
     _check_passages(v, request.passages)
+    route = _route_from_proto(v, request)
+    v.raise_if_any()
+    return route
+
+
+def relevance_from_proto(request: pb.JudgeRelevanceRequest) -> ModelRoute:
+    """Checks a request of JudgeRelevance and returns its models.
+
+    Raises:
+        InvalidArgument: Names every field that is wrong.
+    """
+    v = Violations()
+    _check_question(v, request.question)
+    v.require(len(request.passages) > 0, "passages", "must hold at least one passage")
+    _check_passages(v, request.passages, MAX_JUDGED)
     route = _route_from_proto(v, request)
     v.raise_if_any()
     return route

@@ -29,11 +29,11 @@ VERIFICATION_FAILURES = Counter(
 
 JUDGEMENTS = Counter(
     "citewire_generator_judgements_total",
-    "Decisions, assessments, rewritings and enrichments by a language model, by whether it gave one that could be read "
-    "(judged) or the documented default stood in (fallback).",
+    "Decisions, assessments, judgements of relevance, rewritings and enrichments by a language model, by whether it "
+    "gave one that could be read (judged) or the documented default stood in (fallback).",
     ["purpose", "outcome"],
 )
-for _purpose in ("decision", "assessment", "rewriting", "enrichment"):
+for _purpose in ("decision", "assessment", "relevance", "rewriting", "enrichment"):
     for _outcome in ("judged", "fallback"):
         JUDGEMENTS.labels(_purpose, _outcome)
 

@@ -62,6 +62,9 @@ class GeneratorServicer(pb_grpc.GeneratorServiceServicer):
     async def Assess(self, request: pb.AssessRequest, context: Context) -> pb.AssessResponse:
         return await self._reflector.assess(request, converters.assess_from_proto(request))
 
+    async def JudgeRelevance(self, request: pb.JudgeRelevanceRequest, context: Context) -> pb.JudgeRelevanceResponse:
+        return await self._reflector.judge_relevance(request, converters.relevance_from_proto(request))
+
     async def Rewrite(self, request: pb.RewriteRequest, context: Context) -> pb.RewriteResponse:
         return await self._reflector.rewrite(request, *converters.rewrite_from_proto(request))
 

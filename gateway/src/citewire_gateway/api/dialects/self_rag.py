@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictBool, StrictInt
 
 from citewire_gateway.api.dialects import AnswerDialect, StreamDialect, quoted
 from citewire_gateway.api.schemas import CollectionName, Count, Id, KnownType, ResponseModel, Rounded, Score
-from citewire_gateway.api.schemas.chat import Assessment, Decision, ForeignRequest, Messages, event_payload
+from citewire_gateway.api.schemas.chat import Assessment, ChatRequest, Decision, ForeignRequest, Messages, event_payload
 from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.chat import events
 from citewire_gateway.chat.events import Citations, Done, Event, Tokens
@@ -22,6 +22,13 @@ class SelfRagRequest(ForeignRequest):
     top_k: Annotated[StrictInt, Field(ge=1, le=30)] = Field(default=10, description="How many chunks.")
     min_score: Score = Field(default=0.3, description="Lowest cosine similarity of a chunk.")
     collection: CollectionName | None = Field(default=None, description="Only this collection (feed).")
+    judge_relevance: StrictBool = Field(
+        default=False, description="Lets the model leave out passages that have nothing to do with the question."
+    )
+
+    def native(self) -> ChatRequest:
+        """See `ForeignRequest`; whether relevance is judged is the profile's."""
+        return ChatRequest.model_construct(**{name: value for name, value in self if name != "judge_relevance"})
 
 
 class SelfRagSource(ResponseModel):

@@ -1,5 +1,6 @@
 """`POST /v1/chat`, the APIs of single systems under `/api`."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -15,6 +16,7 @@ from citewire_gateway.api.openapi import event_stream, problems, streamed
 from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
+from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.options import apply_changes, check_possible
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
@@ -125,7 +127,7 @@ async def self_rag_query(
     body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))],
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
-    chat = make_chat_input(body.native(), SELF_RAG, tenant, SelfRagJsonAnswer.name, services.settings)
+    chat = make_chat_input(body.native(), _self_rag(body), tenant, SelfRagJsonAnswer.name, services.settings)
     return await respond(services, chat, SelfRagJsonAnswer(), key=key, body=body.model_dump(mode="json"))
 
 
@@ -144,5 +146,9 @@ async def self_rag_chat(
     tenant: TenantDep, services: ServicesDep, body: Annotated[SelfRagRequest, Depends(JsonBody(SelfRagRequest))]
 ) -> Response:
     """Decides, retrieves, answers with `[ref:N]`, and judges the answer; stateless."""
-    chat = make_chat_input(body.native(), SELF_RAG, tenant, SelfRagDialect.name, services.settings)
+    chat = make_chat_input(body.native(), _self_rag(body), tenant, SelfRagDialect.name, services.settings)
     return await respond(services, chat, SelfRagDialect())
+
+
+def _self_rag(body: SelfRagRequest) -> Profile:
+    return replace(SELF_RAG, judge_relevance=body.judge_relevance)

@@ -111,6 +111,9 @@ class ProfileInfo(ResponseModel):
     derive_filter: bool = Field(examples=[False])
     decide: bool = Field(examples=[False])
     assess: bool = Field(examples=[False])
+    judge_relevance: bool = Field(
+        description="Whether the model leaves out what has nothing to do with the question.", examples=[False]
+    )
     speculate: bool = Field(examples=[False])
     max_completion_tokens: int | None = Field(examples=[None])
     events: list[str] = Field(examples=[["citations", "token", "usage", "done"]])

@@ -71,6 +71,18 @@ def objects_of(text: str) -> Iterator[Mapping[str, object]]:
     return reversed(objects)
 
 
+def read_relevance(text: str, passages: int) -> frozenset[int] | None:
+    """Reads `{relevant}`, numbers of passages from 1; None if it isn't there, or if none of them is a passage's."""
+    for answer in objects_of(text):
+        numbers = answer.get("relevant")
+        if not isinstance(numbers, list):
+            continue
+        given = [_number(number) for number in cast("list[object]", numbers)]
+        relevant = {int(number) for number in given if number is not None and number in range(1, passages + 1)}
+        return frozenset(relevant) if relevant or not given else None
+    return None
+
+
 def read_condensed(text: str) -> str:
     """Reads a question that stands alone, on one line; "" if there is none."""
     question = _one_line(_LABEL.sub("", _bare(text))).strip(_QUOTES)

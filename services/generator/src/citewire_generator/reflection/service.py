@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from citewire.generator.v1 import generator_pb2 as pb
@@ -24,9 +25,16 @@ from citewire_generator.reflection.prompts import (
     condensation_prompt,
     decision_prompt,
     passage_prompt,
+    relevance_prompt,
 )
-from citewire_generator.reflection.reading import read_assessment, read_condensed, read_decision, read_passage
-from citewire_generator.registry import Chain, ModelRoute, Registry
+from citewire_generator.reflection.reading import (
+    read_assessment,
+    read_condensed,
+    read_decision,
+    read_passage,
+    read_relevance,
+)
+from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
@@ -41,10 +49,13 @@ FALLBACK_UTILITY = 0.7
 MARGIN_SECONDS = 0.25
 """How long before the caller's deadline the fallback is given: after it nobody would hear it."""
 
-_FAILED = "The model could not be asked, so the saved content is searched."
-_LATE = "The model did not decide in time, so the saved content is searched."
-_UNREADABLE = "The model's decision could not be read, so the saved content is searched."
+_FAILED = "The model could not be asked{}, so the saved content is searched."
+_LATE = "The model did not decide in time{}, so the saved content is searched."
+_UNREADABLE = "The model's decision could not be read{}, so the saved content is searched."
+_TOO_LATE = "PROVIDER_TIMEOUT"
 _NO_REASON = "The model gave no reason."
+
+R = TypeVar("R", pb.DecideResponse, pb.AssessResponse, pb.RewriteResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +68,18 @@ class _Reply:
     """Tokens spent."""
     by_rule: bool = False
     """Whether it isn't one."""
-    late: bool = False
-    """Whether the time was over."""
+    failure: pb.JudgementFailure | None = None
+    """Who failed, where one did."""
+
+    @property
+    def at_fault(self) -> str:
+        """Who failed, as an addition to a sentence; "" if nobody did."""
+        failure = self.failure
+        return "" if failure is None else f" ({failure.provider}, model {failure.model})"
 
 
 class Reflector:
-    """Decides, assesses, rewrites.
+    """Decides, assesses, judges relevance, rewrites.
 
     Args:
         registry: The models.
@@ -85,13 +102,20 @@ class Reflector:
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             reply = await self._ask(chain, Purpose.DECISION, decision_prompt(request.question))
         if reply.by_rule:
-            return heuristics.decide(request.question)
+            return _with_failure(heuristics.decide(request.question), reply)
         decision = None if reply.text is None else read_decision(reply.text)
         _count(Purpose.DECISION, fallback=decision is None)
         usage = reply.usage.to_proto()
         if decision is None:
-            reason = _UNREADABLE if reply.text is not None else _LATE if reply.late else _FAILED
-            return pb.DecideResponse(needs_retrieval=True, reason=reason, usage=usage, fallback=True)
+            late = reply.failure is not None and reply.failure.reason == _TOO_LATE
+            reason = _UNREADABLE if reply.text is not None else _LATE if late else _FAILED
+            return pb.DecideResponse(
+                needs_retrieval=True,
+                reason=reason.format(reply.at_fault),
+                usage=usage,
+                fallback=True,
+                failure=reply.failure,
+            )
         needed, reason = decision
         return pb.DecideResponse(needs_retrieval=needed, reason=reason or _NO_REASON, usage=usage)
 
@@ -104,12 +128,36 @@ class Reflector:
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             reply = await self._ask(chain, Purpose.ASSESSMENT, assessment_prompt(request, chain))
         if reply.by_rule:
-            return await asyncio.to_thread(heuristics.assess, request.question, request.answer, request.passages)
+            assessed = await asyncio.to_thread(heuristics.assess, request.question, request.answer, request.passages)
+            return _with_failure(assessed, reply)
         assessment = None if reply.text is None else read_assessment(reply.text)
         _count(Purpose.ASSESSMENT, fallback=assessment is None)
         supported, utility = assessment or (True, FALLBACK_UTILITY)
         usage = reply.usage.to_proto()
-        return pb.AssessResponse(supported=supported, utility=utility, usage=usage, fallback=assessment is None)
+        return pb.AssessResponse(
+            supported=supported, utility=utility, usage=usage, fallback=assessment is None, failure=reply.failure
+        )
+
+    async def judge_relevance(
+        self, request: pb.JudgeRelevanceRequest, route: ModelRoute | None = None
+    ) -> pb.JudgeRelevanceResponse:
+        """Judges which passages have nothing to do with a question; none where that can't be found out.
+
+        Raises:
+            CitewireError: There is no such model, or the call isn't paid for.
+        """
+        async with self._registry.open_chain(route or ModelRoute()) as chain:
+            prompt, judged = await asyncio.to_thread(relevance_prompt, request, chain)
+            reply = await self._ask(chain, Purpose.RELEVANCE, prompt) if judged else _Reply("")
+        if reply.by_rule:
+            return pb.JudgeRelevanceResponse(usage=pb.TokenUsage(), heuristic=True, failure=reply.failure)
+        relevant = None if reply.text is None else read_relevance(reply.text, judged)
+        _count(Purpose.RELEVANCE, fallback=relevant is None)
+        usage = reply.usage.to_proto()
+        if relevant is None:
+            return pb.JudgeRelevanceResponse(usage=usage, fallback=True, failure=reply.failure)
+        irrelevant = [number - 1 for number in range(1, judged + 1) if number not in relevant]
+        return pb.JudgeRelevanceResponse(irrelevant=irrelevant, judged=judged, usage=usage)
 
     async def rewrite(
         self, request: pb.RewriteRequest, history: Sequence[Message] = (), route: ModelRoute | None = None
@@ -131,15 +179,18 @@ class Reflector:
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             reply = await self._ask(chain, Purpose.REWRITING, prompt)
         if reply.by_rule:
-            return heuristics.condense(question, history) if condense else heuristics.hypothesise(question)
+            rewritten = heuristics.condense(question, history) if condense else heuristics.hypothesise(question)
+            return _with_failure(rewritten, reply)
         text = "" if reply.text is None else (read_condensed if condense else read_passage)(reply.text)
         _count(Purpose.REWRITING, fallback=not text)
-        return pb.RewriteResponse(text=text or question, usage=reply.usage.to_proto(), fallback=not text)
+        return pb.RewriteResponse(
+            text=text or question, usage=reply.usage.to_proto(), fallback=not text, failure=reply.failure
+        )
 
     async def _ask(self, chain: Chain, purpose: Purpose, prompt: Prompt) -> _Reply:
         """Asks the models of a chain, within the time of a judgement and of the caller."""
         work = Judgement(chain, purpose, prompt, self._plain)
-        usage = Usage()
+        usage, failures = Usage(), list[pb.JudgementFailure]()
         left = deadline.remaining()
         seconds = self._seconds if left is None else min(self._seconds, left - MARGIN_SECONDS)
         scope = asyncio.timeout(max(seconds, 0.0))
@@ -148,17 +199,32 @@ class Reflector:
                 async for event in events:
                     if isinstance(event, Ended):
                         usage = event.usage
+                    elif isinstance(event, pb.Notice):  # the next of the chain takes over
+                        failures.append(_failure(chain[len(failures)]))
         except TimeoutError:
             if not scope.expired():
                 raise
             log.warning("judgement_late", purpose=purpose.value, seconds=round(seconds, 3))
-            return _Reply(None, late=True)
+            return _Reply(None, failure=_failure(chain[len(failures)], _TOO_LATE))
         except CitewireError as exc:
             if exc.reason not in TAKEN_OVER:
                 raise
             log.warning("judgement_failed", purpose=purpose.value, reason=exc.reason)
-            return _Reply(None, late=exc.reason == "PROVIDER_TIMEOUT")
-        return _Reply(work.text, usage, by_rule=work.text is None)
+            return _Reply(None, failure=_failure(chain[len(failures)], exc.reason))
+        if work.text is None:
+            return _Reply(None, usage, by_rule=True, failure=failures[-1] if failures else None)
+        return _Reply(work.text, usage)
+
+
+def _with_failure(response: R, reply: _Reply) -> R:
+    """A rule's response, and whose failure left it to the rule."""
+    if reply.failure is not None:
+        response.failure.CopyFrom(reply.failure)
+    return response
+
+
+def _failure(chat_model: ChatModel, reason: str = "") -> pb.JudgementFailure:
+    return pb.JudgementFailure(provider=chat_model.provider.name, model=chat_model.model.name, reason=reason)
 
 
 def _count(purpose: Purpose, *, fallback: bool) -> None:
