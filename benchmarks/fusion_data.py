@@ -13,7 +13,6 @@ import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 import numpy as np
@@ -145,12 +144,9 @@ async def _embed(name: str, precision: Precision) -> QuestionSet:
 async def _cut(model: LocalModel, number: int, file_name: str, title: str, content: bytes | Path) -> list[Passage]:
     settings = WorkerSettings(port=0, metrics_port=0, auth="off", dsn=SecretStr("postgresql://unused"))
     if isinstance(content, bytes):
-        with NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            parsed = parse(Path(file.name), file_name, "text/plain")
+        parsed = parse(content, file_name, "text/plain")
     else:
-        parsed = parse(content, file_name)
+        parsed = parse(await asyncio.to_thread(content.read_bytes), file_name)
 
     async def count(texts: Sequence[str]) -> list[int]:
         return await model.count_tokens(texts)

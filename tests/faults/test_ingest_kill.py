@@ -51,6 +51,7 @@ _ENVIRONMENT = {
     "CITEWIRE_WORKER_OVERLAP_TOKENS": "8",
     "CITEWIRE_WORKER_METRICS_PORT": "0",
     "CITEWIRE_WORKER_MAX_CLAIMS": "10000",
+    "CITEWIRE_WORKER_CONFINEMENT": "available",
 }
 
 
@@ -288,9 +289,7 @@ async def check(
     async with IngestHarness.open(database) as harness:
         for number, document_id in done.items():
             name, data = files[number]
-            path = folder / "file"
-            path.write_bytes(data)
-            document = parse(path, name)
+            document = parse(data, name)
             expected = await expected_chunks(document, document.title or name, settings)
             stored = await harness.chunks(document_id)
             assert [describe(row) for row in stored] == [

@@ -41,6 +41,7 @@ def environment(database: HasDsn, embedder: str, port: int) -> dict[str, str]:
         "CITEWIRE_WORKER_EMBEDDER_TARGET": embedder,
         "CITEWIRE_WORKER_METRICS_PORT": str(port),
         "CITEWIRE_WORKER_POLL_SECONDS": "0.2",
+        "CITEWIRE_WORKER_CONFINEMENT": "available",
         "CITEWIRE_WORKER_BATCH_CHUNKS": "4",
     }
 

@@ -84,6 +84,7 @@ async def test_a_worker_answers_its_probes(database: HasDsn) -> None:
             **os.environ,
             "CITEWIRE_WORKER_DSN": database.dsn("citewire_worker"),
             "CITEWIRE_WORKER_METRICS_PORT": "0",
+            "CITEWIRE_WORKER_CONFINEMENT": "available",
             "CITEWIRE_WORKER_PROBE_PORT": str(port),
         },
     )

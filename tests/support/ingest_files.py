@@ -65,7 +65,7 @@ def parse_bytes(folder: Path, name: str, data: str | bytes, *, limits: ParseLimi
     """Parses a file of this name and content, and checks the result."""
     path = folder / "file"
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    document = parse(path, name, "", limits)
+    document = parse(path.read_bytes(), name, "", limits)
     check_document(document)
     return document
 

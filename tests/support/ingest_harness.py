@@ -192,6 +192,7 @@ def worker_settings(database: HasDsn, embedder: str, **changes: object) -> Worke
         "stream_batches": 2,
         "chunk_tokens": 24,
         "overlap_tokens": 8,
+        "confinement": "available",
         "auth": "keys",
         **changes,
     }

@@ -36,6 +36,7 @@ _ENVIRONMENT = {
     "CITEWIRE_GATEWAY_SWEEPER_SECONDS": "0.5",
     # A killed worker's job is taken up again when its lease has passed.
     "CITEWIRE_WORKER_LEASE_SECONDS": "2",
+    "CITEWIRE_WORKER_CONFINEMENT": "available",
     "CITEWIRE_WORKER_POLL_SECONDS": "0.5",
 }
 

@@ -33,7 +33,7 @@ def manifest(shared_data: Path) -> list[dict[str, Any]]:
 
 def outcome(path: Path) -> str:
     try:
-        document = parse(path, path.name)
+        document = parse(path.read_bytes(), path.name)
     except IngestError as error:
         return error.code.value if error.message.endswith(".") else f"{error.code} without a sentence"
     check_document(document)
@@ -75,7 +75,7 @@ def test_encrypted_filings_are_read_by_page(shared_data: Path) -> None:
     for line in (folder / "documents.jsonl").read_text().splitlines():
         about = json.loads(line)
         path = folder / "pdfs" / f"{about['doc_name']}.pdf"
-        document = parse(path, "filing.pdf")
+        document = parse(path.read_bytes(), "filing.pdf")
         assert document.pages == about["n_pages"]
         with closing(pypdfium2.PdfDocument(path)) as pdf:  # a page may be empty, or hold a picture alone
             written = {number for number, page in enumerate(pdf, 1) if page.get_textpage().count_chars() > 0}
@@ -84,12 +84,12 @@ def test_encrypted_filings_are_read_by_page(shared_data: Path) -> None:
 
 
 def test_a_single_byte_encoding_is_decoded(shared_data: Path) -> None:
-    document = parse(shared_data / "documents" / "constructed" / "latin1.txt", "latin1.txt")
+    document = parse((shared_data / "documents" / "constructed" / "latin1.txt").read_bytes(), "latin1.txt")
     assert document.text == "Grüße aus Köln – naïve façade"
 
 
 def test_columns_are_read_one_after_the_other(shared_data: Path) -> None:
-    text = parse(shared_data / "documents" / "pdf" / "multi-column-2p.pdf", "a.pdf").text
+    text = parse((shared_data / "documents" / "pdf" / "multi-column-2p.pdf").read_bytes(), "a.pdf").text
     # The abstract stands above the introduction in the left column, which ends before the right one starts.
     places = [text.index(words) for words in ("Abstract", "1 Introduction", "is usually implemented using TF-IDF")]
     assert places == sorted(places)
@@ -99,5 +99,5 @@ def test_columns_are_read_one_after_the_other(shared_data: Path) -> None:
 
 def test_the_same_bytes_give_the_same_chunks(shared_data: Path) -> None:
     path = shared_data / "qa-financebench" / "pdfs" / "ULTABEAUTY_2023Q4_EARNINGS.pdf"
-    first, second = (asyncio.run(chunk(parse(path, path.name), "T", RULES, count)) for _ in range(2))
+    first, second = (asyncio.run(chunk(parse(path.read_bytes(), path.name), "T", RULES, count)) for _ in range(2))
     assert first == second

@@ -4,23 +4,42 @@ import asyncio
 import json
 import os
 import random
+import signal
+import struct
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 from citewire.common.v1.place_pb2 import Place
 
-from citewire_retriever.ingest import sandbox as module
+from citewire_kit.errors import Internal, StartupError
+from citewire_retriever.ingest.confined.calls import ALLOWED, FATAL, MACHINES, MAPPING, REFUSED, SIGNAL_ITSELF
+from citewire_retriever.ingest.confined.filters import filter_code
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.fork_server import ServerLostError
 from citewire_retriever.ingest.parsers import parse
+from citewire_retriever.ingest.parsers.samples import FILES
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from citewire_retriever.ingest.wire import decode_document, encode_document
+from hostile_files import HOSTILE
 from ingest_files import make_pdf, prose_page
+from planted_parser import plant
 
-RULES = SandboxRules(seconds=30, memory_mib=1024, jobs=100, limits=ParseLimits())
+RULES = SandboxRules(
+    seconds=30,
+    cpu_seconds=20,
+    cpu_seconds_per_mib=10,
+    memory_mib=1024,
+    files=1000,
+    limits=ParseLimits(),
+    confinement="available",
+)
 MARKDOWN = "# Größe 🙂\n\n- a\n- b\n\n| x | y |\n|---|---|\n| 1 | 2 |\n"
+LIMITS = ParseLimits()
 
 
 @pytest.fixture
@@ -29,17 +48,9 @@ async def sandbox() -> AsyncIterator[Sandbox]:
         yield opened
 
 
-@pytest.fixture
-def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes parsing processes run a script instead of the parser; returns where it is written."""
-    folder = tmp_path / "hostile"
-    folder.mkdir()
-    monkeypatch.setattr(module, "_ARGUMENTS", ("-I", str(folder / "script.py")))
-    return folder / "script.py"
-
-
 def processes() -> set[int]:
-    return {child.pid for child in psutil.Process().children()}
+    """The fork server and its children."""
+    return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
 def write(path: Path, data: str | bytes) -> Path:
@@ -54,7 +65,7 @@ async def test_a_document_comes_back_as_it_was_read(sandbox: Sandbox, tmp_path: 
         ("a.py", "def f(): 1"),
     ):
         path = write(tmp_path / name, data)
-        assert await sandbox.parse(path, name, "") == parse(path, name)
+        assert await sandbox.parse(path, name, "") == parse(path.read_bytes(), name)
 
 
 async def test_errors_come_back_with_code_and_message(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -63,90 +74,243 @@ async def test_errors_come_back_with_code_and_message(sandbox: Sandbox, tmp_path
     assert (caught.value.code, "isn't a PDF" in caught.value.message) == (IngestCode.CORRUPT, True)
 
 
-async def test_a_process_reads_many_files_and_is_replaced_after_its_share(tmp_path: Path) -> None:
+async def test_each_file_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(
+        monkeypatch,
+        tmp_path,
+        "seen = []\ndef planted(data, *_):\n    import os\n    seen.append(data)\n"
+        "    return say(f'{os.getpid()} {len(seen)}')",
+    )
+    path = write(tmp_path / "a.txt", "text")
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        said = [(await sandbox.parse(path, "a.txt", "")).text.split() for _ in range(3)]
+        assert len(processes()) == 1
+    assert len({pid for pid, _ in said}) == 3
+    assert {count for _, count in said} == {"1"}
+
+
+def outcome(data: bytes, file_name: str) -> object:
+    try:
+        document = parse(data, file_name)
+    except IngestError as error:
+        return error.code
+    return document.text, len(document.blocks), document.title
+
+
+async def test_all_that_parsers_need_is_loaded_before(sandbox: Sandbox, tmp_path: Path) -> None:
+    for file_name, data in [*FILES.items(), *(make(3000) for make in HOSTILE.values())]:
+        expected = outcome(data, file_name)
+        try:
+            document = await sandbox.parse(write(tmp_path / "file", data), file_name, "")
+        except IngestError as error:
+            result: object = error.code
+        else:
+            result = document.text, len(document.blocks), document.title
+        assert result == expected, data[:50]
+
+
+async def test_a_rare_encoding_is_read_without_opening_its_codec(sandbox: Sandbox, tmp_path: Path) -> None:
+    for encoding in ("shift_jis", "gb18030", "big5", "euc_kr", "koi8_r", "cp1250", "iso8859_7"):
+        text = "日本語の文章。这是中文的文章。Ελληνικά και άλλα. Příliš žluťoučký. 한국어 문장. Русский текст. "
+        data = (text * 40).encode(encoding, errors="ignore")
+        assert (await sandbox.parse(write(tmp_path / "a.txt", data), "a.txt", "")).text == parse(data, "a.txt").text
+
+
+async def test_the_server_is_replaced_after_its_share_and_ends(tmp_path: Path) -> None:
     path = write(tmp_path / "a.txt", "text")
     before = processes()
-    rules = SandboxRules(seconds=30, memory_mib=1024, jobs=3, limits=ParseLimits())
-    async with Sandbox.open(rules, processes=1) as sandbox:
+    async with Sandbox.open(replace(RULES, files=2), processes=1) as sandbox:
         seen: list[set[int]] = []
-        for _ in range(4):
+        for _ in range(3):
             await sandbox.parse(path, "a.txt", "")
             seen.append(processes() - before)
     assert seen[0] == seen[1]
-    assert len(seen[0]) == 1
-    assert seen[2] == set()
-    assert seen[3]
-    assert seen[3] != seen[0]
+    assert seen[2] != seen[1]
+    assert [len(each) for each in seen] == [1, 1, 1]
     assert processes() <= before
 
 
-async def test_a_crash_is_an_answer_after_a_second_try(sandbox: Sandbox, hostile: Path, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    write(
-        hostile,
-        f"import os, sys\nopen({str(log)!r}, 'a').write('started\\n')\nsys.stdin.readline()\n"
-        "os.kill(os.getpid(), 11)\n",
-    )
-    with pytest.raises(IngestError) as caught:
-        await sandbox.parse(tmp_path, "a.pdf", "")
-    assert caught.value.code is IngestCode.CORRUPT
-    assert log.read_text() == "started\n" * 2
-
-
-async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(hostile: Path, tmp_path: Path) -> None:
-    write(hostile, "import sys\nsys.stdin.readline()\nwhile True: pass\n")
-    before = processes()
-    rules = SandboxRules(seconds=0.5, memory_mib=1024, jobs=3, limits=ParseLimits())
-    async with Sandbox.open(rules, processes=1) as sandbox:
-        with pytest.raises(IngestError) as caught:
-            await sandbox.parse(tmp_path, "a.pdf", "")
-        assert caught.value.code is IngestCode.TIMEOUT
-        assert processes() <= before
-
-
-async def test_an_answer_that_claims_to_be_endless_is_cut_by_the_clock(hostile: Path, tmp_path: Path) -> None:
-    write(
-        hostile,
-        "import sys\nsys.stdin.readline()\nout = sys.stdout.buffer\n"
-        "out.write(b'\\xff' * 9)\nout.flush()\nsys.stdin.read()\n",
-    )
-    rules = SandboxRules(seconds=0.5, memory_mib=1024, jobs=3, limits=ParseLimits())
-    async with Sandbox.open(rules, processes=1) as sandbox:
-        with pytest.raises(IngestError) as caught:
-            await sandbox.parse(tmp_path, "a.pdf", "")
-        assert caught.value.code in {IngestCode.TIMEOUT, IngestCode.CORRUPT}
-
-
-async def test_a_cancelled_reading_leaves_no_process(hostile: Path, tmp_path: Path) -> None:
-    started = tmp_path / "started"
-    write(hostile, f"import sys\nsys.stdin.readline()\nopen({str(started)!r}, 'w').close()\nsys.stdin.read()\n")
-    before = processes()
+async def test_a_crash_is_an_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import ctypes\n    ctypes.string_at(1)")
+    path = write(tmp_path / "a.txt", "text")
     async with Sandbox.open(RULES, processes=1) as sandbox:
-        reading = asyncio.create_task(sandbox.parse(tmp_path, "a.pdf", ""))
+        with pytest.raises(IngestError, match="crashes the reader") as caught:
+            await sandbox.parse(path, "a.txt", "")
+        assert caught.value.code is IngestCode.CORRUPT
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["{}", "[]", '{"document":{}}', '{"error":{"code":"?","message":1}}', "[" * 50_000, '{"document":' + "9" * 50],
+)
+async def test_a_process_that_answers_nonsense_is_the_files_fault(
+    answer: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(
+        monkeypatch,
+        tmp_path,
+        f"def planted(*_):\n    import os\n    data = {answer!r}.encode()\n"
+        "    os.write(3, len(data).to_bytes(8, 'big') + data)\n    os._exit(0)",
+    )
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        with pytest.raises(IngestError) as caught:
+            await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")
+        assert caught.value.code is IngestCode.CORRUPT
+
+
+async def test_a_file_that_takes_too_long_is_given_up_and_its_process_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
+    path = write(tmp_path / "a.txt", "text")
+    async with Sandbox.open(replace(RULES, seconds=0.5), processes=1) as sandbox:
+        with pytest.raises(IngestError, match="longer than 0 seconds") as caught:
+            await sandbox.parse(path, "a.txt", "")
+        assert caught.value.code is IngestCode.TIMEOUT
+        assert len(processes()) == 1
+
+
+def test_the_budget_of_computing_grows_with_the_file() -> None:
+    mib = 1024 * 1024
+    rules = replace(RULES, seconds=300, cpu_seconds=30, cpu_seconds_per_mib=10)
+    assert [rules.cpu_budget(size) for size in (0, mib, 2 * mib, 11 * mib, 256 * mib)] == [30, 30, 40, 130, 300]
+
+
+async def test_a_file_that_computes_too_long_says_its_budget(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    while True: pass")
+    async with Sandbox.open(replace(RULES, cpu_seconds=1), processes=1) as sandbox:
+        with pytest.raises(IngestError, match=r"more than 1 seconds of computing.*file of 0\.1 MiB") as caught:
+            await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")
+    assert caught.value.code is IngestCode.TIMEOUT
+
+
+async def test_a_cancelled_reading_leaves_no_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
+    path = write(tmp_path / "a.txt", "text")
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        reading = asyncio.create_task(sandbox.parse(path, "a.txt", ""))
         async with asyncio.timeout(20):
-            while not started.exists():  # noqa: ASYNC110 - another process writes it
+            while len(processes()) < 2:  # noqa: ASYNC110 - another process forks it
                 await asyncio.sleep(0.01)
+        start = time.perf_counter()
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        assert processes() <= before
+        assert time.perf_counter() - start < 2
+        assert len(processes()) == 1
+
+
+async def test_a_server_that_dies_is_replaced_and_the_file_read_again(sandbox: Sandbox, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", "text")
+    for _ in range(2):
+        (server,) = processes()
+        os.kill(server, signal.SIGKILL)
+        assert (await sandbox.parse(path, "a.txt", "")).text == "text"
+
+
+async def test_a_server_that_dies_with_a_file_gives_it_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing is said against the file: the job is tried again later."""
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import time\n    time.sleep(60)")
+    path = write(tmp_path / "a.txt", "text")
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        reading = asyncio.create_task(sandbox.parse(path, "a.txt", ""))
+        for _ in range(2):
+            async with asyncio.timeout(20):
+                while len(processes()) < 2:  # noqa: ASYNC110 - another process forks it
+                    await asyncio.sleep(0.01)
+            os.kill(psutil.Process().children()[0].pid, signal.SIGKILL)
+            async with asyncio.timeout(20):
+                while len(processes()) > 1 and not reading.done():  # noqa: ASYNC110 - the kernel ends it
+                    await asyncio.sleep(0.01)
+        with pytest.raises(ServerLostError):
+            await reading
 
 
 async def test_the_process_is_told_nothing_of_the_workers_environment(
-    sandbox: Sandbox, hostile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CITEWIRE_WORKER_DSN", "postgresql://secret")
-    seen = tmp_path / "seen"
-    write(hostile, f"import os, sys, json\nopen({str(seen)!r}, 'w').write(json.dumps(dict(os.environ)))\n")
-    with pytest.raises(IngestError):
-        await sandbox.parse(tmp_path, "a.pdf", "")
-    assert "CITEWIRE_WORKER_DSN" not in json.loads(seen.read_text())
+    plant(monkeypatch, tmp_path, "def planted(*_):\n    import os\n    return say(repr(dict(os.environ)) + ' ')")
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        said = (await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")).text
+    assert "CITEWIRE" not in said
+    assert "secret" not in said
+
+
+async def test_without_a_lock_the_worker_does_not_start_unless_it_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(
+        monkeypatch,
+        tmp_path,
+        "import citewire_retriever.ingest.confined.locks as locks\nlocks._landlock = lambda: False\n"
+        "def planted(*_):\n    return say('read')",
+    )
+    with pytest.raises(StartupError, match=r"has no Landlock.*CITEWIRE_WORKER_CONFINEMENT=available"):
+        async with Sandbox.open(replace(RULES, confinement="required"), processes=1):
+            pass
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        assert (await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")).text == "read"
+
+
+async def test_a_process_that_cannot_lock_itself_in_reads_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plant(
+        monkeypatch,
+        tmp_path,
+        "usual = server.lock_in\n"
+        "def broken(limits):\n    if limits.cpu_seconds < 20: raise server.NotLockedError\n    return usual(limits)\n"
+        "server.lock_in = broken\n"
+        f"def planted(*_):\n    open({str(tmp_path / 'read')!r}, 'w')",
+    )
+    async with Sandbox.open(replace(RULES, cpu_seconds=15), processes=1) as sandbox:
+        with pytest.raises(Internal, match="couldn't be confined"):
+            await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")
+    assert not (tmp_path / "read").exists()
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_filter_decides_by_number_and_arguments(name: str) -> None:
+    machine = MACHINES[name]
+    code = filter_code(machine, 77)
+    verdicts = {"allow": 0x7FFF0000, "kill": 0x80000000, "refuse": 0x5000D, "unknown": 0x50026}
+
+    def decide(number: int | None, *arguments: int, audit: int = machine.audit) -> int:
+        assert number is not None
+        data = struct.pack("=IIQ6Q", number, audit, 0, *arguments, *[0] * (6 - len(arguments)))
+        place, value = 0, 0
+        while True:
+            what, true, false, constant = code[place]
+            place += 1
+            if what == 0x06:
+                return constant
+            if what == 0x20:
+                (value,) = struct.unpack_from("=I", data, constant)
+            else:
+                outcome = {0x15: value == constant, 0x35: value >= constant, 0x45: bool(value & constant)}[what]
+                place += true if outcome else false
+
+    for table, verdict in ((ALLOWED, "allow"), (REFUSED, "refuse"), (FATAL, "kill")):
+        for call, numbers in table.items():
+            if numbers[machine.column] is not None:
+                assert decide(numbers[machine.column]) == verdicts[verdict], call
+                assert decide(numbers[machine.column], audit=0x40000003) == verdicts["kill"], "another machine's calls"
+    for call, numbers in MAPPING.items():
+        assert decide(numbers[machine.column], 0, 4096, 3) == verdicts["allow"], call
+        assert decide(numbers[machine.column], 0, 4096, 5) == verdicts["refuse"], call
+    assert decide(SIGNAL_ITSELF[machine.column], 77, 78, 6) == verdicts["allow"]
+    assert decide(SIGNAL_ITSELF[machine.column], 76, 76, 6) == verdicts["refuse"]
+    assert decide(9999) == verdicts["unknown"]
+    tables = (ALLOWED, REFUSED, FATAL, MAPPING)
+    given = [numbers[machine.column] for table in tables for numbers in table.values()]
+    assert len(set(given) - {None}) == len(given) - given.count(None), "a number stands twice"
 
 
 async def test_memory_is_bounded(tmp_path: Path) -> None:
     # Rows of many columns become far more text than the file holds.
     path = write(tmp_path / "a.csv", ",".join("c" * 190 for _ in range(400)) + "\n" + ("1," * 399 + "1\n") * 5000)
-    rules = SandboxRules(seconds=60, memory_mib=400, jobs=3, limits=ParseLimits(max_chars=10**10))
+    rules = replace(RULES, memory_mib=400, limits=ParseLimits(max_chars=10**9))
     async with Sandbox.open(rules, processes=1) as sandbox:
         with pytest.raises(IngestError) as caught:
             await sandbox.parse(path, "a.csv", "")
@@ -161,21 +325,40 @@ def test_documents_survive_the_wire() -> None:
         Format.PDF, "application/pdf", "abc", (Block(BlockKind.LIST, 0, 3, text="t", children=(inner,)),), "T", 3, True
     )
     values = json.loads(json.dumps(encode_document(document)))
-    assert decode_document(values) == document
+    assert decode_document(values, LIMITS) == document
+
+
+WRONG: list[dict[str, object]] = [
+    {"text": 7},
+    {"text": "abc\0"},
+    {"text": "a\ud800bc"},
+    {"blocks": [["list", 1, 9, 0, "", {}, None, []]]},
+    {"blocks": [["list", 2, 1, 0, "", {}, None, []]]},
+    {"blocks": [["list", -1, 1, 0, "", {}, None, []]]},
+    {"blocks": [["list", 1, 2, 0, "", {}, None, []], ["list", 0, 1, 0, "", {}, None, []]]},
+    {"blocks": [["list", 0, 1, 0, "", {}, None, [["paragraph", 2, 3, 0, "", {}, None, []]]]]},
+    {"blocks": [["list", 0, 1, 0, "", {"page": "x"}, None, []]]},
+    {"blocks": [["list", 0, 1, 0, "", {"odd": 1}, None, []]]},
+    {"blocks": [["odd", 0, 1, 0, "", {}, None, []]]},
+    {"blocks": [["row", 0, 1, 0, "", {}, None, []]] * 9},
+    {"blocks": [["row", 0, 0, 0, "x" * 50, {}, None, []]]},
+    {"pages": "many"},
+]
+
+
+@pytest.mark.parametrize("changes", WRONG)
+def test_what_no_parser_answers_is_refused(changes: dict[str, object]) -> None:
+    values = {**encode_document(ParsedDocument(Format.TEXT, "text/plain", "abc", ())), **changes}
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        decode_document(values, ParseLimits(max_chars=10, max_blocks=4))
 
 
 def test_what_postgres_cannot_store_does_not_pass_the_wire() -> None:
     block = Block(BlockKind.ROW, 0, 3, label="a\0b", text="x\0y")
     values = encode_document(ParsedDocument(Format.TEXT, "text/plain", "a\0b", (block,), "t\0"))
-    document = decode_document(values)
+    document = decode_document(values, LIMITS)
     assert document.text == "a b"
     assert "\0" not in f"{document.title}{document.blocks[0].label}{document.blocks[0].text}"
-
-
-def test_the_test_process_has_no_children_left() -> None:
-    assert not [
-        child for child in psutil.Process(os.getpid()).children() if "parse_process" in " ".join(child.cmdline())
-    ]
 
 
 async def test_mutilated_files_are_read_or_refused_but_never_our_defect(sandbox: Sandbox, tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ EXPECTED: dict[str, list[int]] = {
     "pages of a PDF": [default(WorkerSettings, "max_pages")],
     "rows and other blocks": [ParseLimits().max_blocks],
     "chunks": [default(WorkerSettings, "max_chunks")],
+    "computing to read a file": [
+        default(WorkerSettings, "parse_cpu_seconds"),
+        1,
+        default(WorkerSettings, "parse_cpu_seconds_per_mib"),
+    ],
     "time to read a file": [default(WorkerSettings, "parse_seconds")],
     "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
     "file name": [checks.MAX_FILE_NAME],

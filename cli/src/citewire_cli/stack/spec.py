@@ -96,6 +96,8 @@ class StackSpec:
             "CITEWIRE_AUTH": "off",
             "CITEWIRE_LOG_LEVEL": "INFO",
             "GRPC_VERBOSITY": "ERROR",  # its library's notes about itself aren't for people
+            # One person's own files, on loopback: any kernel will do, and the worker's log says what it lacks.
+            "CITEWIRE_WORKER_CONFINEMENT": "available",
             # Nobody balances load here, so leaving takes no longer than our own channels need to notice.
             **{f"CITEWIRE_{name}_LEAVE_SECONDS": "0.3" for name in ("GATEWAY", "EMBEDDER", "RETRIEVER", "GENERATOR")},
             **self.environ,

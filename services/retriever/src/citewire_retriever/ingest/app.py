@@ -13,6 +13,7 @@ from citewire_kit.settings import load_settings
 from citewire_retriever.ingest.backfill.rate import TokenRate
 from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.backfill.store import PostgresBackfillStore
+from citewire_retriever.ingest.confined.locks import hide
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
@@ -24,6 +25,7 @@ from citewire_retriever.ingest.worker import Worker
 
 def main() -> None:
     """Runs the worker until SIGTERM or SIGINT."""
+    hide()  # its environment and memory hold the database's address; the processes that read files are of its user
     settings = load_settings(WorkerSettings)
     process = telemetry.setup("worker", settings)
     try:
@@ -58,8 +60,11 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         rules = SandboxRules(
             seconds=settings.parse_seconds,
             memory_mib=settings.parse_memory_mib,
-            jobs=settings.parse_jobs,
+            cpu_seconds=settings.parse_cpu_seconds,
+            cpu_seconds_per_mib=settings.parse_cpu_seconds_per_mib,
+            files=settings.parse_jobs,
             limits=settings.parse_limits(),
+            confinement=settings.confinement,
         )
         sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency))
         store = PostgresJobStore(pool, dsn)

@@ -44,7 +44,7 @@ _SUFFIX_FORMAT = {
                     Format.TEXT),
     ".pdf": Format.PDF,
 }  # fmt: skip
-_LANGUAGES = {
+LANGUAGES = {
     "python": (".py", ".pyi", ".pyw"),
     "javascript": (".js", ".mjs", ".cjs", ".jsx"),
     "typescript": (".ts", ".mts", ".cts"),
@@ -74,7 +74,7 @@ _LANGUAGES = {
     "css": (".css", ".scss", ".less"),
     "vue": (".vue", ".svelte"),
 }
-_SUFFIX_LANGUAGE = {suffix: language for language, suffixes in _LANGUAGES.items() for suffix in suffixes}
+_SUFFIX_LANGUAGE = {suffix: language for language, suffixes in LANGUAGES.items() for suffix in suffixes}
 _FILE_LANGUAGE = {"dockerfile": "docker", "makefile": "make", "rakefile": "ruby", "gemfile": "ruby"}
 _SHEBANG = re.compile(rb"#!\s*\S*?/(?:env\s+(?:-S\s+)?)?(python|node|bash|sh|ruby|php|perl)[\d.]*\s")
 _SHEBANG_LANGUAGE = {b"python": "python", b"node": "javascript", b"bash": "bash", b"sh": "bash", b"ruby": "ruby",

@@ -1,46 +1,66 @@
-"""Reads hostile files in processes of their own: bounded time, bounded memory, and a crash is an answer too."""
+"""Reads hostile files in confined processes: one for each file, bounded, and a crash is an answer too.
+
+The worker's side of `confined`: it hands an open file to the fork server, and reads the answer from a pipe.
+"""
 
 import asyncio
-import contextlib
 import json
-import sys
+import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from citewire_kit.errors import Internal, StartupError
 from citewire_kit.telemetry import get_logger
+from citewire_retriever.ingest.confined import NOT_LOCKED
 from citewire_retriever.ingest.document import ParsedDocument, ParseLimits
 from citewire_retriever.ingest.errors import IngestCode, IngestError
-from citewire_retriever.ingest.wire import PREFIX_BYTES, decode_document
+from citewire_retriever.ingest.fork_server import AnswerTooLongError, ForkServer, ProcessEnd, ServerLostError
+from citewire_retriever.ingest.wire import decode_document
 
 log = get_logger(__name__)
 
-_ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.parse_process")
-_TRIES = 2
+Confinement = Literal["required", "available"]
 
-
-class _CrashedError(Exception):
-    """The process ended without an answer."""
+_MIB: Final = 1024 * 1024
+_LOG_CHARS: Final = 10_000
+_MESSAGE_CHARS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
 class SandboxRules:
-    """What a parsing process may use."""
+    """What the process that reads a file may use."""
 
     seconds: float
-    """Longest that one file may take."""
+    """Longest that one file may take, by the clock."""
+    cpu_seconds: float
+    """Seconds of computing for a file of at most 1 MiB."""
+    cpu_seconds_per_mib: float
+    """Seconds of computing for each further MiB; never more than `seconds` in all."""
     memory_mib: int
     """Address space."""
-    jobs: int
-    """Files that it reads before it is replaced."""
+    files: int
+    """Files after which the fork server is replaced: processes that it forks share its layout of memory."""
     limits: ParseLimits
     """Bounds on the document."""
+    confinement: Confinement = "required"
+    """`required`: a kernel without Landlock or seccomp is an error; `available`: then what it has must do."""
+
+    def cpu_budget(self, size: int) -> float:
+        """Seconds of computing for a file of so many bytes."""
+        return min(self.cpu_seconds + self.cpu_seconds_per_mib * max(0.0, size / _MIB - 1), self.seconds)
+
+    @property
+    def answer_bytes(self) -> int:
+        """Longest answer: a text twice, as itself and as rows of pairs, at four bytes a character."""
+        return 8 * self.limits.max_chars + _MIB
 
 
 class Sandbox:
-    """A pool of parsing processes, started when they are needed. One file at a time each.
+    """Reads files, so many at a time.
 
     Example:
         async with Sandbox.open(rules, processes=2) as sandbox:
@@ -50,18 +70,26 @@ class Sandbox:
     def __init__(self, rules: SandboxRules, *, processes: int) -> None:
         self._rules = rules
         self._free = asyncio.Semaphore(processes)
-        self._idle: list[_Process] = []
+        self._replacing = asyncio.Lock()
+        self._server: ForkServer | None = None
+        self._replaced: set[ForkServer] = set()
 
     @classmethod
     @asynccontextmanager
     async def open(cls, rules: SandboxRules, *, processes: int) -> AsyncGenerator["Sandbox"]:
-        """A sandbox whose idle processes end with the block; all files must be read by then."""
+        """A sandbox whose processes end with the block; all files must be read by then.
+
+        Raises:
+            StartupError: No process can be forked, or the rules require locks that this kernel doesn't have.
+        """
         sandbox = cls(rules, processes=processes)
         try:
+            await sandbox._open()
             yield sandbox
         finally:
-            for process in sandbox._idle:
-                await process.kill()
+            for server in [sandbox._server, *sandbox._replaced]:
+                if server is not None:
+                    await server.close()
 
     async def parse(self, path: Path, file_name: str, media_type: str) -> ParsedDocument:
         """Reads a file.
@@ -69,95 +97,130 @@ class Sandbox:
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
                 defect of ours.
+            ServerLostError: The processes are ended again and again, from outside.
+            Internal: No process can be confined any more.
         """
-        job = {
-            "path": str(path),
-            "file_name": file_name,
-            "media_type": media_type,
-            "seconds": self._rules.seconds,
-            "limits": asdict(self._rules.limits),
-        }
         async with self._free:
-            for _ in range(_TRIES):
-                with contextlib.suppress(_CrashedError):
-                    # A second try in a fresh process: the first may have been ended for another's sake.
-                    return await self._parse_once(job)
-        raise IngestError(
-            IngestCode.CORRUPT, "The file can't be read: it crashes the reader, or needs more memory than is allowed."
-        )
+            try:
+                return await self._parse_once(path, file_name, media_type)
+            except (ServerLostError, _KilledError):
+                # It may have been ended for another's sake.
+                log.warning("parser_killed")
+            try:
+                return await self._parse_once(path, file_name, media_type)
+            except _KilledError:
+                raise IngestError(
+                    IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed: split it."
+                ) from None
 
-    async def _parse_once(self, job: dict[str, Any]) -> ParsedDocument:
-        process = self._idle.pop() if self._idle else await _Process.start(self._rules.memory_mib)
+    async def _open(self) -> None:
+        try:
+            server = await self._current()
+        except ServerLostError:
+            raise StartupError("the process that reads files doesn't start") from None
+        if server.missing and self._rules.confinement == "required":
+            raise StartupError(_refusal(server.missing))
+        if server.missing:
+            log.warning("parser_partly_confined", missing=server.missing)
+
+    async def _parse_once(self, path: Path, file_name: str, media_type: str) -> ParsedDocument:
+        server = await self._current()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            budget = self._rules.cpu_budget(size)
+            job = {
+                "file_name": file_name,
+                "media_type": media_type,
+                "cpu_seconds": budget,
+                "memory_mib": self._rules.memory_mib,
+                "limits": asdict(self._rules.limits),
+            }
+            reading = server.start(job, file.fileno())
+        answer: bytes | None = None
         try:
             async with asyncio.timeout(self._rules.seconds):
-                answer = await process.ask(job)
+                answer = await reading.answer(self._rules.answer_bytes)
         except TimeoutError:
-            await process.kill()
             raise IngestError(
                 IngestCode.TIMEOUT, f"Reading the file took longer than {self._rules.seconds:.0f} seconds: split it."
             ) from None
-        except BaseException:
-            # Cancelled or crashed: what the process is doing now is nobody's business any more.
-            await process.kill()
-            raise
-        if process.jobs < self._rules.jobs:
-            self._idle.append(process)
-        else:
-            await process.kill()
-        return await asyncio.to_thread(_decode, answer)
+        except AnswerTooLongError:
+            raise IngestError(
+                IngestCode.TOO_LARGE, "The document becomes more text and rows than are allowed: split it."
+            ) from None
+        finally:
+            # Answered, cancelled or crashed: what the process may still do is nobody's business any more.
+            process_end = await reading.close()
+            await self._close_replaced()
+        if answer is None:
+            raise ServerLostError if process_end is None else _reason(process_end, size, budget)
+        return await asyncio.to_thread(_decode, answer, self._rules.limits)
+
+    async def _current(self) -> ForkServer:
+        """The fork server: a new one if there is none, or it has ended, or it has served its share."""
+        async with self._replacing:
+            server = self._server
+            if server is not None and not server.ended and server.files < self._rules.files:
+                return server
+            if server is not None:
+                self._replaced.add(server)
+                await self._close_replaced()
+            self._server = server = await ForkServer.open()
+            return server
+
+    async def _close_replaced(self) -> None:
+        """Ends the fork servers that were replaced, and whose last process has ended."""
+        for server in [each for each in self._replaced if each.idle]:
+            self._replaced.discard(server)
+            await server.close()
 
 
-class _Process:
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-        self.jobs = 0
+class _KilledError(Exception):
+    """A process was ended from outside: by the kernel, which needs memory, or by an operator."""
 
-    @classmethod
-    async def start(cls, memory_mib: int) -> "_Process":
-        # No environment: what the worker was told, its database's address above all, isn't for this process.
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *_ARGUMENTS,
-            str(memory_mib),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={},
+
+def _reason(process_end: ProcessEnd, size: int, budget: float) -> Exception:
+    """Why a process ended without an answer."""
+    status = process_end.status
+    log.warning("parser_crashed", exit_status=status, cpu_seconds=process_end.cpu_seconds)
+    if status == NOT_LOCKED:
+        return Internal("a process that reads files couldn't be confined", reason="INTERNAL")
+    if status == -signal.SIGXCPU or process_end.cpu_seconds >= budget:
+        return IngestError(
+            IngestCode.TIMEOUT,
+            f"Reading the file took more than {budget:.0f} seconds of computing, which is what a file of "
+            f"{max(size / _MIB, 0.1):.1f} MiB may take: split it, or save it in a simpler form.",
         )
-        return cls(process)
-
-    async def ask(self, job: dict[str, Any]) -> bytes:
-        """Sends a job and waits for its answer.
-
-        Raises:
-            _CrashedError: There is none.
-        """
-        self.jobs += 1
-        sender, receiver = self._process.stdin, self._process.stdout
-        if sender is None or receiver is None:
-            raise _CrashedError
-        try:
-            sender.write(json.dumps(job).encode() + b"\n")
-            await sender.drain()
-            length = int.from_bytes(await receiver.readexactly(PREFIX_BYTES), "big")
-            return await receiver.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            code = await self._process.wait()
-            log.warning("parser_crashed", exit_status=code)
-            raise _CrashedError from None
-
-    async def kill(self) -> None:
-        """Ends the process at once, and waits for its end."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        await asyncio.shield(self._process.wait())
+    if status == -signal.SIGSYS:
+        log.error("parser_attacked")
+        return IngestError(
+            IngestCode.CORRUPT, "The file made the reader do what no document needs, and was not read further."
+        )
+    if status == -signal.SIGKILL:
+        return _KilledError()
+    return IngestError(
+        IngestCode.CORRUPT, "The file can't be read: it crashes the reader, or needs more memory than is allowed."
+    )
 
 
-def _decode(data: bytes) -> ParsedDocument:
-    answer: dict[str, Any] = json.loads(data)
-    if "defect" in answer:
-        log.error("parser_defect", traceback=answer["defect"])
-        raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of a defect of ours.")
-    if "error" in answer:
-        raise IngestError(IngestCode(answer["error"]["code"]), answer["error"]["message"])
-    return decode_document(answer["document"])
+def _refusal(missing: tuple[str, ...]) -> str:
+    return (
+        f"this kernel has no {' and no '.join(missing)}, so that files can't be read in confinement: use one that has "
+        "(Linux 5.13 or later, with both in its configuration and in the container's seccomp profile), or accept less "
+        "with CITEWIRE_WORKER_CONFINEMENT=available"
+    )
+
+
+def _decode(data: bytes, limits: ParseLimits) -> ParsedDocument:
+    """What a process answered. It may be an attacker's by now: anything unexpected is the file's fault."""
+    try:
+        answer: dict[str, Any] = json.loads(data)
+        if "defect" in answer:
+            log.error("parser_defect", traceback=str(answer["defect"])[:_LOG_CHARS])
+            raise IngestError(IngestCode.INTERNAL, "The file couldn't be read because of a defect of ours.")
+        if "error" in answer:
+            raise IngestError(IngestCode(answer["error"]["code"]), str(answer["error"]["message"])[:_MESSAGE_CHARS])
+        return decode_document(answer["document"], limits)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        log.exception("parser_answer_wrong")
+        raise IngestError(IngestCode.CORRUPT, "The file can't be read: it confuses the reader.") from None

@@ -7,6 +7,7 @@ from pydantic import Field, SecretStr
 from citewire_kit.settings import ProcessSettings, settings_config
 from citewire_retriever.ingest.chunks import ChunkRules
 from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.sandbox import Confinement
 
 _DAY = 24 * 3600.0
 
@@ -48,7 +49,7 @@ class WorkerSettings(ProcessSettings):
     """How long a document rests whose backfill was given up after max_attempts."""
 
     concurrency: int = Field(default=2, ge=1, le=64)
-    """Documents at once, each with a parsing process when it needs one. Two: while one is embedded, the next is
+    """Documents at once, each with a parsing process while it is read. Two: while one is embedded, the next is
     parsed."""
 
     lease_seconds: float = Field(default=30.0, ge=1)
@@ -85,11 +86,22 @@ class WorkerSettings(ProcessSettings):
     parse_seconds: float = Field(default=300.0, gt=0)
     """Longest that reading one file may take. 100 pages of PDF take a second."""
 
+    parse_cpu_seconds: float = Field(default=30.0, ge=1)
+    """Seconds of computing that reading a file of up to 1 MiB may take."""
+
+    parse_cpu_seconds_per_mib: float = Field(default=10.0, ge=0)
+    """Seconds of computing that each further MiB of a file adds to it, up to parse_seconds in all."""
+
     parse_memory_mib: int = Field(default=2048, ge=256)
     """Address space of a parsing process."""
 
-    parse_jobs: int = Field(default=100, ge=1)
-    """Files that a parsing process reads before a new one takes its place: leaks of C libraries stay small."""
+    parse_jobs: int = Field(default=1000, ge=1)
+    """Files after which the process that forks parsing processes is replaced: those of one share its layout of memory.
+    """
+
+    confinement: Confinement = "required"
+    """`required`: the worker starts only where parsing processes can be locked in by Landlock and seccomp.
+    `available`: it starts on any kernel, and locks them in as far as that one can; for files that are your own."""
 
     max_chars: int = Field(default=32_000_000, ge=1000)
     """Characters of text that one document may hold."""

@@ -8,10 +8,12 @@ from typing import Any
 from citewire.common.v1.place_pb2 import Place
 
 from citewire_retriever.ingest.decode import clean
-from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument
+from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits
 
 PREFIX_BYTES = 8
 """Length of the big-endian number of bytes before each answer."""
+
+_MEDIA_TYPE_CHARS = 255
 
 
 def encode_document(document: ParsedDocument) -> dict[str, Any]:
@@ -27,16 +29,25 @@ def encode_document(document: ParsedDocument) -> dict[str, Any]:
     }
 
 
-def decode_document(values: dict[str, Any]) -> ParsedDocument:
-    """The document again."""
+def decode_document(values: dict[str, Any], limits: ParseLimits) -> ParsedDocument:
+    """The document again, however hostile the process has become that sent it.
+
+    Raises:
+        KeyError, TypeError, ValueError: It isn't one, or is larger than the limits.
+    """
+    text = _string(values["text"])
+    if len(text) > limits.max_chars:
+        raise ValueError("more text than the limit")
+    title, pages = values["title"], values["pages"]
+    decoder = _BlockDecoder(limits)
     return ParsedDocument(
         format=Format(values["format"]),
-        media_type=values["media_type"],
-        text=values["text"],
-        blocks=tuple(_decode_block(block) for block in values["blocks"]),
-        title=values["title"],
-        pages=values["pages"],
-        has_lines=values["has_lines"],
+        media_type=_string(values["media_type"])[:_MEDIA_TYPE_CHARS],
+        text=text,
+        blocks=decoder.decode(values["blocks"], 0, len(text)),
+        title=None if title is None else _string(title),
+        pages=None if pages is None else _integer(pages),
+        has_lines=bool(values["has_lines"]),
     )
 
 
@@ -58,18 +69,57 @@ def _encode_block(block: Block) -> list[Any]:
     ]
 
 
-def _decode_block(values: list[Any]) -> Block:
-    kind, start, end, level, label, place, text, children = values
-    return Block(
-        kind=BlockKind(kind),
-        start=start,
-        end=end,
-        level=level,
-        label=label,
-        place=Place(**place),
-        text=text,
-        children=tuple(_decode_block(child) for child in children),
-    )
+class _BlockDecoder:
+    """Reads blocks, and checks what others rely on: spans in order, inside of what is around them, and not too many."""
+
+    def __init__(self, limits: ParseLimits) -> None:
+        self.left = 2 * limits.max_blocks  # with children
+        self.chars = 4 * limits.max_chars
+
+    def decode(self, rows: list[list[Any]], start: int, end: int) -> tuple[Block, ...]:
+        """Blocks between two places of the text."""
+        blocks: list[Block] = []
+        for row in rows:
+            block = self._block(row)
+            if not start <= block.start <= block.end <= end:
+                raise ValueError("a block that isn't where it may be")
+            start = block.end
+            blocks.append(block)
+        return tuple(blocks)
+
+    def _block(self, values: list[Any]) -> Block:
+        kind, start, end, level, label, place, text, children = values
+        text = None if text is None else _string(text)
+        self.left -= 1
+        self.chars -= len(text or "") + len(_string(label))
+        if self.left < 0 or self.chars < 0:
+            raise ValueError("more blocks than the limit")
+        start, end = _integer(start), _integer(end)
+        return Block(
+            kind=BlockKind(kind),
+            start=start,
+            end=end,
+            level=_integer(level),
+            label=label,
+            place=Place(**place),
+            text=text,
+            children=self.decode(children, start, end),
+        )
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    if "\0" in value:
+        raise ValueError("a text that can't be stored")
+    value.encode("utf-8")  # a lone surrogate can't be stored either
+    return value
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError("not a number")
+    return value
 
 
 def _same_length(text: str) -> str:

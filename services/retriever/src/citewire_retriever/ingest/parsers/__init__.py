@@ -1,6 +1,7 @@
 """Bytes to text and structure: one pure function over all formats."""
 
-from pathlib import Path
+from importlib import import_module
+from mmap import mmap
 
 from citewire_retriever.ingest.decode import decode
 from citewire_retriever.ingest.detect import detect
@@ -13,14 +14,16 @@ _BYTES_PER_CHAR = 4
 _DEFAULT_LIMITS = ParseLimits()
 
 
-def parse(path: Path, file_name: str, media_type: str = "", limits: ParseLimits = _DEFAULT_LIMITS) -> ParsedDocument:
+def parse(
+    data: bytes | mmap, file_name: str, media_type: str = "", limits: ParseLimits = _DEFAULT_LIMITS
+) -> ParsedDocument:
     """Reads a file. The same bytes and name always give the same document.
 
     It may take long, and much memory, on hostile input, and the PDF library can crash: run it in a process of its own
     (`citewire_retriever.ingest.sandbox`).
 
     Args:
-        path: Where the bytes are.
+        data: The whole file.
         file_name: The file's name, for its suffix; empty for text that wasn't a file.
         media_type: What the client believes it is; content and name decide before it.
         limits: Bounds on the result.
@@ -28,28 +31,34 @@ def parse(path: Path, file_name: str, media_type: str = "", limits: ParseLimits 
     Raises:
         IngestError: With every code but TIMEOUT and INTERNAL.
     """
-    with path.open("rb") as file:
-        result = detect(file.read(HEAD_BYTES), file_name, media_type)
+    result = detect(data[:HEAD_BYTES], file_name, media_type)
     if result.format is Format.PDF:
-        # Each parser is imported when it is needed: a worker that reads text files needn't load a PDF library.
+        # Each parser is imported when it is needed: the worker, which reads no file itself, needs none.
         from citewire_retriever.ingest.parsers.pdf import parse_pdf
 
-        return parse_pdf(path, limits)
-    text = _read_text(path, limits)
+        return parse_pdf(data, limits)
+    text = _read_text(data, limits)
     document = _parse_text(text, result.format, result.media_type, result.language, limits)
     if not document.blocks:
         raise IngestError(IngestCode.EMPTY, "The file holds nothing but white space.")
     return document
 
 
-def _read_text(path: Path, limits: ParseLimits) -> str:
+def preload() -> None:
+    """Imports all that `parse` may need, for processes that can't open files any more: it reads a file of each kind."""
+    samples = import_module("citewire_retriever.ingest.parsers.samples")
+    for name, data in samples.FILES.items():
+        parse(data, name)
+
+
+def _read_text(data: bytes | mmap, limits: ParseLimits) -> str:
     most = limits.max_chars * _BYTES_PER_CHAR
     too_large = IngestError(
         IngestCode.TOO_LARGE, f"The file holds more than {limits.max_chars:,} characters of text: split it."
     )
-    if path.stat().st_size > most:
+    if len(data) > most:
         raise too_large
-    text = decode(path.read_bytes())
+    text = decode(data[:])
     if len(text) > limits.max_chars:
         raise too_large
     if not text.strip():

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
+from mmap import mmap
 
 from citewire.common.v1.place_pb2 import Place
 
@@ -34,7 +34,7 @@ _NO_TITLE = re.compile(
 )
 
 
-def parse_pdf(path: Path, limits: ParseLimits) -> ParsedDocument:
+def parse_pdf(data: bytes | mmap, limits: ParseLimits) -> ParsedDocument:
     """Parses a PDF file.
 
     Paragraphs are found by the lines' places; words cut at a line's end are joined. Headings are those of the file's
@@ -43,9 +43,9 @@ def parse_pdf(path: Path, limits: ParseLimits) -> ParsedDocument:
     Raises:
         IngestError: CORRUPT (also truncated), PASSWORD_REQUIRED, NO_TEXT, TOO_LARGE.
     """
-    _check_complete(path)
+    _check_complete(data)
     try:
-        file = PdfFile(path)
+        file = PdfFile(data)
     except PdfPasswordError as error:
         raise IngestError(
             IngestCode.PASSWORD_REQUIRED, "The PDF needs a password: save a copy without one and upload that."
@@ -58,14 +58,11 @@ def parse_pdf(path: Path, limits: ParseLimits) -> ParsedDocument:
         file.close()
 
 
-def _check_complete(path: Path) -> None:
+def _check_complete(data: bytes | mmap) -> None:
     """A PDF ends in a marker. Without it, a part is missing: the library would quietly read what is left."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        head = file.read(_TAIL)
-        file.seek(max(0, size - _TAIL))
-        tail = file.read()
-    linearised = _LINEARISED.search(head[:1024])
+    size = len(data)
+    tail = data[-_TAIL:]
+    linearised = _LINEARISED.search(data[:1024])
     ends = b"%%EOF" in tail or b"startxref" in tail
     if not ends or (linearised and int(linearised.group(1)) > size):
         raise IngestError(IngestCode.CORRUPT, "The PDF is truncated: its end is missing. Upload the whole file.")

@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
+from mmap import mmap
 from typing import Any
 
 _pdfium: Any = import_module("pypdfium2")
@@ -87,9 +87,11 @@ class PageText:
 class PdfFile:
     """An open PDF. Encryption with an empty user password is no hindrance."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, data: bytes | mmap) -> None:
+        """Opens a PDF in memory; a map of a file must be private and writable, as ctypes takes no other."""
+        source = data if isinstance(data, bytes) else (ctypes.c_ubyte * len(data)).from_buffer(data)
         try:
-            self._document: Any = _pdfium.PdfDocument(path)
+            self._document: Any = _pdfium.PdfDocument(source)
         except _pdfium.PdfiumError as error:
             if getattr(error, "err_code", None) == _raw.FPDF_ERR_PASSWORD:
                 raise PdfPasswordError from error

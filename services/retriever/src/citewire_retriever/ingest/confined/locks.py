@@ -1,0 +1,155 @@
+"""Locks a process in: limits, no privileges, no files and connections (Landlock), few system calls (seccomp).
+
+No root and no capability is needed. Linux only: elsewhere there are the limits alone.
+"""
+
+import ctypes
+import math
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+from citewire_retriever.ingest.confined.calls import MACHINES
+from citewire_retriever.ingest.confined.filters import filter_code
+
+LANDLOCK: Final = "Landlock"
+SECCOMP: Final = "seccomp"
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_DUMPABLE: Final = 4
+_PR_SET_SECCOMP: Final = 22
+_PR_SET_NO_NEW_PRIVS: Final = 38
+_SECCOMP_MODE_FILTER: Final = 2
+
+# The same on all machines (linux/landlock.h).
+_LANDLOCK_CREATE_RULESET: Final = 444
+_LANDLOCK_RESTRICT_SELF: Final = 446
+_VERSION_QUERY: Final = 1
+# Since which version of its interface Landlock knows how many rights: over files and folders, over TCP ports, and over
+# what is outside of the process (abstract sockets, signals). Versions above these only add what we have no use for.
+_FILE_RIGHTS: Final = {1: 13, 2: 14, 3: 15, 5: 16}
+_TCP_RIGHTS: Final = {4: 2}
+_OUTSIDE_RIGHTS: Final = {6: 2}
+
+_LINUX: Final = sys.platform == "linux"
+
+
+class NotLockedError(Exception):
+    """The kernel refused a lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one process may use."""
+
+    cpu_seconds: float
+    """Seconds of computing."""
+    memory_mib: int
+    """Address space."""
+
+
+def hide() -> None:
+    """Keeps this process's memory and environment from other processes of its user, and from core dumps."""
+    if _LINUX:
+        _prctl(_PR_SET_DUMPABLE, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def end_with_parent() -> None:
+    """Lets the kernel kill this process when its parent ends."""
+    if _LINUX:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def lock_in(limits: Limits) -> list[str]:
+    """Locks this process in for good. What it has open stays open; it can open, start and reach nothing else.
+
+    Returns:
+        The locks that this kernel doesn't have (`LANDLOCK`, `SECCOMP`).
+
+    Raises:
+        NotLockedError: It has a lock, and refuses it.
+    """
+    hide()
+    _limit(resource.RLIMIT_FSIZE, 0)
+    seconds = math.ceil(limits.cpu_seconds)
+    # The first signal can be caught; the second one, a second later, can't.
+    _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
+    if not _LINUX:  # elsewhere the kernel refuses further limits, or doesn't heed them
+        return [LANDLOCK, SECCOMP]
+    _limit(resource.RLIMIT_AS, limits.memory_mib * 1024 * 1024)
+    _limit(resource.RLIMIT_NPROC, 0)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    missing = [] if _landlock() else [LANDLOCK]
+    _limit(resource.RLIMIT_NOFILE, 0)
+    return missing if _seccomp() else [*missing, SECCOMP]
+
+
+def _limit(kind: int, soft: int, hard: int | None = None) -> None:
+    """Sets a limit; never above one that this process has already."""
+    _, most = resource.getrlimit(kind)
+    hard = soft if hard is None else hard
+    hard = hard if most == resource.RLIM_INFINITY else min(hard, most)
+    resource.setrlimit(kind, (min(soft, hard), hard))
+
+
+def _landlock() -> bool:
+    """Denies every right that this kernel's Landlock knows; False if it has none."""
+    version = _syscall(_LANDLOCK_CREATE_RULESET, 0, 0, _VERSION_QUERY)
+    if version < 1:
+        return False
+    rights = [_rights(_FILE_RIGHTS, version)]
+    # The structure is as long as this version knows it.
+    rights += [_rights(table, version) for table in (_TCP_RIGHTS, _OUTSIDE_RIGHTS) if version >= min(table)]
+    attributes = ctypes.create_string_buffer(struct.pack(f"={len(rights)}Q", *rights), 8 * len(rights))
+    ruleset = _syscall(_LANDLOCK_CREATE_RULESET, ctypes.addressof(attributes), len(attributes), 0)
+    if ruleset < 0:
+        raise NotLockedError("landlock_create_ruleset")
+    if _syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0) != 0:
+        raise NotLockedError("landlock_restrict_self")
+    os.close(ruleset)
+    return True
+
+
+def _rights(table: dict[int, int], version: int) -> int:
+    """All rights of a kind that a version knows, as a mask."""
+    return (1 << max(count for since, count in table.items() if since <= version)) - 1
+
+
+def _seccomp() -> bool:
+    """Lets only the listed system calls through; False if the kernel has no filters, or isn't a machine we know."""
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        return False
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in filter_code(machine, os.getpid()))
+    instructions = ctypes.create_string_buffer(code, len(code))
+    # struct sock_fprog: a count, padding, and a pointer.
+    program = ctypes.create_string_buffer(struct.pack("=H6xQ", len(code) // 8, ctypes.addressof(instructions)), 16)
+    return _call("prctl", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(program), 0, 0) == 0
+
+
+def _prctl(option: int, value: int) -> None:
+    if _call("prctl", option, value, 0, 0, 0) != 0:
+        raise NotLockedError(f"prctl({option})")
+
+
+def _syscall(number: int, *arguments: int) -> int:
+    return _call("syscall", number, *arguments)
+
+
+def _call(name: str, *arguments: int) -> int:
+    """Calls a function of the C library; all arguments are longs or addresses."""
+    return int(_function(name)(*map(ctypes.c_ulong, arguments)))
+
+
+@cache
+def _function(name: str) -> Any:  # noqa: ANN401 - ctypes' own type has no name
+    function = ctypes.CDLL(None)[name]
+    function.restype = ctypes.c_long
+    return function

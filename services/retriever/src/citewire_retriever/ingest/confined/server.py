@@ -1,0 +1,232 @@
+"""The process that has the parsers loaded and forks a process for each file: `python -m …confined.server`.
+
+It is told nothing that is secret, never reads a file itself, and has one thread. Only `fork_server` starts it, with a
+socket as standard input: one JSON object a line comes in, with the file's and the answer's descriptors; one goes out
+when a process has ended. When the socket closes, or this process ends, all processes that it forked end too.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import mmap
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import threading
+import traceback
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from citewire_retriever.ingest.confined import NOT_LOCKED
+from citewire_retriever.ingest.confined.locks import LANDLOCK, SECCOMP, Limits, end_with_parent, hide, lock_in
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers import parse, preload
+from citewire_retriever.ingest.wire import PREFIX_BYTES, encode_document
+
+_CONTROL: Final = 0
+_ANSWER: Final = 3
+_MOST_BYTES: Final = 65_536
+_MOST_DESCRIPTORS: Final = 64
+_TRIAL: Final = Limits(cpu_seconds=10, memory_mib=4096)
+
+
+@dataclass(slots=True)
+class _Inbox:
+    """What came in and isn't used yet."""
+
+    lines: bytes = b""
+    descriptors: list[int] = field(default_factory=list[int])
+
+
+def main() -> None:
+    """Forks until the socket closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the worker's: it ends us when it is done with us
+    end_with_parent()
+    _volunteer_for_the_oom_killer()
+    hide()
+    os.nice(5)
+    preload()
+    _preload_encodings()
+    gc.collect()
+    gc.freeze()  # what is loaded stays shared with the processes that are forked
+    if threading.active_count() != 1:
+        raise RuntimeError("a library started a thread: forking isn't safe")
+    with socket.socket(fileno=os.dup(_CONTROL)) as control:
+        missing = _try_locks()
+        control.sendall(json.dumps({"missing": missing}).encode() + b"\n")
+        _Server(control, missing).serve()
+
+
+class _Server:
+    def __init__(self, control: socket.socket, missing: list[str]) -> None:
+        self.control = control
+        self.missing = missing
+        self.inbox = _Inbox()
+        self.running: dict[int, int] = {}
+        """Process by the number of the request."""
+        reader, self.waker = socket.socketpair()
+        self.waker.setblocking(False)
+        reader.setblocking(False)
+        self.woken = reader
+
+    def serve(self) -> None:
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        while True:
+            ready, _, _ = select.select([self.control, self.woken], [], [])
+            if self.woken in ready:
+                with contextlib.suppress(BlockingIOError):
+                    self.woken.recv(_MOST_BYTES)
+                self._reap()
+            if self.control in ready and not self._receive():
+                break
+        for process in self.running.values():
+            os.kill(process, signal.SIGKILL)
+
+    def _receive(self) -> bool:
+        """Takes what came in; False if nothing will come any more."""
+        data, descriptors, _, _ = socket.recv_fds(self.control, _MOST_BYTES, _MOST_DESCRIPTORS)
+        if not data:
+            return False
+        self.inbox.descriptors += descriptors
+        *lines, self.inbox.lines = (self.inbox.lines + data).split(b"\n")
+        for line in lines:
+            message: dict[str, Any] = json.loads(line)
+            if "kill" in message:
+                # Ours until we have reaped it: the number can't be another process's by now.
+                process = self.running.get(message["kill"])
+                if process is not None:
+                    os.kill(process, signal.SIGKILL)
+            else:
+                file, answer = self.inbox.descriptors.pop(0), self.inbox.descriptors.pop(0)
+                self.running[message["id"]] = self._fork(message["job"], file, answer)
+                os.close(file)
+                os.close(answer)
+        return True
+
+    def _fork(self, job: dict[str, Any], file: int, answer: int) -> int:
+        parent = os.getpid()
+        process = os.fork()
+        if process:
+            return process
+        # From here on in the new process, which never returns.
+        status = 1
+        try:
+            end_with_parent()
+            if os.getppid() == parent:
+                status = _be_reader(job, file, answer, self.missing)
+        finally:
+            os._exit(status)
+
+    def _reap(self) -> None:
+        """Reports the processes that have ended."""
+        for number, process in list(self.running.items()):
+            ended, status, usage = os.wait4(process, os.WNOHANG)
+            if ended:
+                del self.running[number]
+                report = {
+                    "id": number,
+                    "status": os.waitstatus_to_exitcode(status),
+                    "cpu_seconds": usage.ru_utime + usage.ru_stime,
+                }
+                self.control.sendall(json.dumps(report).encode() + b"\n")
+
+
+def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) -> int:
+    """Reads one file, locked in; returns the exit status."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    gc.disable()  # it lives for one file, and has a limit
+    # Mapped, not read: not a byte of it is touched yet.
+    size = os.fstat(file).st_size
+    data = mmap.mmap(file, size, access=mmap.ACCESS_COPY) if size else b""
+    # Nothing of the server's stays open, its socket above all; nor does the file.
+    os.dup2(answer, _ANSWER)
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    os.closerange(_ANSWER + 1, 65_536)
+    try:
+        if lock_in(Limits(job["cpu_seconds"], job["memory_mib"])) != missing:
+            return NOT_LOCKED
+    except Exception:  # noqa: BLE001 - whatever it is, nothing may be read then
+        return NOT_LOCKED
+    _write(_ANSWER, _read(job, data))
+    return 0
+
+
+def _read(job: dict[str, Any], data: bytes | mmap.mmap) -> dict[str, Any]:
+    try:
+        document = parse(data, job["file_name"], job["media_type"], ParseLimits(**job["limits"]))
+        return {"document": encode_document(document)}
+    except IngestError as error:
+        return {"error": {"code": error.code.value, "message": error.message}}
+    except MemoryError:
+        message = "The file needs more memory to be read than is allowed: split it."
+        return {"error": {"code": IngestCode.TOO_LARGE.value, "message": message}}
+    except RecursionError:
+        message = "The file is nested too deeply to be read."
+        return {"error": {"code": IngestCode.CORRUPT.value, "message": message}}
+    except Exception:  # noqa: BLE001 - the worker logs it
+        return {"defect": traceback.format_exc(limit=-8)}
+
+
+def _write(descriptor: int, answer: dict[str, Any]) -> None:
+    data = json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode("utf-8", errors="replace")
+    os.write(descriptor, len(data).to_bytes(PREFIX_BYTES, "big"))
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _try_locks() -> list[str]:
+    """Locks a process in for a trial; returns the locks that this kernel lacks, or refuses."""
+    reading, writing = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            missing = lock_in(_TRIAL)
+            if SECCOMP not in missing and _can_open():
+                missing.append(SECCOMP)
+            os.write(writing, ",".join(missing).encode() + b".")
+        finally:
+            os._exit(0)
+    os.close(writing)
+    answer = os.read(reading, 1024).decode()
+    os.close(reading)
+    os.waitpid(process, 0)
+    if not answer.endswith("."):  # it ended before it could say what is missing
+        return [LANDLOCK, SECCOMP]
+    return [name for name in answer[:-1].split(",") if name]
+
+
+def _can_open() -> bool:
+    try:
+        os.open("/", os.O_RDONLY)
+    except OSError:
+        return False
+    return True
+
+
+def _volunteer_for_the_oom_killer() -> None:
+    """Where memory runs out, a file's reader ends before the worker does."""
+    with contextlib.suppress(OSError), Path("/proc/self/oom_score_adj").open("w") as file:
+        file.write("500")
+
+
+def _preload_encodings() -> None:
+    """Loads every codec: a process that is locked in can't, and which one a file needs is only found by reading it."""
+    encodings = importlib.import_module("encodings")
+    for module in pkgutil.iter_modules(encodings.__path__):
+        with contextlib.suppress(ImportError):  # those of other systems
+            importlib.import_module(f"encodings.{module.name}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

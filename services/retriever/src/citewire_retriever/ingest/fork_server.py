@@ -1,0 +1,232 @@
+"""The worker's end of the fork server (`confined.server`): starts it, hands it files, hears how its processes ended."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from typing import Any, Final
+
+from citewire_kit.errors import Unavailable
+from citewire_kit.tasks import end
+from citewire_kit.telemetry import get_logger
+from citewire_retriever.ingest.wire import PREFIX_BYTES
+
+log = get_logger(__name__)
+
+ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.confined.server")
+_START_SECONDS: Final = 60
+_KILL_SECONDS: Final = 5
+_READ_BYTES: Final = 65_536
+
+
+class ServerLostError(Unavailable):
+    """The fork server ended, and with it every process that it had forked."""
+
+    def __init__(self) -> None:
+        super().__init__("the process that reads files was ended", reason="UNAVAILABLE")
+
+
+class AnswerTooLongError(Exception):
+    """A process wants to say more than it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessEnd:
+    """How a process ended."""
+
+    status: int
+    """Its exit status; a signal's number if negative."""
+    cpu_seconds: float
+    """What it has computed."""
+
+
+class ForkServer:
+    """A running fork server. Each `start` is one process, which reads one file."""
+
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self._received = b""
+        self._listening: asyncio.Task[None] | None = None
+        self._ends: dict[int, asyncio.Future[ProcessEnd]] = {}
+        self.ended = False
+        """Whether it is gone, or going."""
+        self.files = 0
+        """Files that it was given."""
+        self.missing: tuple[str, ...] = ()
+        """The locks that its processes lack on this kernel."""
+
+    @classmethod
+    async def open(cls) -> "ForkServer":
+        """Starts it, and waits until it can fork.
+
+        Raises:
+            ServerLostError: It ends before, or takes too long.
+        """
+        control, theirs = socket.socketpair()
+        control.setblocking(False)
+        with theirs:
+            # Spawned, as this process has threads. No environment, no descriptors: what the worker was told, its
+            # database's address above all, isn't for processes that read files.
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *ARGUMENTS,
+                stdin=theirs.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={},
+                cwd="/",
+            )
+        server = cls(process, control)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                server.missing = tuple((await server._next())["missing"])
+        except TimeoutError:
+            await server.close()
+            raise ServerLostError from None
+        except BaseException:
+            await server.close()
+            raise
+        server._listening = asyncio.create_task(server._listen(), name="fork-server")
+        return server
+
+    @property
+    def idle(self) -> bool:
+        """Whether no process of it runs."""
+        return not self._ends
+
+    def start(self, job: dict[str, Any], file: int) -> "Reading":
+        """Has a process forked that reads a file. The caller must `close` what it gets.
+
+        Raises:
+            ServerLostError: The server is gone.
+        """
+        self.files += 1
+        number = self.files
+        loop = asyncio.get_running_loop()
+        reading, writing = os.pipe()
+        try:
+            message = json.dumps({"id": number, "job": job}).encode() + b"\n"
+            self._send(message, [file, writing])
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._ends[number] = loop.create_future()
+        return Reading(self, number, reading)
+
+    async def end(self, number: int) -> ProcessEnd | None:
+        """Kills a process if it runs, and waits for its end; None if the server ended, and the process with it."""
+        future = self._ends[number]
+        try:
+            if not future.done():
+                self._send(json.dumps({"kill": number}).encode() + b"\n", [])
+            async with asyncio.timeout(_KILL_SECONDS):
+                return await asyncio.shield(future)
+        except TimeoutError:
+            log.warning("fork_server_stuck")
+            await self.close()
+            return None
+        except ServerLostError:
+            return None
+        finally:
+            self._ends.pop(number, None)
+
+    async def close(self) -> None:
+        """Ends it and all of its processes at once, and waits for its end."""
+        self.ended = True
+        if self._listening is not None:
+            await end(self._listening)
+        self._lose()
+        self._control.close()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await asyncio.shield(self._process.wait())
+
+    def _send(self, message: bytes, descriptors: list[int]) -> None:
+        if self.ended:
+            raise ServerLostError
+        try:
+            sent = socket.send_fds(self._control, [message], descriptors)
+        except OSError:  # gone; or its buffer is full, as it does nothing any more
+            sent = 0
+        if sent != len(message):
+            self.ended = True
+            raise ServerLostError
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                report = await self._next()
+                future = self._ends.get(report["id"])
+                if future is not None and not future.done():
+                    future.set_result(ProcessEnd(report["status"], report["cpu_seconds"]))
+        except ServerLostError:
+            log.warning("fork_server_lost")
+            self.ended = True
+            self._lose()
+
+    def _lose(self) -> None:
+        for future in self._ends.values():
+            if not future.done():
+                future.set_exception(ServerLostError())
+                future.exception()  # seen: whoever waits hears it, and nobody need wait
+
+    async def _next(self) -> dict[str, Any]:
+        """The next message.
+
+        Raises:
+            ServerLostError: None will come any more.
+        """
+        loop = asyncio.get_running_loop()
+        while b"\n" not in self._received:
+            try:
+                data = await loop.sock_recv(self._control, _READ_BYTES)
+            except OSError:
+                data = b""
+            if not data:
+                raise ServerLostError
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return json.loads(line)
+
+
+class Reading:
+    """A process that reads one file."""
+
+    def __init__(self, server: ForkServer, number: int, descriptor: int) -> None:
+        self._server = server
+        self._number = number
+        self._descriptor = descriptor
+
+    async def answer(self, most_bytes: int) -> bytes | None:
+        """The process's answer; None if it ends without a whole one.
+
+        Raises:
+            AnswerTooLongError: It has one of more than so many bytes.
+        """
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(limit=_READ_BYTES * 16)
+        pipe = os.fdopen(self._descriptor, "rb", buffering=0)
+        self._descriptor = -1
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            length = int.from_bytes(await reader.readexactly(PREFIX_BYTES), "big")
+            if length > most_bytes:
+                raise AnswerTooLongError
+            return await reader.readexactly(length)
+        except asyncio.IncompleteReadError:
+            return None
+        finally:
+            transport.close()
+
+    async def close(self) -> ProcessEnd | None:
+        """Ends the process, whatever it does, and waits for its end; None if it ended with the server."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        return await self._server.end(self._number)

@@ -1,0 +1,66 @@
+"""A small file of each kind, with what its parser can do: reading them imports all that reading others needs."""
+
+from citewire_retriever.ingest.detect import LANGUAGES
+
+_MARKDOWN = """---
+title: T
+---
+
+# Head `code` *a* **b** [link](http://a.example "t") ![image](i) &amp; <b>x</b> <http://b.example> \\* ~~s~~
+
+- a
+  1. b
+
+> quote
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+```
+code
+```
+
+[ref]: http://c.example
+"""
+_HTML = """<!doctype html><html><head><title>T</title></head><body><main><h1>H</h1><p>a &amp; b<br>c</p><ul><li>x</ul>
+<pre>p</pre><table><caption>C</caption><tr><th>a<th>b<tr><td>1<td>2</table></main></body></html>
+"""
+_PDF = b"""%PDF-1.4
+1 0 obj
+<< /Type /Catalog /Pages 2 0 R >>
+endobj
+2 0 obj
+<< /Type /Pages /Kids [3 0 R] /Count 1 >>
+endobj
+3 0 obj
+<< /Type /Page /Parent 2 0 R /MediaBox [0 0 99 99] /Contents 4 0 R /Resources << /Font << /F 5 0 R >> >> >>
+endobj
+4 0 obj
+<< /Length 31 >>
+stream
+BT /F 9 Tf 9 9 Td (Text) Tj ET
+endstream
+endobj
+5 0 obj
+<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>
+endobj
+trailer
+<< /Root 1 0 R >>
+startxref
+0
+%%EOF
+"""
+
+FILES: dict[str, bytes] = {
+    "a.md": _MARKDOWN.encode(),
+    "a.html": _HTML.encode(),
+    "a.csv": b'a;b\n1;"x;y"\n',
+    "a.txt": b"Text.\n\nMore text.",
+    "western.txt": "Größe und Maß".encode("cp1252"),
+    "cyrillic.txt": "Это довольно длинный текст, по которому видно кодировку.".encode("cp1251"),
+    "wide.txt": "Text".encode("utf-16"),
+    "a.pdf": _PDF,
+    **{f"a{suffixes[0]}": b"class A { f() { } }\n# a\ndef f(): 1\n" for suffixes in LANGUAGES.values()},
+}
+"""By name."""

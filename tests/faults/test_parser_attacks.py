@@ -1,0 +1,255 @@
+"""What an attacker can do who has taken over the process that reads a file: nothing.
+
+Each attack runs inside a real process of the fork server, in place of the parser. As a control, the same attack runs in
+such a process that doesn't lock itself in, and succeeds there: what fails in the other one, fails because of the locks.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from citewire_retriever.ingest.document import ParseLimits
+from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
+from databases import HasDsn
+from planted_parser import plant
+from proof_scale import PrintTable
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the locks are Linux's")
+
+SECRET = "postgresql://citewire_worker@127.0.0.1/secret"
+RULES = SandboxRules(
+    seconds=120,
+    cpu_seconds=5,
+    cpu_seconds_per_mib=0,
+    memory_mib=1024,
+    files=1000,
+    limits=ParseLimits(max_chars=1_000_000),
+    confinement="available",
+)
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+ATTACKS = f"""
+import sys
+sys.path.append({str(SUPPORT)!r})
+import parser_attacks
+
+
+def planted(data, *_):
+    return say(parser_attacks.attack(data[:]))
+"""
+UNLOCKED = "\nserver.lock_in = lambda limits: []\nserver._try_locks = lambda: []\n"
+
+LOOTING = (
+    "parents_environment",
+    "workers_environment",
+    "workers_memory",
+    "memory_by_proc",
+    "write_memory",
+    "write_memory_by_proc",
+    "tcp",
+    "udp",
+    "unix_socket",
+    "postgres_socket",
+    "abstract_socket",
+    "listen",
+    "siblings_file",
+    "etc_passwd",
+    "list_folder",
+    "file_status",
+    "write_file",
+    "fill_disk",
+    "memory_file",
+    "fork",
+    "execute",
+    "thread",
+    "executable_memory",
+    "trace",
+    "signal_parent",
+    "signal_worker",
+    "signal_thread",
+    "signal_by_descriptor",
+    "steal_descriptor",
+    "raise_limit",
+    "io_uring",
+    "user_namespace",
+)
+"""Attacks that get something where nothing is locked."""
+
+PRIVILEGED = (
+    "bpf",
+    "mount",
+    "keyring",
+    "fault_handler",
+    "set_namespace",
+    "open_by_handle",
+    "performance_events",
+    "module",
+)
+"""Attacks that need more than an ordinary user's rights, or a kernel with them: here it only counts that they fail."""
+
+
+@dataclass(slots=True)
+class Prey:
+    """What attackers go for."""
+
+    folder: Path
+    buffer: ctypes.Array[ctypes.c_char]
+    listener: socket.socket
+    datagrams: socket.socket
+    unix: socket.socket
+    abstract: socket.socket
+    postgres: str
+    job: dict[str, object]
+
+    def harmed(self) -> list[str]:
+        """What an attack has done, as seen from outside."""
+        marks: list[str] = []
+        if self.buffer.value != SECRET.encode():
+            marks.append("memory was written")
+        for name in ("listener", "unix", "abstract"):
+            try:
+                getattr(self, name).accept()[0].close()
+            except BlockingIOError:
+                continue
+            marks.append(f"{name} was reached")
+        try:
+            self.datagrams.recv(10)
+        except BlockingIOError:
+            pass
+        else:
+            marks.append("a datagram came")
+        if (self.folder / "written").exists() or (self.folder / "executed").exists():
+            marks.append("a file was written")
+        return marks
+
+
+@pytest.fixture
+def prey(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database: HasDsn) -> Iterator[Prey]:
+    monkeypatch.setenv("CITEWIRE_WORKER_DSN", SECRET)
+    (tmp_path / "sibling").write_text(SECRET)
+    listener, datagrams = socket.create_server(("127.0.0.1", 0)), socket.socket(type=socket.SOCK_DGRAM)
+    datagrams.bind(("127.0.0.1", 0))
+    unix, abstract = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+    # A path of its own: pytest's may be longer than a socket's address.
+    with tempfile.TemporaryDirectory() as folder:
+        unix.bind(f"{folder}/s")
+        abstract.bind(f"\0{tmp_path.name}{os.getpid()}")
+        for each in (unix, abstract):
+            each.listen()
+        for each in (listener, datagrams, unix, abstract):
+            each.setblocking(False)
+        buffer = ctypes.create_string_buffer(SECRET.encode())
+        postgres = database.dsn("postgres")
+        job: dict[str, object] = {
+            "worker": os.getpid(),
+            "thread": threading.get_native_id(),
+            "address": ctypes.addressof(buffer),
+            "length": len(SECRET),
+            "folder": str(tmp_path),
+            "tcp": listener.getsockname()[1],
+            "udp": datagrams.getsockname()[1],
+            "unix": f"{folder}/s",
+            "abstract": f"{tmp_path.name}{os.getpid()}",
+            "postgres": postgres,
+        }
+        try:
+            yield Prey(tmp_path, buffer, listener, datagrams, unix, abstract, postgres, job)
+        finally:
+            for each in (listener, datagrams, unix, abstract):
+                each.close()
+
+
+async def attack(sandbox: Sandbox, prey: Prey, name: str) -> str:
+    """What an attack has got; empty if nothing."""
+    path = prey.folder / "job"
+    path.write_text(json.dumps({**prey.job, "attack": name}))
+    try:
+        document = await sandbox.parse(path, "a.txt", "")
+    except IngestError:
+        return ""
+    return document.text
+
+
+@pytest.fixture
+async def confined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Sandbox]:
+    plant(monkeypatch, tmp_path, ATTACKS)
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        yield sandbox
+
+
+async def test_a_locked_in_parser_gets_nothing(confined: Sandbox, prey: Prey, print_table: PrintTable) -> None:
+    got: dict[str, str] = {}
+    for name in (*LOOTING, *PRIVILEGED, "descriptors"):
+        got[name] = await attack(confined, prey, name)
+        got[name] += ", ".join(prey.harmed())
+    print_table("attacks from inside of the parser", ["attack", "gets"], [[name, got[name] or "–"] for name in got])
+    assert {name: loot for name, loot in got.items() if loot} == {}
+
+
+async def test_the_same_attacks_succeed_where_nothing_is_locked(
+    prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, tmp_path, ATTACKS + UNLOCKED)
+    async with Sandbox.open(RULES, processes=1) as sandbox:
+        got = {name: await attack(sandbox, prey, name) for name in LOOTING}
+    assert [name for name, loot in got.items() if not loot] == []
+    assert len(prey.harmed()) >= 5
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("compute", IngestCode.TIMEOUT, "1 seconds of computing"),
+        ("compute_and_catch_the_signal", IngestCode.TIMEOUT, "1 seconds of computing"),
+        ("fill_memory", IngestCode.TOO_LARGE, "memory"),
+        ("write_without_end", IngestCode.CORRUPT, "can't be read"),
+        ("claim_a_huge_answer", IngestCode.TOO_LARGE, "more text"),
+        ("execute", IngestCode.CORRUPT, "what no document needs"),
+    ],
+)
+async def test_each_end_has_its_reason_and_the_next_file_is_read(
+    name: str, code: IngestCode, words: str, prey: Prey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch, tmp_path, ATTACKS)
+    path = tmp_path / "job"
+    path.write_text(json.dumps({**prey.job, "attack": name}))
+    before = psutil.Process().memory_info().rss
+    rules = replace(RULES, cpu_seconds=1 if "comput" in name else 15)
+    async with Sandbox.open(rules, processes=1) as sandbox:
+        with pytest.raises(IngestError, match=words) as caught:
+            await sandbox.parse(path, "a.txt", "")
+        assert caught.value.code is code
+        path.write_text(json.dumps({**prey.job, "attack": "nothing"}))
+        assert (await sandbox.parse(path, "a.txt", "")).text == "read"
+    assert psutil.Process().memory_info().rss - before < 100 * 1024 * 1024
+
+
+async def test_the_fork_server_hides_from_processes_of_its_user(confined: Sandbox, prey: Prey) -> None:
+    """It isn't dumpable: without a capability, not even its own user can look into it."""
+    (server,) = [each for each in psutil.Process().children() if "planted.py" in " ".join(each.cmdline())]
+    for path in (f"/proc/{server.pid}/environ", f"/proc/{server.pid}/mem"):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            # Drops all capabilities (capset with empty sets), then looks.
+            "import ctypes, struct, sys\n"
+            "assert ctypes.CDLL(None).capset(struct.pack('II', 0x20080522, 0), bytes(24)) == 0\n"
+            f"open({path!r}, 'rb').read(0)\n"
+            f"print('read')\n",
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors = await process.communicate()
+        assert b"read" not in out
+        assert b"PermissionError" in errors

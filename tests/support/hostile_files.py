@@ -1,0 +1,183 @@
+"""Files that make readers slow, of any size: structures that an algorithm may walk again for each of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ingest_files import make_pdf
+
+Hostile = Callable[[int], tuple[str, bytes]]
+"""Makes a file of about so many bytes; returns its name and content."""
+
+
+def _repeated(name: str, piece: str, *, before: str = "", after: str = "") -> Hostile:
+    """A file of one piece, again and again."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        count = max(1, (size - len(before) - len(after)) // len(piece.encode()))
+        return name, f"{before}{piece * count}{after}".encode()
+
+    return make
+
+
+def _numbered(name: str, piece: str, *, before: str = "") -> Hostile:
+    """A file of pieces that differ by a number."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        count = max(1, size // len(piece.format(100_000)))
+        return name, (before + "".join(piece.format(index) for index in range(count))).encode()
+
+    return make
+
+
+def _nested(name: str, opening: str, closing: str, inside: str = "x", *, most: int | None = None) -> Hostile:
+    """A file of one thing within another; several beside one another if they may be nested `most` deep only."""
+
+    def make(size: int) -> tuple[str, bytes]:
+        depth = max(1, size // len(opening + closing))
+        if most is None or depth <= most:
+            return name, f"{opening * depth}{inside}{closing * depth}".encode()
+        tower = f"{opening * most}{inside}{closing * most}\n"
+        return name, (tower * (size // len(tower))).encode()
+
+    return make
+
+
+def _indented_list(size: int) -> tuple[str, bytes]:
+    lines: list[str] = []
+    length = depth = 0
+    while length < size:
+        lines.append(f"{'  ' * depth}- item of level {depth}\n")
+        length += len(lines[-1])
+        depth = (depth + 1) % 30
+    return "a.md", "".join(lines).encode()
+
+
+def _deep_data(size: int) -> tuple[str, bytes]:
+    return "a.json", b'{"a":[' * (size // 8) + b"1" + b"]}" * (size // 8)
+
+
+def _wide_sheet(size: int) -> tuple[str, bytes]:
+    columns = max(2, size // 12)
+    return "a.csv", (",".join(f"c{index}" for index in range(columns)) + "\n" + ",".join("1" * columns) + "\n").encode()
+
+
+def _wide_markdown_table(size: int) -> tuple[str, bytes]:
+    columns = max(2, size // 12)
+    return "a.md", f"{'|aa' * columns}|\n{'|--' * columns}|\n{'|b1' * columns}|\n".encode()
+
+
+def _many_pages(size: int) -> tuple[str, bytes]:
+    return "a.pdf", make_pdf([[(72, 700, 10, "regular", f"Page {index} says this.")] for index in range(size // 350)])
+
+
+def _marked_page(size: int) -> tuple[str, bytes]:
+    """Many bookmarks, all to one page of many lines."""
+    count = max(3, size // 300)
+    lines = [(72.0, 800 - 14.0 * index, 10.0, "regular", f"Line number {index}.") for index in range(count)]
+    return "a.pdf", make_pdf([lines], outline=[(f"Line number {index}.", 0) for index in range(count)])
+
+
+def _many_outlined_pages(size: int) -> tuple[str, bytes]:
+    count = max(3, size // 450)
+    pages = [[(72.0, 700.0, 10.0, "regular", f"Part {index}.")] for index in range(count)]
+    return "a.pdf", make_pdf(pages, outline=[(f"Part {index}.", index) for index in range(count)])
+
+
+def _long_paragraph(size: int) -> tuple[str, bytes]:
+    """One page of lines so close that they are one paragraph, each a word cut by a hyphen."""
+    count = max(3, size // 60)
+    return "a.pdf", make_pdf(
+        [[(72, 700 - 0.01 * index, 10, "regular", "and so it goes on-") for index in range(count)]]
+    )
+
+
+def _nested_objects(size: int) -> tuple[str, bytes]:
+    """A PDF whose page holds an array within an array."""
+    whole = make_pdf([[(72, 700, 10, "regular", "Some text.")]])
+    depth = size // 2
+    return "a.pdf", whole.replace(b"/MediaBox", b"/Odd " + b"[" * depth + b"]" * depth + b" /MediaBox", 1)
+
+
+HOSTILE: dict[str, Hostile] = {
+    "HTML: nested tables": _nested("a.html", "<table><tr><td>a<td>", "</table>", most=None),
+    "HTML: towers of tables": _nested("a.html", "<table><tr><td>a</td><td>", "</td></tr></table>", most=200),
+    "HTML: nested lists": _nested("a.html", "<ul><li>a", "</li></ul>", most=200),
+    "HTML: lists of links in a header": _nested("a.html", "<header><ul><li><a>a</a>", "</li></ul></header>", most=100),
+    "HTML: unclosed elements": _repeated("a.html", "<b><i>x"),
+    "HTML: unclosed paragraphs": _repeated("a.html", "<p>some words "),
+    "HTML: rows of a table": _repeated("a.html", "<tr><td>a</td><td>b</td></tr>", before="<table>", after="</table>"),
+    "HTML: cells of a row": _numbered("a.html", "<td>{}</td>", before="<table><tr>"),
+    "HTML: heads of a table": _numbered("a.html", "<tr><th>a{0}</th><th>b{0}</th></tr>", before="<table>"),
+    "HTML: wide cells": _repeated("a.html", "<tr><td rowspan=1000>a</td><td>b</td></tr>", before="<table>"),
+    "HTML: inline elements": _repeated("a.html", "<span>x</span> ", before="<p>"),
+    "HTML: empty titles": _repeated("a.html", "<h1></h1><title></title>", after="<p>x"),
+    "HTML: white space": _repeated("a.html", " \t", before="<p>x", after="y"),
+    "HTML: opening brackets": _repeated("a.html", "<"),
+    "Markdown: rows of a table": _numbered("a.md", "| {} | some words |\n", before="| a | b |\n|---|---|\n"),
+    "Markdown: tables": _repeated("a.md", "| a | b |\n|---|---|\n| 1 | 2 |\n\n"),
+    "Markdown: columns of a table": _wide_markdown_table,
+    "Markdown: headings": _numbered("a.md", "# Heading {}\n\n"),
+    "Markdown: underlined headings": _numbered("a.md", "Heading {}\n===\n"),
+    "Markdown: lines of a paragraph": _repeated("a.md", "some words of a line\n"),
+    "Markdown: nested lists": _indented_list,
+    "Markdown: items of a list": _repeated("a.md", "- an item\n"),
+    "Markdown: nested quotes": _nested("a.md", "> ", "\n", "x"),
+    "Markdown: lines of a quote": _repeated("a.md", "> a line\n"),
+    "Markdown: quotes in lists": _repeated("a.md", "> - > - a\n"),
+    "Markdown: brackets in a heading": _repeated("a.md", "[", before="# a"),
+    "Markdown: emphasis in a heading": _repeated("a.md", "*a **a ", before="# a"),
+    "Markdown: backticks in a heading": lambda size: (
+        "a.md",
+        ("# a" + "".join(" " + "`" * (1 + n) for n in range(int((2 * size) ** 0.5)))).encode(),
+    ),
+    "Markdown: links in a heading": _repeated("a.md", "[a](<b", before="# a"),
+    "Markdown: angles in a heading": _repeated("a.md", "<a ", before="# a"),
+    "Markdown: link definitions": _numbered("a.md", "[a{}]: http://b\n"),
+    "Markdown: unfinished definitions": _repeated("a.md", "[a]: \n"),
+    "Markdown: fences": _repeated("a.md", "```\ncode\n```\n"),
+    "Markdown: an open fence": _repeated("a.md", "code\n", before="```\n"),
+    "Markdown: HTML blocks": _repeated("a.md", "<div>\nx\n"),
+    "Markdown: HTML comments": _repeated("a.md", "<!-- \n\n"),
+    "Markdown: open front matter": _repeated("a.md", "a: b\n", before="---\n"),
+    "Markdown: rules": _repeated("a.md", "- - - a\n"),
+    "Markdown: one long line": _repeated("a.md", "some words "),
+    "text: lines": _repeated("a.txt", "some words of a line\n"),
+    "text: paragraphs": _repeated("a.txt", "Some words. And a sentence.\n\n"),
+    "text: one long line": _repeated("a.txt", "Some words. "),
+    "text: one long word": _repeated("a.txt", "a"),
+    "text: full stops": _repeated("a.txt", "."),
+    "text: quotation marks": _repeated("a.txt", '."'),
+    "text: references": _repeated("a.txt", ".[1, 2"),
+    "text: white space": _repeated("a.txt", " ", before="a. ", after=" b"),
+    "text: blank lines": _repeated("a.txt", " \n", before="a", after="b"),
+    "text: full-width full stops": _repeated("a.txt", "。"),
+    "text: western bytes": lambda size: ("a.txt", "caf\xe9 ".encode("latin-1") * (size // 5)),
+    "text: cyrillic bytes": lambda size: ("a.txt", "слово за ".encode("cp1251") * (size // 9)),
+    "JSON: deep": _deep_data,
+    "JSON: one long line": _repeated("a.json", '{"a":1},'),
+    "CSV: rows": _numbered("a.csv", "{},some words,2\n", before="a,b,c\n"),
+    "CSV: columns": _wide_sheet,
+    "CSV: quotes": _repeated("a.csv", '"a""b",', before="a,b\n"),
+    "CSV: an open quote": _repeated("a.csv", "a,b\n", before='a,b\n"'),
+    "CSV: one long number": _repeated("a.csv", "1 1.", after="x,y\n1,2\n"),
+    "CSV: empty rows": _repeated("a.csv", ",,,\n", after="a,b\n"),
+    "code: functions": _numbered("a.py", "def f{}():\n    return 1\n\n\n"),
+    "code: methods": _numbered("a.py", "    def f{}(self):\n        return 1\n\n", before="class A:\n"),
+    "code: nested classes": _nested("a.java", "class A { ", " }", "int a;", most=400),
+    "code: nested brackets": _nested("a.c", "(", ")", "1"),
+    "code: open braces": _repeated("a.js", "function f() {\n"),
+    "code: comments": _repeated("a.py", "# a comment\n", after="def f(): 1\n"),
+    "code: comments without grammar": _repeated("a.lua", "-- a comment\n", after="function f()\n"),
+    "code: functions without grammar": _numbered("a.lua", "function f{}()\n  return 1\nend\n"),
+    "code: words without grammar": _repeated("a.lua", "a b c d e f g h\n"),
+    "code: statements": _repeated("a.js", "a = 1;\n"),
+    "code: one long line": _repeated("a.js", "a=1;"),
+    "code: namespaces": _nested("a.cpp", "namespace a {\n", "}\n", "int f() { return 1; }\n", most=100),
+    "PDF: pages": _many_pages,
+    "PDF: bookmarks of one page": _marked_page,
+    "PDF: bookmarks of many pages": _many_outlined_pages,
+    "PDF: one long paragraph": _long_paragraph,
+    "PDF: nested objects": _nested_objects,
+}
+"""By format and structure."""
