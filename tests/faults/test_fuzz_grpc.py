@@ -1,0 +1,123 @@
+"""Whatever is sent to the three services by gRPC: an answer or a status that says what was wrong, nothing of another's.
+
+The services describe themselves by reflection, and requests are made from that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pytest
+from google.protobuf import message_factory
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+from hypothesis import Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from fuzz_target import ATTACKER, CANARY, HEALTH_CHECKS, FuzzTarget, fuzz_target
+from message_strategies import MessageMaker
+
+if TYPE_CHECKING:
+    from proof_scale import PrintTable, ProofScale
+
+SECONDS = 5.0
+"""For one call."""
+SERVICES = ("embedder", "retriever", "generator")
+CALLER = (("cw-org", ATTACKER), ("cw-user", "ann"), ("cw-plan", "pro"))
+OUR_FAULT = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
+    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
+        yield target
+
+
+class Fuzzer:
+    """Calls one service, and looks at the answers."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel = channel
+        self.statuses: Counter[str] = Counter()
+        self.failures: dict[tuple[str, str], str] = {}
+        """The first call of each kind that should have ended otherwise, by method and status."""
+
+    def call(self, method: MethodDescriptor, requests: list[Message]) -> None:
+        """Makes one call, and reads its answer to the end."""
+        status, printed = "OK", ""
+        try:
+            printed = self._call(method, requests)
+        except grpc.RpcError as error:
+            status, printed = error.code().name, f"{error.details()} {error.trailing_metadata()}"
+        self.statuses[status] += 1
+        if grpc.StatusCode[status] in OUR_FAULT or CANARY in printed or "Traceback" in printed:
+            self.failures.setdefault((method.full_name, status), f"{requests}\n{printed[:2000]}")
+
+    def _call(self, method: MethodDescriptor, requests: list[Message]) -> str:
+        kind = f"{'stream' if method.client_streaming else 'unary'}_{'stream' if method.server_streaming else 'unary'}"
+        call: Any = getattr(self._channel, kind)(
+            f"/{method.containing_service.full_name}/{method.name}",
+            message_factory.GetMessageClass(method.input_type).SerializeToString,
+            message_factory.GetMessageClass(method.output_type).FromString,
+        )
+        asked: Any = iter(requests) if method.client_streaming else requests[0]
+        answer: Any = call(asked, timeout=SECONDS, metadata=CALLER)
+        return "".join(map(repr, answer)) if method.server_streaming else repr(answer)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("service", SERVICES)
+def test_no_call_breaks_a_service_or_reads_what_is_anothers(
+    target: FuzzTarget, service: str, proof: ProofScale, print_table: PrintTable
+) -> None:
+    before = target.secrets()
+    known = {
+        "document_id": target.known.document_ids,
+        "document_ids": target.known.document_ids,
+        "chunk_id": target.known.chunk_ids,
+        "chunk_ids": target.known.chunk_ids,
+        "collection": target.known.names,
+        "name": target.known.names,
+        "vector": target.known.vectors,
+        "model": [target.known.model],
+        "revision": [target.known.revision],
+        "question": ["What does the lighthouse keeper earn?"],
+        "query": ["lighthouse keeper"],
+        "dimensions": [len(target.known.vectors[0]) // 4],
+    }
+    with grpc.insecure_channel(f"127.0.0.1:{target.stack.ports('port')[service]}") as channel:
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = DescriptorPool(database)
+        fuzzer = Fuzzer(channel)
+        for name in sorted(database.get_services()):
+            for method in pool.FindServiceByName(name).methods if name.startswith("citewire.") else ():
+                _fuzz(fuzzer, method, known, proof)
+    statuses = [list(item) for item in sorted(fuzzer.statuses.items())]
+    print_table(f"Calls of the {service} made from its descriptors", ["status", "calls"], statuses)
+    assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
+    assert target.secrets() == before
+    assert fuzzer.statuses["OK"] > 0, "valid calls are among them"
+
+
+def _fuzz(fuzzer: Fuzzer, method: MethodDescriptor, known: dict[str, Any], proof: ProofScale) -> None:
+    one = MessageMaker(known).messages(method.input_type)
+    most = 4 if method.client_streaming else 1
+
+    @seed(proof.seed)
+    @settings(
+        max_examples=proof.pick(scaled_down=20, full=400),
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=HEALTH_CHECKS,
+    )
+    @given(requests=st.lists(one, min_size=1, max_size=most))
+    def run(requests: list[Message]) -> None:
+        fuzzer.call(method, requests)
+
+    run()

@@ -1,0 +1,137 @@
+"""Whatever is sent to the HTTP API with a key of one organisation: no server error, and nothing of another's.
+
+Schemathesis makes the requests from the API's own description: valid ones, and ones that break one rule each. Ids and
+names in paths and bodies are often those of another organisation.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+import requests
+import schemathesis
+from hypothesis import Phase, given, seed, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import APIOperation, Case, GenerationMode
+
+from fuzz_target import CANARY, HEALTH_CHECKS, FuzzTarget, fuzz_target
+
+if TYPE_CHECKING:
+    from proof_scale import PrintTable, ProofScale
+
+Operation = APIOperation[Any, Any, Any, Any]
+SECONDS = 30.0
+"""For one answer. Streams of progress of a document that is never ready are cut by the server's own limit."""
+_IDS = {
+    "document_id": "document_ids",
+    "document_ids": "document_ids",
+    "chunk_id": "chunk_ids",
+    "chunk_ids": "chunk_ids",
+    "conversation_id": "conversation_ids",
+    "name": "names",
+    "collection": "names",
+    "profile": "names",
+}
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
+    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
+        yield target
+
+
+class Fuzzer:
+    """Sends cases and looks at the answers."""
+
+    def __init__(self, target: FuzzTarget, choose: random.Random) -> None:
+        self._target = target
+        self._choose = choose
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self.statuses: Counter[int] = Counter()
+        self.failures: dict[tuple[str, int], str] = {}
+        """The first request of each kind that should have been answered otherwise, by operation and status."""
+
+    def send(self, case: Case[Any]) -> None:
+        """Sends a case, with known ids in some of its places."""
+        case.path_parameters = self._with_ids(case.path_parameters)
+        case.query = self._with_ids(case.query)
+        case.body = self._with_ids(case.body)
+        cast("Any", case).headers.pop("Authorization", None)  # the caller is known
+        response = case.call(
+            base_url=self._target.stack.base_url,
+            session=self._session,
+            headers=self._target.attacker,
+            timeout=SECONDS,
+        )
+        self.statuses[response.status_code] += 1
+        answered = response.content + json.dumps(dict(response.headers)).encode()
+        if response.status_code >= 500 or CANARY.encode() in answered or b"Traceback" in answered:
+            key = (case.operation.label, response.status_code)
+            self.failures.setdefault(key, f"{case.as_curl_command()}\n{answered[:2000]!r}")
+
+    def _with_ids(self, value: object) -> Any:  # noqa: ANN401 # JSON, or nothing
+        if isinstance(value, dict):
+            return {
+                name: self._known(name, one) if name in _IDS else self._with_ids(one)
+                for name, one in cast("dict[str, Any]", value).items()
+            }
+        return value
+
+    def _known(self, name: str, value: object) -> object:
+        if self._choose.random() < 0.5:
+            return value
+        known = getattr(self._target.known, _IDS[name])
+        return [self._choose.choice(known)] if isinstance(value, list) else self._choose.choice(known)
+
+
+def operations(target: FuzzTarget) -> list[Operation]:
+    described = requests.get(f"{target.stack.base_url}/openapi.json", headers=target.attacker, timeout=SECONDS).json()
+    schema: Any = schemathesis.openapi.from_dict(described)
+    return [result.ok() for result in schema.get_all_operations()]
+
+
+@pytest.mark.timeout(3600)
+def test_no_request_breaks_the_api_or_reads_what_is_anothers(
+    target: FuzzTarget, proof: ProofScale, print_table: PrintTable
+) -> None:
+    before = target.secrets()
+    assert CANARY in json.dumps(before)
+    fuzzer = Fuzzer(target, random.Random(proof.seed))
+    each = proof.pick(scaled_down=8, full=125)
+    rows: list[list[object]] = []
+    for operation in operations(target):
+        sent = fuzzer.statuses.total()
+        _fuzz(fuzzer, operation, GenerationMode.POSITIVE, each, proof.seed)
+        with suppress(Unsatisfiable):  # an operation without a rule that could be broken
+            _fuzz(fuzzer, operation, GenerationMode.NEGATIVE, each, proof.seed)
+        rows.append([operation.label, fuzzer.statuses.total() - sent])
+    print_table("Requests made by Schemathesis", ["operation", "requests"], rows)
+    print_table("Their answers", ["status", "answers"], [list(item) for item in sorted(fuzzer.statuses.items())])
+    assert not fuzzer.failures, "\n\n".join(f"{key}: {what}" for key, what in fuzzer.failures.items())
+    assert target.secrets() == before
+    assert fuzzer.statuses[200] > fuzzer.statuses.total() / 20, "valid requests are among them"
+
+
+def _fuzz(fuzzer: Fuzzer, operation: Operation, mode: GenerationMode, most: int, number: int) -> None:
+    cases: Any = cast("Any", operation).as_strategy(generation_mode=mode)
+
+    @seed(number)
+    @settings(
+        max_examples=most,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=HEALTH_CHECKS,
+    )
+    @given(case=cases)
+    def run(case: Case[Any]) -> None:
+        fuzzer.send(case)
+
+    run()

@@ -1,0 +1,158 @@
+"""A running stack with two organisations: one that has secrets, and one whose keys are used to look for them."""
+
+from __future__ import annotations
+
+import json
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from hypothesis import HealthCheck
+
+from api_keys import bearer
+from local_stack import LocalStack, local_stack
+
+VICTIM, ATTACKER = "acme", "evil"
+CANARY = "canary-7f3a91"
+"""Stands in all that the victim has, and in nothing that the attacker is told."""
+
+HEALTH_CHECKS = (
+    HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large, HealthCheck.large_base_example,
+)  # fmt: skip
+"""Of Hypothesis, which aren't about what is found here: an answer takes as long as it takes."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What an attacker may have heard of: ids and names, of the victim's and of its own."""
+
+    document_ids: Sequence[int]
+    chunk_ids: Sequence[int]
+    conversation_ids: Sequence[str]
+    names: Sequence[str]
+    """Of collections and profiles."""
+    vectors: Sequence[bytes]
+    """Of a question, in the space that serves."""
+    model: str
+    revision: str
+
+
+@dataclass(frozen=True)
+class FuzzTarget:
+    """The stack, and how to reach it as either organisation."""
+
+    stack: LocalStack
+    victim: dict[str, str]
+    """HTTP headers."""
+    attacker: dict[str, str]
+    known: Known
+
+    def secrets(self) -> dict[str, Any]:
+        """All that the victim can read of its own, as it is now."""
+        with _client(self.stack, self.victim) as client:
+            documents = _get(client, "/v1/documents?page_size=100")["documents"]
+            return {
+                "documents": documents,
+                "texts": [client.get(f"/v1/documents/{document['id']}/text").text for document in documents],
+                "collections": _get(client, "/v1/collections"),
+                "conversations": [_get(client, f"/v1/conversations/{each}") for each in self._conversations(client)],
+                "profile": _get(client, "/v1/profiles/secret-profile"),
+                "spaces": _get(client, "/v1/spaces"),
+            }
+
+    def _conversations(self, client: httpx.Client) -> list[str]:
+        return [each["id"] for each in _get(client, "/v1/conversations")["conversations"]]
+
+
+@contextmanager
+def fuzz_target(folder: Path) -> Generator[FuzzTarget]:
+    """Starts a stack that asks for keys, and fills both organisations."""
+    with local_stack(folder, arguments=("--no-sample",), environ={"CITEWIRE_AUTH": "keys"}) as stack:
+        victim, attacker = (bearer(_make_key(folder, org)) for org in (VICTIM, ATTACKER))
+        secret = _fill(stack, victim, CANARY)
+        own = _fill(stack, attacker, "plain")
+        known = Known(
+            [*secret.document_ids, *own.document_ids],
+            [*secret.chunk_ids, *own.chunk_ids],
+            [*secret.conversation_ids, *own.conversation_ids],
+            secret.names,
+            own.vectors,
+            own.model,
+            own.revision,
+        )
+        yield FuzzTarget(stack, victim, attacker, known)
+
+
+def _make_key(folder: Path, org: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "citewire_cli", "keys", "create", "--org", org, "--user", "ann", "--json"],
+        env={"CITEWIRE_DATA_DIR": str(folder)},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return str(json.loads(done.stdout)["key"])
+
+
+def _fill(stack: LocalStack, headers: dict[str, str], word: str) -> Known:
+    with _client(stack, headers) as client:
+        ids: list[int] = []
+        for number in range(3):
+            made = client.post(
+                "/v1/documents",
+                json={
+                    "type": "article",
+                    "title": f"{word} report {number}",
+                    "content": f"# {word} {number}\n\nThe {word} lighthouse keeper earns {number + 4}00 crowns.\n",
+                    "tags": [word],
+                    "metadata": {"entity_type": word},
+                    "collection": "secret-collection",
+                },
+            )
+            made.raise_for_status()
+            ids.append(made.json()["id"])
+        _wait_ready(client, ids)
+        client.put("/v1/profiles/secret-profile", json={"base": "documents", "description": word}).raise_for_status()
+        answer = client.post(
+            "/v1/chat", json={"question": f"What does the {word} lighthouse keeper earn?", "stream": False}
+        )
+        answer.raise_for_status()
+        found = client.post("/v1/search", json={"query": "lighthouse keeper", "top_k": 10})
+        found.raise_for_status()
+        embedded = client.post("/v1/embeddings", json={"input": "lighthouse keeper", "model": ""})
+        embedded.raise_for_status()
+        vector: list[float] = embedded.json()["data"][0]["embedding"]
+        space = _get(client, "/v1/spaces")["spaces"][0]
+        return Known(
+            ids,
+            [result["chunk_id"] for result in found.json()["results"]],
+            [answer.json()["conversation_id"]],
+            ["secret-collection", "secret-profile"],
+            [struct.pack(f"<{len(vector)}f", *vector)],
+            space["model"],
+            space["revision"],
+        )
+
+
+def _wait_ready(client: httpx.Client, ids: Sequence[int]) -> None:
+    deadline = time.monotonic() + 120
+    while any(_get(client, f"/v1/documents/{each}")["status"] != "ready" for each in ids):
+        assert time.monotonic() < deadline, "the documents aren't ready"
+        time.sleep(0.1)  # a state that nobody announces to us
+
+
+def _client(stack: LocalStack, headers: dict[str, str]) -> httpx.Client:
+    return httpx.Client(base_url=stack.base_url, headers=headers, trust_env=False, timeout=60)
+
+
+def _get(client: httpx.Client, path: str) -> dict[str, Any]:
+    response = client.get(path)
+    response.raise_for_status()
+    return response.json()
