@@ -92,7 +92,7 @@ async def test_of_an_item_that_alone_is_too_big_the_beginning_is_read(me: Caller
     library = pb.PlanRequest(strategy=pb.STRATEGY_LIBRARY, max_tokens=45)
     plan = await me.unary(me.running.retriever.Plan, library)
     assert (plan.path, plan.counts) == (pb.CONTEXT_PATH_LONG_CONTEXT_TRIM, counts)
-    assert plan.reason.startswith("Of 2 items only the beginning of the most recent is read, 1 is left out")
+    assert plan.reason.endswith("the most recent one alone is over the budget: only its beginning fits.")
 
 
 async def test_a_large_item_takes_several_messages(me: Caller, corpus: CorpusRows) -> None:
@@ -119,7 +119,7 @@ async def test_attached_items_are_exactly_what_is_read(me: Caller, corpus: Corpu
     )
     items, counts = await read(me, 10, scope)
     assert (plan.path, plan.counts, titles(items)) == (pb.CONTEXT_PATH_FOCUSED, counts, ["3"])
-    assert plan.reason == ("The 1 most recent of 2 attached items are read, 1 is left out: the budget holds no more.")
+    assert plan.reason.startswith("The attached items are read, without a search, the most recent ones")
 
 
 async def test_the_users_own_library_holds_only_their_documents(me: Caller, corpus: CorpusRows) -> None:

@@ -222,6 +222,7 @@ class FakeRetriever(Retriever):
         """Whether no result has to do with the question; None goes by the scores."""
         self.known = {7, 8}
         self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
+        self.reason = "2 items are searched."
         self.counts = retriever_pb2.ScopeCounts(items=2, kept=2, chunks=9)
         self.context_counts = retriever_pb2.ScopeCounts(items=2, kept=1, trimmed=1, chunks=9)
         self.contexts: list[retriever_pb2.GetContextRequest] = []
@@ -238,7 +239,7 @@ class FakeRetriever(Retriever):
         restricted = request.scope.HasField("filter") or request.scope.HasField("selection")
         return retriever_pb2.PlanResponse(
             path=self.path,
-            reason="2 items are searched.",
+            reason=self.reason,
             counts=self.counts,
             space=self.space,
             calibration=self.calibration,

@@ -104,7 +104,7 @@ async def test_a_library_read_whole_has_nothing_to_be_judged(harness: PipelineHa
     assert harness.generator.judged == []
 
 
-async def test_a_failed_decision_names_its_provider_in_astep_of(harness: PipelineHarness) -> None:
+async def test_a_failed_decision_names_its_provider_in_a_step(harness: PipelineHarness) -> None:
     failure = generator_pb2.JudgementFailure(provider="openai", model="gpt-4.1-mini", reason="PROVIDER_UNAVAILABLE")
     harness.generator.decision = generator_pb2.DecideResponse(needs_retrieval=True, fallback=True, failure=failure)
     events = await harness.events(SELF_RAG)

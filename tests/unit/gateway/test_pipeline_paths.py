@@ -178,7 +178,7 @@ async def test_a_library_read_whole_is_not_searched(harness: PipelineHarness) ->
     step = next(event for event in events if isinstance(event, Step))
     assert (step.name, step.path) == ("context_path", "long_context_trim")
     assert step.counts == {"items": 300, "kept": 2, "trimmed": 298, "without_embedding": 0}
-    assert "298 items did not fit" in step.text
+    assert "The model was given 2 of 300 items, the most recent ones; 298 did not fit." in step.text
     kinds = [type(event) for event in events]
     assert kinds.index(Step) < kinds.index(Citations) < kinds.index(Tokens)
     spent = next(event for event in events if isinstance(event, Usage))

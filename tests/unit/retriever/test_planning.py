@@ -62,38 +62,36 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
 @pytest.mark.parametrize(
     ("plan", "attached", "found", "reason"),
     [
-        ("pro", True, counts(1), "1 item is attached: exactly these are read, without a search."),
+        ("pro", True, counts(1), "The attached items are read, without a search."),
         (
             "free",
             True,
             counts(9, kept=4),
-            "The 4 most recent of 9 attached items are read, 5 are left out: the budget holds no more.",
+            "The attached items are read, without a search, the most recent ones, as many as the budget holds.",
         ),
-        ("pro", False, counts(3), "3 items fit the budget: all are read."),
+        ("pro", False, counts(3), "The library is small enough to be read, without a search."),
         (
             "pro",
             False,
             counts(2, kept=1, cut=True),
-            "Of 2 items only the beginning of the most recent is read, 1 is left out: the budget holds no more.",
-        ),
-        (
-            "pro",
-            False,
-            counts(3, kept=2),
-            "The 2 most recent of 3 items are read, 1 is left out: the budget holds no more.",
+            "The library is small enough to be read, without a search, but the most recent one alone is over the "
+            "budget: only its beginning fits.",
         ),
         (
             "free",
             False,
             counts(300, kept=20),
-            "The 20 most recent of 300 items are read, 280 are left out: the free plan has no semantic search.",
+            "The free plan has no semantic search: the items are read, the most recent ones, as many as the budget "
+            "holds.",
         ),
+        ("basic", False, counts(300), "The basic plan has no semantic search: the items are read."),
         (
             "pro",
             False,
             counts(300, kept=20, without=90),
-            "The 20 most recent of 300 items are read, 280 are left out: 90 of them (30%) can't be searched yet.",
+            "30% of the items can't be searched yet: they are read, the most recent ones, as many as the budget holds.",
         ),
+        ("pro", False, counts(300), "The items are too many to read: they are searched."),
     ],
 )
 def test_the_reason_can_be_shown_to_a_user(
@@ -105,13 +103,7 @@ def test_the_reason_can_be_shown_to_a_user(
     assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[1] == reason
 
 
-def test_what_is_not_left_out_or_not_ready_is_not_counted_so() -> None:
-    everything = ScopeCounts(items=202, kept=202, without_embedding=202)
-    reason = decide(Strategy.LIBRARY, "pro", attached=False, counts=everything, cut=False)
-    assert reason == (
-        "long_context_fallback",
-        "All 202 items are read: 202 of them (100%) can't be searched yet.",
-    )
+def test_what_is_not_ready_is_not_counted_as_attached() -> None:
     for waiting, text in (
         (1, "1 item is attached, and it isn't ready: there is nothing to read yet."),
         (3, "3 items are attached, and none is ready: there is nothing to read yet."),

@@ -77,7 +77,8 @@ class AnswerWriter:
                 await asyncio.wait((starting,))
             run.provider, run.model = started.provider, started.model
             citations = tuple(Citation(passage.number, results[passage.passage_index]) for passage in started.citations)
-            run.add_path_step(counts, len({citation.chunk.document_id for citation in citations}))
+            given = {citation.chunk.document_id for citation in citations}
+            run.add_path_step(counts, len(given), len({result.chunk.document_id for result in results}))
             for event in run.new_steps():
                 yield event
             if cite:
@@ -210,7 +211,8 @@ def _event(run: ChatRun, message: generator_pb2.GenerateResponse) -> Event | Non
             return UncitedSentence(message.uncited_sentence.sentence)
         case "notice":
             notice = message.notice
-            step = Step(notice.name, notice.text)
+            # What the prompt had no room for is said in items, by the step that says the path.
+            step = None if notice.passages_left_out and run.has_path else Step(notice.name, notice.text)
             if notice.provider:
                 run.provider, run.model = notice.provider, notice.model
         case "completed":

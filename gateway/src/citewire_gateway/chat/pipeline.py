@@ -189,7 +189,7 @@ class ChatPipeline:
         self, run: ChatRun, no_match: NoMatch, retrieval: Retrieval
     ) -> AsyncGenerator[Event, None]:
         """The answer where nothing matches: no model is called."""
-        run.add_path_step(retrieval.counts, 0)
+        run.add_path_step(retrieval.counts, 0, 0)
         for event in await self._begin_decided(run):
             yield event
         run.not_found = True

@@ -148,11 +148,13 @@ class ChatRun:
     @property
     def path(self) -> str | None:
         """Name of the context path; None until it is known."""
+        if self._path_step is not None:
+            return self._path_step.path
         return None if self.plan is None else enum_text(retriever_pb2.ContextPath, self.plan.path)
 
     def new_steps(self) -> tuple[Step, ...]:
         """Returns the steps that weren't returned before; where there is a path, each says it and what was counted."""
-        if self._has_path and self._path_step is None:
+        if self.has_path and self._path_step is None:
             return ()  # they wait for what the model is given
         if (path := self._path_step) is not None:
             self.steps = [
@@ -163,14 +165,21 @@ class ChatRun:
         self._steps_shown = len(self.steps)
         return steps
 
-    def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int) -> None:
-        """Says which context path was taken, where there was a choice, and how many items the model was given."""
-        if self.plan is not None and self._has_path:
-            self._path_step = path_step(self.plan, counts or self.plan.counts, given)
+    def add_path_step(self, counts: retriever_pb2.ScopeCounts | None, given: int, found: int) -> None:
+        """Says which context path was taken, where there was a choice, and how many items the model was given.
+
+        Args:
+            counts: Of whole items; None where there was a search.
+            given: Items that the prompt holds.
+            found: Items that the search found.
+        """
+        if self.plan is not None and self.has_path:
+            in_scope = counts or self.plan.counts
+            self._path_step = path_step(self.plan, in_scope, given, found if counts is None else in_scope.items)
             self.steps.append(self._path_step)
 
     @property
-    def _has_path(self) -> bool:
+    def has_path(self) -> bool:
         """Whether there was a choice of context paths, and one was taken."""
         return self.plan is not None and self.chat.profile.strategy != retriever_pb2.STRATEGY_SEMANTIC
 

@@ -27,20 +27,30 @@ def truncated_step(tokens: int) -> Step:
     )
 
 
-def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int) -> Step:
-    """Says which context path was taken, why, and how many items the model was given."""
+def path_step(plan: retriever_pb2.PlanResponse, counts: retriever_pb2.ScopeCounts, given: int, found: int) -> Step:
+    """Says which context path was taken, why, and how many items the model was given.
+
+    Args:
+        plan: As the retriever decided.
+        counts: Of the items in scope.
+        given: Items that the prompt holds.
+        found: Items that there was to give: those in scope, or those that a search found.
+    """
     whole_items = plan.path in WHOLE_ITEM_PATHS
-    trimmed = max(0, counts.items - given) if whole_items else counts.trimmed
+    path, trimmed = plan.path, max(0, found - given)
+    if path == retriever_pb2.CONTEXT_PATH_LONG_CONTEXT and trimmed:
+        path = retriever_pb2.CONTEXT_PATH_LONG_CONTEXT_TRIM  # the plan knew the texts, not their labels
     text = plan.reason
-    if whole_items:
-        text += f" The model was given {_count(given, 'item')}"
-        text += f", the most recent ones; {_count(trimmed, 'item')} did not fit." if trimmed else "."
-    else:
-        text += f" The model was given {_count(given, 'item')} of {counts.items}."
+    if counts.items:
+        text += f" The model was given {given:,} of {_count(counts.items, 'item')}"
+        if trimmed and whole_items:
+            text += f", the most recent ones; {trimmed:,} did not fit."
+        else:
+            text += f"; {trimmed:,} more were found and did not fit." if trimmed else "."
     return Step(
         "context_path",
         text,
-        path=enum_text(retriever_pb2.ContextPath, plan.path),
+        path=enum_text(retriever_pb2.ContextPath, path),
         counts={
             "items": counts.items,
             "kept": given,

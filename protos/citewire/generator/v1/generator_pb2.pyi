@@ -304,16 +304,18 @@ class TextDelta(_message.Message):
     def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Notice(_message.Message):
-    __slots__ = ("name", "text", "provider", "model")
+    __slots__ = ("name", "text", "provider", "model", "passages_left_out")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
+    PASSAGES_LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     name: str
     text: str
     provider: str
     model: str
-    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ...) -> None: ...
+    passages_left_out: int
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., provider: _Optional[str] = ..., model: _Optional[str] = ..., passages_left_out: _Optional[int] = ...) -> None: ...
 
 class TokenUsage(_message.Message):
     __slots__ = ("prompt_tokens", "cached_prompt_tokens", "completion_tokens", "estimated")

@@ -194,6 +194,7 @@ def _trimmed_notice(placed: int, given: int) -> pb.Notice:
     return pb.Notice(
         name="context_trimmed",
         text=f"{placed} of {given} passages fit into the context's budget; {left} {verb} left out.",
+        passages_left_out=left,
     )
 
 

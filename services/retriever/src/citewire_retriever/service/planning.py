@@ -32,49 +32,34 @@ def decide(
         cut: Whether the most recent item alone is over the budget: only its beginning is read.
 
     Returns:
-        The path and the reason, one sentence for a user.
+        The path and the reason, one sentence for a user. It says nothing of how many items are read: that is known
+        when the prompt is settled.
     """
+    over = cut or counts.trimmed > 0
     if strategy == "semantic":
-        return "semantic", _items(counts, "are searched")
+        return "semantic", "The items are searched."
     if attached:
         if not counts.items and counts.not_ready:
             return "focused", _none_ready(counts.not_ready)
-        if _over(counts, cut):
-            return "focused", _trimmed(counts, cut, "the budget holds no more", what="attached items")
-        return "focused", _items(counts, "are attached: exactly these are read, without a search")
+        return "focused", "The attached items are read, without a search" + _as_far(over, cut)
     if counts.items <= _MANY_ITEMS:
-        if not _over(counts, cut):
-            return "long_context", _items(counts, "fit the budget: all are read")
-        return "long_context_trim", _trimmed(counts, cut, "the budget holds no more")
+        reason = "The library is small enough to be read, without a search" + _as_far(over, cut)
+        return ("long_context_trim" if over else "long_context"), reason
     if plan != "pro":
-        return "long_context_trim", _trimmed(counts, cut, f"the {plan} plan has no semantic search")
+        return "long_context_trim", f"The {plan} plan has no semantic search: the items are read" + _as_far(over, cut)
     share = counts.without_embedding / counts.items
     if share > _TOLERATED_SHARE:
-        return "long_context_fallback", _trimmed(
-            counts, cut, f"{counts.without_embedding} of them ({share:.0%}) can't be searched yet"
-        )
-    return "semantic", _items(counts, "are too many to read: they are searched")
+        waiting = f"{share:.0%} of the items can't be searched yet"
+        return "long_context_fallback", f"{waiting}: they are read" + _as_far(over, cut)
+    return "semantic", "The items are too many to read: they are searched."
 
 
-def _items(counts: ScopeCounts, what: str) -> str:
-    noun = "item" if counts.items == 1 else "items"
-    verb = what.replace("are ", "is ", 1).replace("fit ", "fits ", 1) if counts.items == 1 else what
-    return f"{counts.items} {noun} {verb}."
+def _as_far(over: bool, cut: bool) -> str:
+    if cut:
+        return ", but the most recent one alone is over the budget: only its beginning fits."
+    return ", the most recent ones, as many as the budget holds." if over else "."
 
 
 def _none_ready(attached: int) -> str:
     state = "1 item is attached, and it isn't" if attached == 1 else f"{attached} items are attached, and none is"
     return f"{state} ready: there is nothing to read yet."
-
-
-def _over(counts: ScopeCounts, cut: bool) -> bool:
-    return cut or counts.trimmed > 0
-
-
-def _trimmed(counts: ScopeCounts, cut: bool, why: str, *, what: str = "items") -> str:
-    if not cut and not counts.trimmed:
-        return f"All {counts.items} {what} are read: {why}."
-    left_out = "1 is" if counts.trimmed == 1 else f"{counts.trimmed} are"
-    if cut:
-        return f"Of {counts.items} {what} only the beginning of the most recent is read, {left_out} left out: {why}."
-    return f"The {counts.kept} most recent of {counts.items} {what} are read, {left_out} left out: {why}."
