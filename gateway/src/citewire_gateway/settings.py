@@ -1,5 +1,6 @@
 """Settings of the gateway's processes, read from the environment in `__main__` and nowhere else."""
 
+import ipaddress
 import re
 from typing import Self
 
@@ -14,6 +15,7 @@ from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
 MIB = 1024 * 1024
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::\d{1,5})?")
 
 
@@ -127,6 +129,37 @@ class GatewaySettings(ProcessSettings):
     idempotency_hours: float = Field(default=24.0, gt=0)
     """How long an answer is kept for its Idempotency-Key."""
 
+    max_header_bytes: int = Field(default=32 * 1024, ge=1024)
+    """Largest head of a request, in bytes: its address and all headers. Larger ones are a 431."""
+
+    max_headers: int = Field(default=100, ge=16)
+    """Most headers of a request; more are a 431."""
+
+    max_url_bytes: int = Field(default=16 * 1024, ge=256)
+    """Longest address of a request, its query included; a longer one is a 414."""
+
+    header_seconds: float = Field(default=10.0, gt=0)
+    """Longest time for a request's head to arrive, from the connection or the head's first byte."""
+
+    body_idle_seconds: float = Field(default=20.0, gt=0)
+    """Longest pause in a request's body, while the gateway reads it."""
+
+    body_seconds: float = Field(default=30.0, gt=0)
+    """Time that each body has to arrive, beyond what `body_bytes_per_second` gives it; a slower one is a 408."""
+
+    body_bytes_per_second: int = Field(default=1024, ge=1)
+    """Slowest rate of a body that takes longer than `body_seconds`."""
+
+    max_connections: int = Field(default=2000, ge=16)
+    """Most connections. Above it, one without a request makes room; without any, only probes are answered."""
+
+    max_connections_per_address: int = Field(default=500, ge=1)
+    """Most connections from one address (IPv6: one /64), or requests at once of one client of a trusted proxy."""
+
+    trusted_proxies: str = ""
+    """Addresses and networks of proxies, divided by commas. Their connections aren't limited by address, and their
+    `X-Forwarded-For` names the client."""
+
     cors_origins: str = ""
     """Origins whose pages may call the API from a browser, divided by commas: `https://app.example.org`. `*` is every
     origin; empty is none but the server's own."""
@@ -152,6 +185,16 @@ class GatewaySettings(ProcessSettings):
                 "where that isn't the scheme's own, in lower case and without a path, such as https://app.example.org"
             )
         return self
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        _networks_in(value)
+        return value
+
+    def trusted_networks(self) -> tuple[Network, ...]:
+        """Returns the networks of the trusted proxies."""
+        return _networks_in(self.trusted_proxies)
 
     def allowed_origins(self) -> tuple[str, ...]:
         """Returns the origins whose pages may call the API."""
@@ -181,6 +224,10 @@ class GatewaySettings(ProcessSettings):
         if name not in PROFILES:
             raise ValueError(f"there is no such profile; there are: {', '.join(PROFILES)}")
         return name
+
+
+def _networks_in(value: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(part.strip()) for part in value.split(",") if part.strip())
 
 
 def _types_in(value: str) -> frozenset[ProviderType]:

@@ -70,6 +70,19 @@ EXPECTED: dict[str, list[int]] = {
     "answer": [default(GeneratorSettings, "max_completion_tokens")],
     "whole chat": [default(GatewaySettings, "chat_seconds")],
     "`Idempotency-Key`": [dependencies.MAX_KEY],
+    "head of a request (address and headers)": [default(GatewaySettings, "max_header_bytes") // KIB],
+    "headers of a request": [default(GatewaySettings, "max_headers")],
+    "address of a request": [default(GatewaySettings, "max_url_bytes") // KIB],
+    "time for the head": [default(GatewaySettings, "header_seconds")],
+    "pause in the body": [default(GatewaySettings, "body_idle_seconds")],
+    "time for the body": [
+        default(GatewaySettings, "body_seconds"),
+        default(GatewaySettings, "body_bytes_per_second"),
+    ],
+    "connections": [default(GatewaySettings, "max_connections")],
+    "connections of an address, or requests at once of a proxy's client": [
+        default(GatewaySettings, "max_connections_per_address")
+    ],
     "body of an error": [bodies.MAX_ERROR_BODY // KIB, int(bodies.ERROR_BODY_SECONDS)],
     "streamed answer": [transport.MAX_STREAM // MIB],
     "line or event of a streamed answer": [stream_decoders.MAX_LINE // MIB],

@@ -3,20 +3,27 @@
 import asyncio
 import contextlib
 import logging
+import resource
 import socket
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from citewire_gateway.http.connections import Connections, GuardedProtocol
 from citewire_gateway.settings import GatewaySettings
 from citewire_kit.errors import StartupError, Unavailable
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
 
+_SWEEP_TICKS = 5
+_OTHER_FILES = 1024
+"""Open files beside connections: spooled uploads, the database, the services."""
 _FINAL_SECONDS = 10
 """What a stream has for its last frame, and its records, after the grace."""
 
@@ -81,24 +88,25 @@ class GatewayServer(uvicorn.Server):
             drain: Told when the process is to leave.
             signals: Whether SIGTERM and SIGINT end it; without, only `leave` does.
         """
+        self._connections = Connections(settings)
         super().__init__(
             uvicorn.Config(
                 app,
                 host=settings.host,
                 port=settings.port,
-                http="httptools",
+                http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, self._connections)),
                 ws="none",
                 lifespan="off",
                 log_config=None,  # kit has set up logging
                 access_log=False,  # the middleware writes one line, with more in it
                 server_header=False,
-                proxy_headers=False,  # nothing here depends on the caller's address
+                proxy_headers=False,  # `connections` reads them
                 backlog=1024,
-                h11_max_incomplete_event_size=64 * 1024,
             )
         )
-        # What uvicorn says of its own coming and going is said by `listening` and `draining`.
-        logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+        # What uvicorn says of its own coming and going is said by `listening` and `draining`; what it says of each
+        # malformed request is counted.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
         self._settings = settings
         self._drain = drain
         self._loop = asyncio.get_running_loop()
@@ -137,12 +145,19 @@ class GatewayServer(uvicorn.Server):
             StartupError: The address can't be had.
         """
         del sockets
+        _allow_files(self._settings.max_connections)
         try:
             await super().startup()
         except SystemExit:
             raise _taken(self._settings) from None
         log.info("listening", host=self._settings.host, port=self.port)
         self.listening.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times a second."""
+        if counter % _SWEEP_TICKS == 0:
+            self._connections.sweep(self._loop.time())
+        return await super().on_tick(counter)
 
     def _close(self) -> None:
         self.should_exit = True
@@ -170,6 +185,18 @@ async def check_address(settings: GatewaySettings) -> None:
         raise _taken(settings) from None
     trying.close()
     await trying.wait_closed()
+
+
+def _allow_files(connections: int) -> None:
+    """Raises the limit of open files to what the connections need: without files, nobody is served, probes included."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < needed:
+        log.warning("few_open_files", allowed=allowed, needed=needed)
 
 
 def _taken(settings: GatewaySettings) -> StartupError:
