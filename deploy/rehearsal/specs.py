@@ -76,6 +76,7 @@ def environ(service: Service, password: str) -> dict[str, str]:
         "worker": {
             "CITEWIRE_WORKER_DSN": dsn("citewire_worker", password),
             "CITEWIRE_WORKER_EMBEDDER_TARGET": f"embedder:{PORTS['embedder']}",
+            "CITEWIRE_WORKER_GENERATOR_TARGET": f"generator:{PORTS['generator']}",
         },
         "generator": {
             "CITEWIRE_LEDGER_DSN": dsn("citewire_ledger", password),

@@ -401,11 +401,12 @@ async def test_progress_is_streamed_until_it_is_done(gateway: Gateway) -> None:
 
 async def test_collections_are_made_renamed_listed_and_deleted(gateway: Gateway) -> None:
     made = await gateway.http.post("/v1/collections", json={"name": "a/b c"})
-    assert (made.status_code, made.json()) == (201, {"name": "a/b c", "documents": 0})
+    assert (made.status_code, made.json()) == (201, {"name": "a/b c", "documents": 0, "enrich": False})
     renamed = await gateway.http.patch("/v1/collections/a%2Fb%20c", json={"name": "reports"})
     assert (renamed.status_code, renamed.json()["name"]) == (200, "reports")
     listed = await gateway.http.get("/v1/collections")
-    assert listed.json() == {"collections": [{"name": "reports", "documents": 0}], "next_page_token": ""}
+    expected = {"name": "reports", "documents": 0, "enrich": False}
+    assert listed.json() == {"collections": [expected], "next_page_token": ""}
     deleted = await gateway.http.delete("/v1/collections/reports?force=true")
     assert (deleted.status_code, deleted.json()) == (200, {"documents_deleted": 0})
     missing = await gateway.http.delete("/v1/collections/reports")

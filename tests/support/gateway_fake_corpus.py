@@ -37,6 +37,7 @@ class FakeCorpus:
         self.progress: list[corpus_pb2.WatchDocumentResponse] = []
         self.cut_download = False
         self.collections: dict[str, int] = {}
+        self.enriched: set[str] = set()
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self.prepared: list[common_pb2.EmbeddingSpace] = []
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
@@ -176,22 +177,27 @@ class FakeCorpus:
 
     async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
         self.collection_lists.append(request)
-        collections = [corpus_pb2.Collection(name=name, documents=count) for name, count in self.collections.items()]
+        collections = [self._collection(name) for name in self.collections]
         return corpus_pb2.ListCollectionsResponse(collections=collections)
 
     async def create_collection(
         self, request: corpus_pb2.CreateCollectionRequest
     ) -> corpus_pb2.CreateCollectionResponse:
         self.collections[request.name] = 0
-        return corpus_pb2.CreateCollectionResponse(collection=corpus_pb2.Collection(name=request.name))
+        self._switch(request.name, enrich=request.enrich)
+        return corpus_pb2.CreateCollectionResponse(collection=self._collection(request.name))
 
     async def update_collection(
         self, request: corpus_pb2.UpdateCollectionRequest
     ) -> corpus_pb2.UpdateCollectionResponse:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
-        self.collections[request.new_name] = self.collections.pop(request.name)
-        return corpus_pb2.UpdateCollectionResponse(collection=corpus_pb2.Collection(name=request.new_name))
+        name = request.new_name or request.name
+        enriched = request.enrich if request.HasField("enrich") else request.name in self.enriched
+        self._switch(request.name, enrich=False)
+        self._switch(name, enrich=enriched)
+        self.collections[name] = self.collections.pop(request.name)
+        return corpus_pb2.UpdateCollectionResponse(collection=self._collection(name))
 
     async def delete_collection(
         self, request: corpus_pb2.DeleteCollectionRequest
@@ -199,6 +205,12 @@ class FakeCorpus:
         if request.name not in self.collections:
             raise NotFound("no such collection", reason="COLLECTION_NOT_FOUND")
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=self.collections.pop(request.name))
+
+    def _collection(self, name: str) -> corpus_pb2.Collection:
+        return corpus_pb2.Collection(name=name, documents=self.collections[name], enrich=name in self.enriched)
+
+    def _switch(self, name: str, *, enrich: bool) -> None:
+        (self.enriched.add if enrich else self.enriched.discard)(name)
 
     def _store(self, document_id: int | None, content: bytes, **fields: Any) -> corpus_pb2.Document:  # noqa: ANN401 # values of any kind are meant
         version = 1

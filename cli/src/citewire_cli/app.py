@@ -5,7 +5,20 @@ from typing import Annotated
 
 import typer
 
-from citewire_cli.commands import ask, budgets, completion, documents, ingest, keys, search, spaces, status, up, usage
+from citewire_cli.commands import (
+    ask,
+    budgets,
+    collections,
+    completion,
+    documents,
+    ingest,
+    keys,
+    search,
+    spaces,
+    status,
+    up,
+    usage,
+)
 from citewire_cli.commands.eval import explain_eval
 from citewire_cli.errors import EXIT_CODE_HELP
 
@@ -24,6 +37,7 @@ app.command("ingest")(ingest.ingest_command)
 app.command("ask")(ask.ask)
 app.command("search")(search.search)
 app.add_typer(documents.documents_app, name="documents")
+app.add_typer(collections.collections_app, name="collections")
 app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
 app.command("usage")(usage.usage)

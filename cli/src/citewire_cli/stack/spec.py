@@ -122,7 +122,8 @@ class StackSpec:
         for name in ("embedder", "retriever", "generator"):
             target = f"{HOST}:{self.ports[f'CITEWIRE_{name.upper()}_PORT']}"
             environ[f"CITEWIRE_GATEWAY_{name.upper()}_TARGET"] = target
-        environ["CITEWIRE_WORKER_EMBEDDER_TARGET"] = environ["CITEWIRE_GATEWAY_EMBEDDER_TARGET"]
+        for name in ("EMBEDDER", "GENERATOR"):
+            environ[f"CITEWIRE_WORKER_{name}_TARGET"] = environ[f"CITEWIRE_GATEWAY_{name}_TARGET"]
         return environ
 
     async def stack_ready(self) -> tuple[bool, str]:

@@ -157,14 +157,12 @@ class CorpusClient:
         """Lists collections by name."""
         return await client.unary(self._stub.ListCollections, request, timeout=self._seconds)
 
-    async def create_collection(self, name: str) -> corpus_pb2.Collection:
+    async def create_collection(self, request: corpus_pb2.CreateCollectionRequest) -> corpus_pb2.Collection:
         """Creates a collection."""
-        request = corpus_pb2.CreateCollectionRequest(name=name)
         return (await client.unary(self._stub.CreateCollection, request, timeout=self._seconds)).collection
 
-    async def rename_collection(self, name: str, new_name: str) -> corpus_pb2.Collection:
-        """Renames a collection."""
-        request = corpus_pb2.UpdateCollectionRequest(name=name, new_name=new_name)
+    async def update_collection(self, request: corpus_pb2.UpdateCollectionRequest) -> corpus_pb2.Collection:
+        """Renames a collection, or changes whether its documents are enriched."""
         return (await client.unary(self._stub.UpdateCollection, request, timeout=self._seconds)).collection
 
     async def delete_collection(self, name: str, *, force: bool) -> int:

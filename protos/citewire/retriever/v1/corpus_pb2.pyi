@@ -23,6 +23,19 @@ class DocumentStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DOCUMENT_STATUS_READY: _ClassVar[DocumentStatus]
     DOCUMENT_STATUS_FAILED: _ClassVar[DocumentStatus]
 
+class EnrichmentState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENRICHMENT_STATE_UNSPECIFIED: _ClassVar[EnrichmentState]
+    ENRICHMENT_STATE_PENDING: _ClassVar[EnrichmentState]
+    ENRICHMENT_STATE_DONE: _ClassVar[EnrichmentState]
+    ENRICHMENT_STATE_FAILED: _ClassVar[EnrichmentState]
+
+class EnrichmentSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ENRICHMENT_SOURCE_UNSPECIFIED: _ClassVar[EnrichmentSource]
+    ENRICHMENT_SOURCE_MODEL: _ClassVar[EnrichmentSource]
+    ENRICHMENT_SOURCE_RULES: _ClassVar[EnrichmentSource]
+
 class IngestStage(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     INGEST_STAGE_UNSPECIFIED: _ClassVar[IngestStage]
@@ -43,6 +56,13 @@ DOCUMENT_STATUS_PENDING: DocumentStatus
 DOCUMENT_STATUS_PROCESSING: DocumentStatus
 DOCUMENT_STATUS_READY: DocumentStatus
 DOCUMENT_STATUS_FAILED: DocumentStatus
+ENRICHMENT_STATE_UNSPECIFIED: EnrichmentState
+ENRICHMENT_STATE_PENDING: EnrichmentState
+ENRICHMENT_STATE_DONE: EnrichmentState
+ENRICHMENT_STATE_FAILED: EnrichmentState
+ENRICHMENT_SOURCE_UNSPECIFIED: EnrichmentSource
+ENRICHMENT_SOURCE_MODEL: EnrichmentSource
+ENRICHMENT_SOURCE_RULES: EnrichmentSource
 INGEST_STAGE_UNSPECIFIED: IngestStage
 INGEST_STAGE_PARSE: IngestStage
 INGEST_STAGE_CHUNK: IngestStage
@@ -62,8 +82,28 @@ class IngestError(_message.Message):
     message: str
     def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
+class EnrichmentError(_message.Message):
+    __slots__ = ("code", "message")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Enrichment(_message.Message):
+    __slots__ = ("state", "fields", "source", "error")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    state: EnrichmentState
+    fields: _containers.RepeatedScalarFieldContainer[str]
+    source: EnrichmentSource
+    error: EnrichmentError
+    def __init__(self, state: _Optional[_Union[EnrichmentState, str]] = ..., fields: _Optional[_Iterable[str]] = ..., source: _Optional[_Union[EnrichmentSource, str]] = ..., error: _Optional[_Union[EnrichmentError, _Mapping]] = ...) -> None: ...
+
 class Document(_message.Message):
-    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256")
+    __slots__ = ("document_id", "title", "file_name", "media_type", "type", "url", "collection", "tags", "metadata", "owner", "status", "error", "version", "live_version", "chunks", "pages", "size_bytes", "tokens", "created_at", "updated_at", "sha256", "enrichment")
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     FILE_NAME_FIELD_NUMBER: _ClassVar[int]
@@ -85,6 +125,7 @@ class Document(_message.Message):
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
+    ENRICHMENT_FIELD_NUMBER: _ClassVar[int]
     document_id: int
     title: str
     file_name: str
@@ -106,7 +147,8 @@ class Document(_message.Message):
     created_at: _timestamp_pb2.Timestamp
     updated_at: _timestamp_pb2.Timestamp
     sha256: str
-    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ...) -> None: ...
+    enrichment: Enrichment
+    def __init__(self, document_id: _Optional[int] = ..., title: _Optional[str] = ..., file_name: _Optional[str] = ..., media_type: _Optional[str] = ..., type: _Optional[str] = ..., url: _Optional[str] = ..., collection: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., owner: _Optional[str] = ..., status: _Optional[_Union[DocumentStatus, str]] = ..., error: _Optional[_Union[IngestError, _Mapping]] = ..., version: _Optional[int] = ..., live_version: _Optional[int] = ..., chunks: _Optional[int] = ..., pages: _Optional[int] = ..., size_bytes: _Optional[int] = ..., tokens: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., updated_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., sha256: _Optional[str] = ..., enrichment: _Optional[_Union[Enrichment, _Mapping]] = ...) -> None: ...
 
 class UploadHeader(_message.Message):
     __slots__ = ("document_id", "file_name", "media_type", "title", "collection", "tags", "metadata", "url", "type", "request_id")
@@ -307,14 +349,16 @@ class DownloadDocumentResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[DownloadHeader, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Collection(_message.Message):
-    __slots__ = ("name", "documents", "created_at")
+    __slots__ = ("name", "documents", "created_at", "enrich")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENRICH_FIELD_NUMBER: _ClassVar[int]
     name: str
     documents: int
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    enrich: bool
+    def __init__(self, name: _Optional[str] = ..., documents: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enrich: _Optional[bool] = ...) -> None: ...
 
 class ListCollectionsRequest(_message.Message):
     __slots__ = ("page_size", "page_token", "q")
@@ -335,10 +379,12 @@ class ListCollectionsResponse(_message.Message):
     def __init__(self, collections: _Optional[_Iterable[_Union[Collection, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class CreateCollectionRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "enrich")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    ENRICH_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    enrich: bool
+    def __init__(self, name: _Optional[str] = ..., enrich: _Optional[bool] = ...) -> None: ...
 
 class CreateCollectionResponse(_message.Message):
     __slots__ = ("collection",)
@@ -347,12 +393,14 @@ class CreateCollectionResponse(_message.Message):
     def __init__(self, collection: _Optional[_Union[Collection, _Mapping]] = ...) -> None: ...
 
 class UpdateCollectionRequest(_message.Message):
-    __slots__ = ("name", "new_name")
+    __slots__ = ("name", "new_name", "enrich")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NEW_NAME_FIELD_NUMBER: _ClassVar[int]
+    ENRICH_FIELD_NUMBER: _ClassVar[int]
     name: str
     new_name: str
-    def __init__(self, name: _Optional[str] = ..., new_name: _Optional[str] = ...) -> None: ...
+    enrich: bool
+    def __init__(self, name: _Optional[str] = ..., new_name: _Optional[str] = ..., enrich: _Optional[bool] = ...) -> None: ...
 
 class UpdateCollectionResponse(_message.Message):
     __slots__ = ("collection",)

@@ -169,7 +169,8 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetryDocument(self, request, context):
-        """Ingests a failed version again. FAILED_PRECONDITION, reason WRONG_STATE, if it hasn't failed.
+        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
+        WRONG_STATE, if neither has failed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,7 +205,7 @@ class CorpusServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateCollection(self, request, context):
-        """Renames a collection.
+        """Renames a collection, or changes whether its documents are enriched.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

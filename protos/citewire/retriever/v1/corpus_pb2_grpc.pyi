@@ -34,7 +34,9 @@ class CorpusServiceStub:
     DeleteDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.DeleteDocumentRequest, corpus_pb2.DeleteDocumentResponse]
     """Deletes a document with all its versions, and cancels its ingest."""
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
-    """Ingests a failed version again. FAILED_PRECONDITION, reason WRONG_STATE, if it hasn't failed."""
+    """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
+    WRONG_STATE, if neither has failed.
+    """
     WatchDocument: aio.UnaryStreamMultiCallable[corpus_pb2.WatchDocumentRequest, corpus_pb2.WatchDocumentResponse]
     """Streams progress until the latest version is ready or failed, or the document is deleted: the current state first."""
     DownloadDocument: aio.UnaryStreamMultiCallable[corpus_pb2.DownloadDocumentRequest, corpus_pb2.DownloadDocumentResponse]
@@ -44,7 +46,7 @@ class CorpusServiceStub:
     CreateCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.CreateCollectionRequest, corpus_pb2.CreateCollectionResponse]
     """Creates a collection. Uploads also create the one they name."""
     UpdateCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.UpdateCollectionRequest, corpus_pb2.UpdateCollectionResponse]
-    """Renames a collection."""
+    """Renames a collection, or changes whether its documents are enriched."""
     DeleteCollection: aio.UnaryUnaryMultiCallable[corpus_pb2.DeleteCollectionRequest, corpus_pb2.DeleteCollectionResponse]
     """Deletes an empty collection, or with force one with all its documents."""
     ListSpaces: aio.UnaryUnaryMultiCallable[corpus_pb2.ListSpacesRequest, corpus_pb2.ListSpacesResponse]
@@ -115,7 +117,9 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.RetryDocumentRequest,
         context: aio.ServicerContext[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse],
     ) -> abc.Awaitable[corpus_pb2.RetryDocumentResponse]:
-        """Ingests a failed version again. FAILED_PRECONDITION, reason WRONG_STATE, if it hasn't failed."""
+        """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
+        WRONG_STATE, if neither has failed.
+        """
 
     @abc_1.abstractmethod
     def WatchDocument(
@@ -155,7 +159,7 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         request: corpus_pb2.UpdateCollectionRequest,
         context: aio.ServicerContext[corpus_pb2.UpdateCollectionRequest, corpus_pb2.UpdateCollectionResponse],
     ) -> abc.Awaitable[corpus_pb2.UpdateCollectionResponse]:
-        """Renames a collection."""
+        """Renames a collection, or changes whether its documents are enriched."""
 
     @abc_1.abstractmethod
     def DeleteCollection(

@@ -9,7 +9,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
@@ -51,6 +51,20 @@ def terms(text: str) -> list[str]:
         else:
             spaced.append(word)
     return [*stem_words(spaced), *pairs]
+
+
+def word_terms(words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns the terms of each of a text's words; its language is told by all of them together."""
+    spaced: list[str] = []
+    pieces: list[list[str]] = []
+    for word in words:
+        pieces.append(_WORD.findall(_folded(word)))
+        spaced += [piece for piece in pieces[-1] if not _IS_UNSPACED.match(piece)]
+    stems = iter(stem_words(spaced))
+    return [
+        tuple(term for piece in parts for term in (_pairs(piece) if _IS_UNSPACED.match(piece) else (next(stems),)))
+        for parts in pieces
+    ]
 
 
 def weigh_chunk(text: str) -> dict[int, float]:

@@ -164,14 +164,15 @@ class CorpusServicer(CorpusServiceServicer):
     async def CreateCollection(
         self, request: corpus_pb2.CreateCollectionRequest, context: Context
     ) -> corpus_pb2.CreateCollectionResponse:
-        collection = await self._service.create_collection(current_tenant(), convert.required_name(request.name))
+        name = convert.required_name(request.name)
+        collection = await self._service.create_collection(current_tenant(), name, enrich=request.enrich)
         return corpus_pb2.CreateCollectionResponse(collection=collection)
 
     async def UpdateCollection(
         self, request: corpus_pb2.UpdateCollectionRequest, context: Context
     ) -> corpus_pb2.UpdateCollectionResponse:
-        collection = await self._service.rename_collection(
-            current_tenant(), convert.required_name(request.name), convert.required_name(request.new_name, "new_name")
+        collection = await self._service.update_collection(
+            current_tenant(), *convert.collection_update_from_proto(request)
         )
         return corpus_pb2.UpdateCollectionResponse(collection=collection)
 

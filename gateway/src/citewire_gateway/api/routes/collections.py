@@ -25,6 +25,7 @@ from citewire_gateway.api.schemas.library import (
     CollectionBody,
     CollectionDeleted,
     CollectionList,
+    CollectionPatch,
     PrepareBody,
     Space,
     SpaceChoice,
@@ -55,18 +56,25 @@ async def list_collections(
 async def create_collection(
     services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
 ) -> Collection:
-    """Creates an empty collection. Uploads also create the one that they name."""
-    return Collection.read(await services.corpus.create_collection(body.name))
+    """Creates an empty collection. Uploads also create the one that they name.
+
+    With `enrich`, what its documents lack of summary, kind, category and tags is filled in the background.
+    """
+    return Collection.read(await services.corpus.create_collection(body.to_message(corpus_pb2.CreateCollectionRequest)))
 
 
 @router.patch(
-    "/v1/collections/{name:path}", summary="Rename a collection", tags=["collections"], responses=problems(404, 409)
+    "/v1/collections/{name:path}", summary="Change a collection", tags=["collections"], responses=problems(404, 409)
 )
-async def rename_collection(
-    name: str, services: ServicesDep, body: Annotated[CollectionBody, Depends(JsonBody(CollectionBody))]
+async def update_collection(
+    name: str, services: ServicesDep, body: Annotated[CollectionPatch, Depends(JsonBody(CollectionPatch))]
 ) -> Collection:
-    """Renames a collection."""
-    return Collection.read(await services.corpus.rename_collection(_existing(name), body.name))
+    """Renames a collection, or switches `enrich` on or off; a field that is absent stays as it is.
+
+    Switched on, documents that are there are enriched too; switched off, what was filled stays.
+    """
+    request = corpus_pb2.UpdateCollectionRequest(name=_existing(name), new_name=body.name, enrich=body.enrich)
+    return Collection.read(await services.corpus.update_collection(request))
 
 
 @router.delete(

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
-from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr
+from pydantic import MISSING, BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from citewire_gateway.api.schemas import (
     CollectionName,
@@ -125,6 +125,26 @@ class DocumentError(ResponseModel):
     message: str = Field(examples=["The file has no text."])
 
 
+class EnrichmentProblem(ResponseModel):
+    """Why a document isn't enriched."""
+
+    code: str = Field(examples=["BUDGET"])
+    message: str = Field(examples=["The organisation's budget has too little left for this call."])
+
+
+class Enrichment(ResponseModel):
+    """What enrichment did to a document."""
+
+    state: Literal["pending", "done", "failed"] = Field(
+        description="`pending` with an `error` is tried again by itself, `failed` by `:retry`.", examples=["done"]
+    )
+    fields: list[Literal["summary", "entity_type", "category", "tags"]] = Field(
+        description="Those with a value that it wrote and nobody changed since.", examples=[["category", "tags"]]
+    )
+    source: Literal["model", "rules"] | None = Field(examples=["model"])
+    error: EnrichmentProblem | MISSING = MISSING
+
+
 def _known_status(text: object) -> object:
     return DocumentStatus.PENDING if text == "unspecified" else text  # one of a later version
 
@@ -151,6 +171,9 @@ class Document(ResponseModel):
     owner: str = Field(examples=["local"])
     sha256: str = Field(examples=["9f86d081…"])
     error: DocumentError | MISSING = MISSING
+    enrichment: Enrichment | MISSING = Field(
+        default=MISSING, description="Only of documents that were or are to be enriched."
+    )
     pages: Count | MISSING = Field(default=MISSING, examples=[12])
     url: str | MISSING = MISSING
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
@@ -184,9 +207,27 @@ PROGRESS_EVENTS: Mapping[str, type[ResponseModel]] = {
 
 
 class CollectionBody(RequestModel):
-    """A collection's name."""
+    """A new collection."""
 
     name: CollectionName
+    enrich: StrictBool = Field(
+        default=False,
+        description="Whether what its documents lack of summary, kind, category and tags is filled: by a language "
+        "model where there is one, which costs.",
+    )
+
+
+class CollectionPatch(RequestModel):
+    """What may be changed of a collection; a field that is absent stays as it is."""
+
+    name: CollectionName | None = None
+    enrich: StrictBool | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.name is None and self.enrich is None:
+            raise ValueError("must change `name` or `enrich`")
+        return self
 
 
 class Collection(ResponseModel):
@@ -194,6 +235,7 @@ class Collection(ResponseModel):
 
     name: str = Field(examples=["reports"])
     documents: Count = Field(examples=[3])
+    enrich: bool = Field(examples=[False])
     created_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:30:00Z"])
 
 

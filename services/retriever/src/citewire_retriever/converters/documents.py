@@ -99,6 +99,15 @@ def required_name(name: str, field: str = "name") -> str:
     return name
 
 
+def collection_update_from_proto(message: pb.UpdateCollectionRequest) -> tuple[str, str | None, bool | None]:
+    """Reads which collection changes, its new name, and whether its documents are enriched; None: stays."""
+    enrich = message.enrich if message.HasField("enrich") else None
+    new_name = message.new_name or None
+    if new_name is not None or enrich is None:
+        new_name = required_name(message.new_name, "new_name")
+    return required_name(message.name), new_name, enrich
+
+
 def page_size_from_proto(page_size: int) -> int:
     """Reads a page size, or the default."""
     violations = Violations()

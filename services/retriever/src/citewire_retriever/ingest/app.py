@@ -15,6 +15,9 @@ from citewire_retriever.ingest.backfill.service import Backfill
 from citewire_retriever.ingest.backfill.store import PostgresBackfillStore
 from citewire_retriever.ingest.confined.locks import hide
 from citewire_retriever.ingest.embedder_client import GrpcEmbedder
+from citewire_retriever.ingest.enrichment.generator_client import GrpcGenerator
+from citewire_retriever.ingest.enrichment.service import Enrichment
+from citewire_retriever.ingest.enrichment.store import PostgresEnrichmentStore
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.sandbox import Sandbox, SandboxRules
 from citewire_retriever.ingest.settings import WorkerSettings
@@ -52,10 +55,13 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         stack.push_async_callback(probes.stop)
         dsn = settings.dsn.get_secret_value()
         # A job holds at most one connection at a time; claims, leases and measurements need some of their own.
-        pool = await open_pool(dsn, max_size=settings.concurrency + 4, name="citewire-worker")
+        most = settings.concurrency + settings.enrich_concurrency + 4
+        pool = await open_pool(dsn, max_size=most, name="citewire-worker")
         stack.push_async_callback(pool.close)
         channel = open_channel(settings.embedder_target, tls=settings.tls())
         stack.push_async_callback(channel.close)
+        generator_channel = open_channel(settings.generator_target, tls=settings.tls())
+        stack.push_async_callback(generator_channel.close)
         folder = stack.enter_context(spool_folder(settings.spool_dir))
         rules = SandboxRules(
             seconds=settings.parse_seconds,
@@ -72,5 +78,7 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         pipeline = Pipeline(store, embedder, sandbox, folder, settings)
         rate = TokenRate(settings.backfill_tokens_per_second)
         backfill = Backfill(PostgresBackfillStore(pool), store, embedder, rate, settings)
+        generator = GrpcGenerator(generator_channel, seconds=settings.enrich_seconds)
+        enrichment = Enrichment(PostgresEnrichmentStore(pool), generator)
         probed.set_started()
-        await Worker(store, pipeline, settings, backfill).run(stop)
+        await Worker(store, pipeline, settings, backfill, enrichment).run(stop)

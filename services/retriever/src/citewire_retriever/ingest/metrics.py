@@ -1,8 +1,11 @@
 """The worker's metric series. All label values are fixed, and exist from the start."""
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, get_args
 
 from prometheus_client import Counter, Gauge, Histogram
+
+from citewire_retriever.ingest.model import JobKind
 
 QUEUE_DEPTH: Final = Gauge("citewire_ingest_queue_depth", "Ingest jobs that could run now and wait.")
 QUEUE_OLDEST: Final = Gauge("citewire_ingest_queue_oldest_seconds", "Seconds that the oldest of them has waited.")
@@ -19,18 +22,26 @@ CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedd
 EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
 BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents that lacked vectors, and were queued.")
 BACKFILL_CHUNKS: Final = Counter("citewire_backfill_chunks_total", "Missing vectors of chunks that were made.")
+ENRICHED: Final = Counter("citewire_enrichment_documents_total", "Documents that were enriched, by whom.", ["source"])
+ENRICHMENT_FAILURES: Final = Counter(
+    "citewire_enrichment_failures_total", "Documents whose enrichment failed for good, by code.", ["code"]
+)
 
 OUTCOMES: Final = ("done", "failed", "retried", "released", "lost")
 INGEST_STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 
-def init(codes: tuple[str, ...]) -> None:
+def init(codes: Iterable[str], *, enrichment_sources: Iterable[str], enrichment_codes: Iterable[str]) -> None:
     """Makes the series exist."""
-    for kind in ("ingest", "embed", "sweep", "backfill"):
+    for kind in get_args(JobKind):
         RUNNING.labels(kind)
         for outcome in OUTCOMES:
             JOBS.labels(kind, outcome)
     for code in codes:
         FAILURES.labels(code)
+    for source in enrichment_sources:
+        ENRICHED.labels(source)
+    for code in enrichment_codes:
+        ENRICHMENT_FAILURES.labels(code)
     for stage in INGEST_STAGES:
         STAGE_SECONDS.labels(stage)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Space
 
-JobKind = Literal["ingest", "embed", "sweep", "backfill"]
+JobKind = Literal["ingest", "embed", "sweep", "backfill", "enrich"]
 Vectors = NDArray[np.float32]
 """One row per text."""
 

@@ -3,7 +3,8 @@
 
 -- name: claim
 -- One job for one worker. `waiting` steps from organisation to organisation along the index, however many jobs each has
--- queued; then it is the turn of the one with the fewest running jobs, and the longest unserved by this worker.
+-- queued; then it is the turn of the one with the fewest running jobs (enrichments are counted by themselves: they wait for a
+-- model, and no upload waits for them), and the longest unserved by this worker.
 WITH RECURSIVE waiting (org_id) AS (
     (SELECT org_id FROM corpus.ingest_jobs
      WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
@@ -15,7 +16,7 @@ WITH RECURSIVE waiting (org_id) AS (
 ),
 running AS (
     SELECT org_id, count(*) AS jobs FROM corpus.ingest_jobs
-    WHERE state = 'running' GROUP BY org_id
+    WHERE state = 'running' AND (kind = 'enrich') = (%(kind)s = 'enrich') GROUP BY org_id
 ),
 turns AS (
     SELECT waiting.org_id

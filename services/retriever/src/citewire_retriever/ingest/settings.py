@@ -30,6 +30,19 @@ class WorkerSettings(ProcessSettings):
     embedder_target: str = Field(default="127.0.0.1:50051", min_length=1)
     """Where the embedder is: `host:port`, or a gRPC target."""
 
+    generator_target: str = Field(default="127.0.0.1:50053", min_length=1)
+    """Where the generator is, which describes documents of collections that want them enriched."""
+
+    enrich_concurrency: int = Field(default=2, ge=0, le=64)
+    """Documents that are enriched at once, beside those that are ingested: most of the time a model is waited for.
+    0: none by this worker."""
+
+    enrich_seconds: float = Field(default=90.0, gt=0)
+    """Longest that describing one document may take; the generator has a limit of its own, which should be less."""
+
+    enrich_again_seconds: float = Field(default=3600.0, gt=0)
+    """How long a document rests whose enrichment a budget has refused."""
+
     more_models: str = ""
     """Models of the embedder, divided by commas, in whose spaces every document is embedded too, after it went live in
     its organisation's space: for systems that search with a model of their own."""

@@ -5,9 +5,10 @@ import os
 import secrets
 import socket
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from opentelemetry.trace import SpanKind
@@ -19,6 +20,8 @@ from citewire_kit.tenant import REQUEST_ID_KEY, use_request_id, use_tenant
 from citewire_kit.tracing import extract, get_tracer
 from citewire_retriever.ingest import metrics
 from citewire_retriever.ingest.backfill.service import Backfill
+from citewire_retriever.ingest.enrichment.model import EnrichmentCode, EnrichmentError, EnrichmentSource
+from citewire_retriever.ingest.enrichment.service import BUDGET_EXCEEDED, Enrichment
 from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError
 from citewire_retriever.ingest.pipeline import Pipeline
@@ -45,6 +48,8 @@ _PASSING: Final = frozenset(
 )
 # The first of which there is one is taken: what somebody waits for, before what nobody does.
 _KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
+# By loops of their own: a model takes seconds, and no upload is to wait for it.
+_ENRICHMENT_KINDS: Final[tuple[JobKind, ...]] = ("enrich",)
 _SERVED: Final = 1000
 _RELEASE_SECONDS: Final = 5.0
 _GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
@@ -63,13 +68,22 @@ class Worker:
     """Works on jobs until it is told to stop."""
 
     def __init__(
-        self, store: PostgresJobStore, pipeline: Pipeline, settings: WorkerSettings, backfill: Backfill | None = None
+        self,
+        store: PostgresJobStore,
+        pipeline: Pipeline,
+        settings: WorkerSettings,
+        backfill: Backfill | None = None,
+        enrichment: Enrichment | None = None,
     ) -> None:
-        """Takes what it works with; all of it stays open while `run` runs. Without `backfill` there is none."""
+        """Takes what it works with; all of it stays open while `run` runs.
+
+        Without `backfill` or `enrichment` there is none.
+        """
         self._store = store
         self._pipeline = pipeline
         self._settings = settings
         self._backfill = backfill
+        self._enrichment = enrichment
         # Half of the loops stay free for uploads, if there is more than one.
         self._backfilling = asyncio.Semaphore(max(1, settings.concurrency // 2))
         # Unique also if containers of one name follow one another; nobody parses it.
@@ -80,9 +94,11 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set; then the jobs in work are given back at once, for others to take."""
-        metrics.init(tuple(code.value for code in IngestCode))
+        metrics.init(IngestCode, enrichment_sources=EnrichmentSource, enrichment_codes=EnrichmentCode)
         loops: list[Callable[[], Awaitable[None]]] = [self._listen, self._renew, self._expire, self._measure]
-        loops += [self._serve] * self._settings.concurrency
+        loops += [partial(self._serve, _KINDS)] * self._settings.concurrency
+        if self._enrichment is not None:
+            loops += [partial(self._serve, _ENRICHMENT_KINDS)] * self._settings.enrich_concurrency
         if self._backfill is not None and self._settings.backfill_seconds > 0:
             loops.append(self._survey)
         log.info("worker_started", worker=self._name, concurrency=self._settings.concurrency)
@@ -95,13 +111,13 @@ class Worker:
             await self._store.release_all(self._name)
         log.info("worker_stopped")
 
-    async def _serve(self) -> None:
-        """One of `concurrency` loops: a job after another."""
+    async def _serve(self, kinds: Sequence[JobKind]) -> None:
+        """One of several loops: a job of these kinds after another."""
         while True:
             # Taken before asking: a job that is queued right after the answer isn't slept over.
             wake = self._wake
             try:
-                if await self._serve_one():
+                if await self._serve_one(kinds):
                     continue
             except CitewireError as error:
                 log.warning("cannot_claim", error=str(error))
@@ -114,9 +130,9 @@ class Worker:
         until_backfill = 0.0 if self._backfill is None else self._backfill.wait_seconds()
         return min(self._settings.poll_seconds, until_backfill or self._settings.poll_seconds)
 
-    async def _serve_one(self) -> bool:
+    async def _serve_one(self, kinds: Sequence[JobKind]) -> bool:
         """Takes a job and works on it; False if there is none."""
-        for kind in _KINDS:
+        for kind in kinds:
             async with AsyncExitStack() as stack:
                 if kind == "backfill":
                     # Not locked: then this doesn't wait.
@@ -181,6 +197,8 @@ class Worker:
             await self._run(job)
         except LeaseLostError:
             return "lost"
+        except EnrichmentError as error:
+            return await self._end(self._fail_enrichment(job, error), "failed")
         except IngestError as error:
             return await self._end(self._fail(job, error), "failed")
         except CitewireError as error:
@@ -199,6 +217,9 @@ class Worker:
             return
         if job.kind == "backfill":
             await self._run_backfill(job)
+            return
+        if job.kind == "enrich":
+            await self._run_enrichment(job)
             return
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
@@ -222,6 +243,12 @@ class Worker:
             return
         await self._backfill.embed(job)
 
+    async def _run_enrichment(self, job: Job) -> None:
+        if self._enrichment is None:
+            raise Internal("this worker doesn't enrich", reason="INTERNAL")
+        with _tracer.start_as_current_span("enrich", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
+            await self._enrichment.enrich(job)
+
     async def _end(self, ending: Awaitable[None], outcome: str) -> str:
         """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again."""
         try:
@@ -235,8 +262,26 @@ class Worker:
         metrics.FAILURES.labels(error.code.value).inc()
         log.info("ingest_failed", code=error.code.value, **_names(job))
 
+    async def _fail_enrichment(self, job: Job, error: Exception) -> None:
+        """Says why a document isn't enriched, and tries again what may pass; a budget may for ever."""
+        if self._enrichment is None:
+            raise LeaseLostError  # nobody else claims such jobs here
+        settings = self._settings
+        if isinstance(error, CitewireError) and error.reason == BUDGET_EXCEEDED:
+            delay = settings.enrich_again_seconds
+            await self._enrichment.fail(job, error, retry_seconds=delay, uncount=True)
+            return
+        most = settings.max_claims if _is_passing(error) else settings.max_attempts
+        final = isinstance(error, EnrichmentError) or job.attempt >= most
+        delay = None if final else self._delay_seconds(job, error)
+        log.warning("enrichment_failed", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
+        await self._enrichment.fail(job, error, retry_seconds=delay)
+
     async def _retry(self, job: Job, error: Exception) -> None:
-        passing = isinstance(error, CitewireError) and error.code in _PASSING and error.reason not in _REFUSED
+        if job.kind == "enrich":
+            await self._fail_enrichment(job, error)
+            return
+        passing = _is_passing(error)
         settings = self._settings
         given_up = job.age_seconds > settings.give_up_seconds if passing else job.attempt >= settings.max_attempts
         if given_up and job.kind == "ingest":
@@ -250,14 +295,18 @@ class Worker:
             await self._backfill.give_up(job)
             log.warning("backfill_given_up", error=str(error), **_names(job))
             return
+        delay = self._delay_seconds(job, error)
+        log.warning("ingest_retried", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
+        await self._store.retry(job, delay_seconds=delay)
+
+    def _delay_seconds(self, job: Job, error: Exception) -> float:
+        """How long a job waits for its next attempt."""
         doublings = min(job.attempt - 1, 30)
-        delay = min(settings.retry_seconds_max, settings.retry_seconds * 2**doublings)
+        delay = min(self._settings.retry_seconds_max, self._settings.retry_seconds * 2**doublings)
         if isinstance(error, CitewireError) and error.retry_after is not None:
             delay = max(delay, error.retry_after)
         # Spread by id, so that what failed together doesn't come back together.
-        delay *= 1 + (job.job_id % 16) / 64
-        log.warning("ingest_retried", error=str(error), delay_seconds=delay, attempt=job.attempt, **_names(job))
-        await self._store.retry(job, delay_seconds=delay)
+        return delay * (1 + (job.job_id % 16) / 64)
 
     async def _release(self, job: Job) -> None:
         """Gives a job back on the way out. If that fails, its lease passes soon enough."""
@@ -320,6 +369,11 @@ def _as_tenant(job: Job) -> Generator[None]:
     """Makes the job's tenant and the upload's request id the current ones."""
     with use_tenant(job.tenant), use_request_id(job.trace_context.get(REQUEST_ID_KEY, "")):
         yield
+
+
+def _is_passing(error: Exception) -> bool:
+    """Whether an error may pass by itself."""
+    return isinstance(error, CitewireError) and error.code in _PASSING and error.reason not in _REFUSED
 
 
 def _final(error: Exception) -> IngestError:

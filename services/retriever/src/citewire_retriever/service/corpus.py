@@ -142,7 +142,7 @@ class CorpusService:
         log.info("document_deleted", org_id=tenant.org_id, document_id=document_id)
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
-        """Queues a failed version again. Raises `NotFound`, or `FailedPrecondition` if it hasn't failed."""
+        """Queues a failed version or enrichment again. Raises `NotFound`, or `FailedPrecondition` if neither failed."""
         return _existing(await self._documents.retry(tenant, document_id), document_id).document
 
     async def watch(self, tenant: Tenant, document_id: int) -> AsyncGenerator[WatchDocumentResponse, None]:
@@ -211,13 +211,15 @@ class CorpusService:
         token = paging.encode(bound, [collections[-1].name]) if len(result) > page_size else ""
         return collections, token
 
-    async def create_collection(self, tenant: Tenant, name: str) -> Collection:
+    async def create_collection(self, tenant: Tenant, name: str, *, enrich: bool) -> Collection:
         """Makes a collection. Raises `AlreadyExists`."""
-        return await self._collections.create(tenant, name)
+        return await self._collections.create(tenant, name, enrich=enrich)
 
-    async def rename_collection(self, tenant: Tenant, name: str, new_name: str) -> Collection:
-        """Renames a collection. Raises `NotFound` or `AlreadyExists`."""
-        return await self._collections.rename(tenant, name, new_name)
+    async def update_collection(
+        self, tenant: Tenant, name: str, new_name: str | None, enrich: bool | None
+    ) -> Collection:
+        """Changes what isn't None of a collection. Raises `NotFound` or `AlreadyExists`."""
+        return await self._collections.update(tenant, name, new_name, enrich)
 
     async def delete_collection(self, tenant: Tenant, name: str, *, force: bool) -> int:
         """Deletes a collection (with `force` its documents too) and returns how many documents went."""

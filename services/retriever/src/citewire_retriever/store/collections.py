@@ -29,25 +29,34 @@ class PostgresCollections:
             values = {"org_id": tenant.org_id, "part": part, "after": after, "limit": limit}
             return [Collection(**row) for row in await fetch_rows(connection, _SQL["page_of_collections"], values)]
 
-    async def create(self, tenant: Tenant, name: str) -> Collection:
-        """Makes a collection. Raises `AlreadyExists` (reason `COLLECTION_EXISTS`) if the name is taken."""
+    async def create(self, tenant: Tenant, name: str, *, enrich: bool) -> Collection:
+        """Makes a collection; `enrich` says whether its documents are enriched.
+
+        Raises:
+            AlreadyExists: The name is taken (reason `COLLECTION_EXISTS`).
+        """
         async with tenant_transaction(self._pool, tenant) as connection:
-            key = {"org_id": tenant.org_id, "name": name}
-            if (await connection.execute(_SQL["insert_collection"], key)).rowcount != 1:
+            values = {"org_id": tenant.org_id, "name": name, "enrich": enrich}
+            if (await connection.execute(_SQL["insert_collection"], values)).rowcount != 1:
                 raise _taken(name)
             return await _read(connection, tenant, name)
 
-    async def rename(self, tenant: Tenant, name: str, new_name: str) -> Collection:
-        """Renames a collection. Raises `NotFound`, or `AlreadyExists` if the new name is taken."""
+    async def update(self, tenant: Tenant, name: str, new_name: str | None, enrich: bool | None) -> Collection:
+        """Changes a collection; None leaves its name, or whether its documents are enriched, as it is.
+
+        Raises:
+            NotFound: There is none of that name.
+            AlreadyExists: The new name is taken (reason `COLLECTION_EXISTS`).
+        """
         async with tenant_transaction(self._pool, tenant) as connection:
-            key = {"org_id": tenant.org_id, "name": name, "new_name": new_name}
+            values = {"org_id": tenant.org_id, "name": name, "new_name": new_name, "enrich": enrich}
             try:
-                renamed = await connection.execute(_SQL["rename_collection"], key)
+                updated = await connection.execute(_SQL["update_collection"], values)
             except psycopg.errors.UniqueViolation:
-                raise _taken(new_name) from None
-            if renamed.rowcount != 1:
+                raise _taken(new_name or name) from None
+            if updated.rowcount != 1:
                 raise collection_not_found(name)
-            return await _read(connection, tenant, new_name)
+            return await _read(connection, tenant, new_name or name)
 
     async def delete(self, tenant: Tenant, name: str, *, force: bool) -> int:
         """Deletes a collection, and returns how many documents went with it.
@@ -86,7 +95,7 @@ async def hold_collection(connection: Connection, tenant: Tenant, name: str | No
     """
     if not name:
         return None
-    key = {"org_id": tenant.org_id, "name": name}
+    key: dict[str, Any] = {"org_id": tenant.org_id, "name": name, "enrich": False}
     for attempt in range(2):
         row = await (await connection.execute(_SQL["hold_collection"], key)).fetchone()
         if row is not None:

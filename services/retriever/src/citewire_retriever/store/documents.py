@@ -81,10 +81,10 @@ class PostgresDocuments:
             return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
 
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
-        """Queues the latest version again. None: no such document.
+        """Queues the latest version again, or the enrichment of the live one. None: no such document.
 
         Raises:
-            FailedPrecondition: The latest version hasn't failed (reason `WRONG_STATE`).
+            FailedPrecondition: Neither has failed (reason `WRONG_STATE`).
         """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant) as connection:
@@ -93,14 +93,17 @@ class PostgresDocuments:
                 return None
             _, version, status = locked
             key["version"] = version
-            if (await connection.execute(_SQL["retry_version"], key)).rowcount != 1:
+            if (await connection.execute(_SQL["retry_version"], key)).rowcount == 1:
+                await queue_ingest(connection, tenant, document_id, version)
+                await connection.execute(_SQL["touch_document"], key)
+            elif (await connection.execute(_SQL["retry_enrichment"], key)).rowcount == 1:
+                await connection.execute(_SQL["forget_enrichment_error"], key)
+            else:
                 raise FailedPrecondition(
                     f"document {document_id} is {status}: only what has failed can be tried again",
                     reason="WRONG_STATE",
                     metadata={"status": str(status)},
                 )
-            await queue_ingest(connection, tenant, document_id, version)
-            await connection.execute(_SQL["touch_document"], key)
             return await read_document(connection, tenant, document_id)
 
 

@@ -5,7 +5,18 @@ from dataclasses import dataclass
 from typing import Any, Final, LiteralString
 
 from citewire.retriever.v1.calibration_pb2 import Calibration
-from citewire.retriever.v1.corpus_pb2 import Document, DocumentStatus, IngestStage, WatchDocumentResponse
+from citewire.retriever.v1.corpus_pb2 import (
+    ENRICHMENT_STATE_DONE,
+    ENRICHMENT_STATE_FAILED,
+    ENRICHMENT_STATE_PENDING,
+    Document,
+    DocumentStatus,
+    Enrichment,
+    EnrichmentError,
+    EnrichmentSource,
+    IngestStage,
+    WatchDocumentResponse,
+)
 from citewire.retriever.v1.retriever_pb2 import Chunk
 
 from citewire_kit.enums import enum_number
@@ -24,12 +35,28 @@ def document_progress(row: dict[str, Any]) -> WatchDocumentResponse:
     error = {"code": row.pop("error_code"), "message": row.pop("error_message")}
     stage, done, total, attempt = (row.pop(name) for name in ("stage", "done", "total", "attempt"))
     row["status"] = enum_number(DocumentStatus, row["status"])
+    row["enrichment"] = _enrichment(row)
     return WatchDocumentResponse(
         document=Document(**row, error=error if error["code"] else None),
         stage=enum_number(IngestStage, stage) if stage else IngestStage.INGEST_STAGE_UNSPECIFIED,
         done=done,
         total=total,
         attempt=attempt,
+    )
+
+
+def _enrichment(row: dict[str, Any]) -> Enrichment | None:
+    """Takes a document's enrichment out of its row; None if there is none and there won't be."""
+    names = ("enrichment_state", "enriched_fields", "enriched_by", "enrichment_code", "enrichment_message")
+    job, fields, source, code, message = (row.pop(name) for name in names)
+    if job is None and not fields:
+        return None
+    state = {"done": ENRICHMENT_STATE_DONE, "failed": ENRICHMENT_STATE_FAILED, None: ENRICHMENT_STATE_DONE}
+    return Enrichment(
+        state=state.get(job, ENRICHMENT_STATE_PENDING),
+        fields=fields,
+        source=enum_number(EnrichmentSource, source) if source else EnrichmentSource.ENRICHMENT_SOURCE_UNSPECIFIED,
+        error=EnrichmentError(code=code, message=message) if code else None,
     )
 
 

@@ -67,6 +67,31 @@ LEFT JOIN corpus.ingest_jobs upload
  AND upload.kind = 'ingest'
 ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
 
+-- name: queue_enrichment
+-- Live versions that their collection wants enriched and that were never queued: those that were there before it did, and
+-- those that went live at that moment. Newest first; held as above.
+WITH missing AS (
+    SELECT d.org_id, d.document_id, d.live_version, d.owner
+    FROM corpus.collections c
+    JOIN corpus.documents d ON d.org_id = c.org_id AND d.collection_id = c.collection_id
+    WHERE c.org_id = %(org_id)s AND c.enrich AND d.live_version IS NOT NULL
+      AND NOT EXISTS (
+          SELECT FROM corpus.ingest_jobs j
+          WHERE j.org_id = d.org_id AND j.document_id = d.document_id AND j.version = d.live_version AND j.kind = 'enrich'
+      )
+    ORDER BY d.created_at DESC, d.document_id DESC
+    LIMIT %(most)s
+    FOR KEY SHARE OF d SKIP LOCKED
+)
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, kind, user_id, plan)
+SELECT m.org_id, m.document_id, m.live_version, 'enrich', coalesce(upload.user_id, m.owner),
+       coalesce(upload.plan, 'free')
+FROM missing m
+LEFT JOIN corpus.ingest_jobs upload
+  ON upload.org_id = m.org_id AND upload.document_id = m.document_id AND upload.version = m.live_version
+ AND upload.kind = 'ingest'
+ON CONFLICT (org_id, document_id, version, kind) DO NOTHING
+
 -- name: hold_version
 -- The order of locks is document, version, job.
 SELECT 1 FROM corpus.versions

@@ -54,7 +54,10 @@ class Backfill:
         return self._rate.wait_seconds()
 
     async def survey(self) -> bool:
-        """Looks one organisation through that is due, and queues what lacks vectors; False if none was due.
+        """Looks one organisation through that is due, and queues what lacks vectors or is to be enriched.
+
+        Returns:
+            False if none was due.
 
         Raises:
             CitewireError: The database can't be reached.
@@ -72,9 +75,10 @@ class Backfill:
         queued = await self._store.queue(
             org_id, [table for _, table in spaces], further, most=most, again=self._settings.backfill_again_seconds
         )
-        if queued:
+        to_enrich = await self._store.queue_enrichment(org_id, most=most)
+        if queued or to_enrich:
             metrics.BACKFILL_QUEUED.inc(queued)
-            log.info("backfill_queued", org_id=org_id, documents=queued)
+            log.info("backfill_queued", org_id=org_id, documents=queued, to_enrich=to_enrich)
             await self._store.come_back(org_id, min(_SOON_SECONDS, self._settings.backfill_seconds))
         if await self._store.is_waiting(org_id):
             return True  # missing vectors come first, and other organisations don't wait for a model's answer

@@ -112,6 +112,13 @@ class PostgresBackfillStore:
                     queued += (await connection.execute(statement, values)).rowcount
         return queued
 
+    async def queue_enrichment(self, org_id: str, *, most: int) -> int:
+        """Queues live versions, at most so many, that their collections want enriched; returns how many."""
+        with refused():
+            async with tenant_transaction(self._pool, _nobody(org_id), statement_seconds=_LONG_STATEMENT) as connection:
+                values = {"org_id": org_id, "most": most}
+                return (await connection.execute(_SQL["queue_enrichment"], values)).rowcount
+
     async def is_waiting(self, org_id: str) -> bool:
         """Whether backfill of the organisation waits or runs."""
         with refused():

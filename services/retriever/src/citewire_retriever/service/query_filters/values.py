@@ -84,6 +84,18 @@ def find_mentions(tokens: Tokens, values: Iterable[Value]) -> list[Mention]:
     return sorted(mentions, key=lambda mention: mention.start)
 
 
+@cache
+def concept_labels() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Returns the English names of the concepts: of those that say what a thing is, and of subjects."""
+    table = _kinds()
+    kinds = frozenset(cast("str", table["things"]).split())
+    names = [line.split()[0] for line in cast("list[str]", table["concepts"])]
+    spelled = [(name, name.replace("_", " ")) for name in names]
+    return tuple(text for name, text in spelled if name in kinds), tuple(
+        text for name, text in spelled if name not in kinds
+    )
+
+
 def _spaced(
     tokens: Tokens, by_key: dict[object, set[Value]], languages: tuple[Language, Language]
 ) -> Iterator[Mention]:
@@ -192,10 +204,14 @@ def _beginnings(word: str) -> Iterator[str]:
 
 
 @cache
+def _kinds() -> dict[str, object]:
+    return tomllib.loads(resources.files(__package__ or __name__).joinpath("kinds.toml").read_text("utf-8"))
+
+
+@cache
 def _concepts() -> tuple[frozenset[str], ...]:
-    raw = tomllib.loads(resources.files(__package__ or __name__).joinpath("kinds.toml").read_text("utf-8"))
     return tuple(
-        frozenset(word.replace("_", " ") for word in line.split()) for line in cast("list[str]", raw["concepts"])
+        frozenset(word.replace("_", " ") for word in line.split()) for line in cast("list[str]", _kinds()["concepts"])
     )
 
 

@@ -3,7 +3,7 @@
 -- name: page_of_collections
 SELECT c.name,
        (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id) AS documents,
-       c.created_at
+       c.created_at, c.enrich
 FROM corpus.collections c
 WHERE c.org_id = %(org_id)s AND (%(after)s::text IS NULL OR c.name > %(after)s::text)
   AND strpos(lower(c.name), lower(%(part)s::text)) > 0
@@ -13,12 +13,13 @@ LIMIT %(limit)s
 -- name: one_collection
 SELECT c.name,
        (SELECT count(*) FROM corpus.documents d WHERE d.org_id = c.org_id AND d.collection_id = c.collection_id) AS documents,
-       c.created_at
+       c.created_at, c.enrich
 FROM corpus.collections c
 WHERE c.org_id = %(org_id)s AND c.name = %(name)s
 
 -- name: insert_collection
-INSERT INTO corpus.collections (org_id, name) VALUES (%(org_id)s, %(name)s) ON CONFLICT (org_id, name) DO NOTHING
+INSERT INTO corpus.collections (org_id, name, enrich) VALUES (%(org_id)s, %(name)s, %(enrich)s)
+ON CONFLICT (org_id, name) DO NOTHING
 
 -- name: hold_collection
 -- The lock that a foreign key takes, taken early: nobody deletes the collection before this transaction's end.
@@ -27,8 +28,10 @@ SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name 
 -- name: lock_collection
 SELECT collection_id FROM corpus.collections WHERE org_id = %(org_id)s AND name = %(name)s FOR UPDATE
 
--- name: rename_collection
-UPDATE corpus.collections SET name = %(new_name)s WHERE org_id = %(org_id)s AND name = %(name)s
+-- name: update_collection
+-- NULL leaves a field as it is.
+UPDATE corpus.collections SET name = coalesce(%(new_name)s, name), enrich = coalesce(%(enrich)s::boolean, enrich)
+WHERE org_id = %(org_id)s AND name = %(name)s
 
 -- name: collection_in_use
 SELECT EXISTS (SELECT FROM corpus.documents WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s)

@@ -9,7 +9,8 @@ VALUES
 RETURNING document_id, latest_version
 
 -- name: add_version
--- What is empty or NULL stays as it is. The row stays locked until commit: versions come one after another.
+-- What is empty or NULL stays as it is. The row stays locked until commit: versions come one after another. Metadata that
+-- say nothing of what enrichment wrote keep it until the new version is enriched.
 UPDATE corpus.documents
 SET latest_version = latest_version + 1,
     title = coalesce(nullif(%(title)s, ''), title),
@@ -18,7 +19,9 @@ SET latest_version = latest_version + 1,
     type = coalesce(nullif(%(type)s, ''), type),
     url = coalesce(nullif(%(url)s, ''), url),
     tags = CASE WHEN cardinality(%(tags)s::text[]) = 0 THEN tags ELSE %(tags)s::text[] END,
-    metadata = coalesce(%(metadata)s::jsonb, metadata),
+    metadata = coalesce(corpus.members(metadata, corpus.enriched_fields(enriched, tags, metadata)) || %(metadata)s::jsonb,
+                        metadata),
+    enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, false),
     collection_id = coalesce(%(collection_id)s, collection_id),
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s

@@ -6,12 +6,16 @@
 SELECT d.document_id, d.title, d.file_name, v.media_type, d.type, d.url, coalesce(c.name, '') AS collection,
        d.tags, d.metadata, d.owner, v.status, v.error_code, v.error_message, d.latest_version AS version,
        coalesce(d.live_version, 0) AS live_version, v.chunks, v.pages, v.size_bytes, v.tokens, d.created_at,
-       d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt
+       d.updated_at, encode(v.sha256, 'hex') AS sha256, v.stage, v.done, v.total, v.attempt,
+       e.state AS enrichment_state, corpus.enriched_fields(d.enriched, d.tags, d.metadata) AS enriched_fields,
+       d.enriched_by, d.enrichment_code, d.enrichment_message
 FROM corpus.documents d
 JOIN corpus.versions v
   ON v.org_id = d.org_id AND v.document_id = d.document_id AND v.version = d.latest_version
 LEFT JOIN corpus.collections c
   ON c.org_id = d.org_id AND c.collection_id = d.collection_id
+LEFT JOIN corpus.ingest_jobs e
+  ON e.org_id = d.org_id AND e.document_id = d.document_id AND e.version = d.live_version AND e.kind = 'enrich'
 WHERE d.org_id = %(org_id)s
 
 -- name: one_document
@@ -34,13 +38,14 @@ WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
 FOR NO KEY UPDATE OF d, v
 
 -- name: update_document
--- NULL leaves a field as it is.
+-- NULL leaves a field as it is. What is given here enrichment never changes again.
 UPDATE corpus.documents
 SET title = coalesce(%(title)s, title),
     title_given = title_given OR %(title)s IS NOT NULL,
     url = coalesce(%(url)s, url),
     tags = coalesce(%(tags)s::text[], tags),
     metadata = coalesce(%(metadata)s::jsonb, metadata),
+    enriched = enriched || corpus.settled(enriched, metadata, %(tags)s::text[], %(metadata)s::jsonb, true),
     collection_id = CASE WHEN %(set_collection)s THEN %(collection_id)s ELSE collection_id END,
     updated_at = now()
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s
@@ -58,6 +63,18 @@ UPDATE corpus.versions
 SET status = 'pending', error_code = NULL, error_message = NULL, stage = NULL, done = 0, total = 0, attempt = 0,
     started_at = NULL, finished_at = NULL
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s AND status = 'failed'
+
+-- name: retry_enrichment
+-- As if it had just been queued; the fence grows, though nobody holds what has failed.
+UPDATE corpus.ingest_jobs job
+SET state = 'queued', attempts = 0, next_run_at = now(), fence = job.fence + 1, created_at = now(), updated_at = now()
+FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s AND d.org_id = job.org_id
+  AND d.document_id = job.document_id AND job.version = d.live_version AND job.kind = 'enrich' AND job.state = 'failed'
+
+-- name: forget_enrichment_error
+UPDATE corpus.documents SET enrichment_code = NULL, enrichment_message = NULL, updated_at = now()
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s
 
 -- name: touch_document
 UPDATE corpus.documents SET updated_at = now() WHERE org_id = %(org_id)s AND document_id = %(document_id)s

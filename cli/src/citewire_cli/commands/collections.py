@@ -1,0 +1,96 @@
+"""`citewire collections`: named groups of documents, and whether those are enriched."""
+
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.errors import CliError, ExitCode
+from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str
+from citewire_cli.settings import load_client_settings
+
+collections_app = typer.Typer(
+    help="List, make and change collections. With --enrich, what their documents lack of summary, kind, category and "
+    "tags is filled in the background: by a language model where there is one, which costs.",
+    no_args_is_help=True,
+)
+
+NameArgument = Annotated[str, typer.Argument(help="The collection's name.", show_default=False)]
+
+
+@collections_app.command("list")
+@output.async_command
+async def list_collections(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
+    """List collections by name."""
+    collections: list[JsonObject] = []
+    params = {"page_size": "1000"}
+    async with Api(load_client_settings(url=url)) as api:
+        while True:
+            page = await api.call("GET", "/v1/collections", params=params)
+            collections += get_objects(page, "collections")
+            if not (token := get_str(page, "next_page_token")):
+                break
+            params["page_token"] = token
+    if json:
+        output.print_json({"collections": collections})
+    else:
+        _print(collections)
+    return ExitCode.OK
+
+
+@collections_app.command("create")
+@output.async_command
+async def create_collection(
+    name: NameArgument,
+    enrich: Annotated[bool, typer.Option("--enrich", help="Enrich its documents.")] = False,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> ExitCode:
+    """Make an empty collection. Exits with 1 if there is one of that name."""
+    async with Api(load_client_settings(url=url)) as api:
+        collection = await api.call("POST", "/v1/collections", body={"name": name, "enrich": enrich})
+    _show(collection, json=json)
+    return ExitCode.OK
+
+
+@collections_app.command("update")
+@output.async_command
+async def update_collection(
+    name: NameArgument,
+    new_name: Annotated[str | None, typer.Option("--name", help="Its new name.", show_default=False)] = None,
+    enrich: Annotated[
+        bool | None,
+        typer.Option(
+            "--enrich/--no-enrich", help="Enrich its documents, those that are there too.", show_default=False
+        ),
+    ] = None,
+    url: UrlOption = None,
+    json: JsonOption = False,
+) -> ExitCode:
+    """Rename a collection, or change whether its documents are enriched. Exits with 5 if it doesn't exist."""
+    changes: JsonObject = {"name": new_name, "enrich": enrich}
+    body: JsonObject = {key: value for key, value in changes.items() if value is not None}
+    if not body:
+        raise CliError("Nothing to change", "Give --name, --enrich or --no-enrich.", code=ExitCode.USAGE)
+    async with Api(load_client_settings(url=url)) as api:
+        collection = await api.call("PATCH", f"/v1/collections/{quote(name, safe='')}", body=body)
+    _show(collection, json=json)
+    return ExitCode.OK
+
+
+def _show(collection: JsonObject, *, json: bool) -> None:
+    if json:
+        output.print_json(collection)
+    else:
+        _print([collection])
+
+
+def _print(collections: list[JsonObject]) -> None:
+    rows = [
+        (get_str(each, "name"), str(get_int(each, "documents") or 0), "yes" if each.get("enrich") is True else "no")
+        for each in collections
+    ]
+    output.print_table(("name", "documents", "enriched"), rows)

@@ -1,0 +1,1 @@
+"""Fills what documents lack of summary, kind, category and tags, where their collection wants it."""

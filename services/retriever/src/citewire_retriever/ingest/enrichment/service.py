@@ -1,0 +1,92 @@
+"""One attempt at enriching a document: a model describes it, or rules where there is none."""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from citewire_kit.errors import CitewireError
+from citewire_kit.telemetry import get_logger
+from citewire_retriever.ingest import metrics
+from citewire_retriever.ingest.enrichment.generator_client import GrpcGenerator
+from citewire_retriever.ingest.enrichment.model import (
+    Description,
+    DocumentToEnrich,
+    EnrichmentCode,
+    EnrichmentError,
+)
+from citewire_retriever.ingest.enrichment.rules import describe, statistics_of
+from citewire_retriever.ingest.enrichment.store import PostgresEnrichmentStore
+from citewire_retriever.ingest.model import Job
+
+log = get_logger(__name__)
+
+MAX_METADATA_BYTES: Final = 60_000
+"""Metadata with more get no summary: a person couldn't save them again."""
+BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
+_FAILED: Final = "The document couldn't be enriched, for a reason of ours. Try again later, or report it."
+
+
+class Enrichment:
+    """See the module. Holds nothing between two jobs."""
+
+    def __init__(self, store: PostgresEnrichmentStore, generator: GrpcGenerator) -> None:
+        self._store = store
+        self._generator = generator
+
+    async def enrich(self, job: Job) -> None:
+        """Makes an attempt. Whatever it raises, the document is searched as before.
+
+        Raises:
+            EnrichmentError: Another attempt wouldn't make it better.
+            LeaseLostError: The job isn't ours any more.
+            CitewireError: Something that it needs can't be had now.
+        """
+        document = await self._store.read(job)
+        if document is None:
+            await self._store.forget(job)
+            return
+        if not document.open_fields or not document.text.strip():
+            await self._store.end(job)
+            return
+        description: Description | None = None
+        if document.models or not document.only_own:
+            description = await self._generator.describe(document)
+        if description is None:
+            description = await self._describe_by_rules(job, document)
+        if document.metadata_bytes > MAX_METADATA_BYTES:
+            description = replace(description, summary="")
+        await self._store.write(job, document.open_fields, description)
+        metrics.ENRICHED.labels(description.source.value).inc()
+
+    async def _describe_by_rules(self, job: Job, document: DocumentToEnrich) -> Description:
+        # Words take some milliseconds: beside the loop.
+        statistics = await asyncio.to_thread(statistics_of, document)
+        counts = await self._store.count_chunks(job, statistics.term_numbers)
+        return await asyncio.to_thread(describe, document, statistics, counts)
+
+    async def fail(self, job: Job, error: Exception, *, retry_seconds: float | None, uncount: bool = False) -> None:
+        """Says on the document why it isn't enriched.
+
+        Args:
+            job: The job.
+            error: Why.
+            retry_seconds: When it is tried again; None: it isn't.
+            uncount: Whether the attempt doesn't count.
+        """
+        code, message = _said(error)
+        await self._store.fail(job, code, message, retry_seconds=retry_seconds, uncount=uncount)
+        if retry_seconds is None:
+            metrics.ENRICHMENT_FAILURES.labels(code.value).inc()
+
+
+def _said(error: Exception) -> tuple[EnrichmentCode, str]:
+    """What is said of a document: whose the reason is, and never a driver's or a provider's text."""
+    if isinstance(error, EnrichmentError):
+        return error.code, error.message
+    if isinstance(error, CitewireError):
+        sentence = f"{error.message[:1].upper()}{error.message[1:]}."
+        if error.reason == BUDGET_EXCEEDED:
+            return EnrichmentCode.BUDGET, sentence
+        if error.reason.startswith("PROVIDER_") or error.reason in ("CONTEXT_TOO_LONG", "MODEL_NOT_FOUND"):
+            return EnrichmentCode.PROVIDER, sentence
+    return EnrichmentCode.INTERNAL, _FAILED
