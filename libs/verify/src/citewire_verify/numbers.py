@@ -3,9 +3,20 @@
 import math
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from citewire_verify.text.terms import normalise
+from citewire_verify.units import (
+    CAUTIOUS,
+    MAGNITUDES,
+    WIDE_MAGNITUDES,
+    contradict,
+    currency_before,
+    factor_of,
+    is_percent,
+    magnitude_named,
+    unit_named,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,108 +36,33 @@ class Quantity:
     """Significant digits."""
     whole: str = ""
     """A number of several parts that counts only as a whole, such as a version or a date: `2.10.3`."""
+    negative: bool = False
+    """Whether a minus stands before it. What is below zero by its words has negative values."""
+    scaled: tuple[float, ...] = ()
+    """What it may mean besides, without a unit: `500m` are 500 metres or 500 million."""
 
 
 _SPACES = "\u00a0\u202f\u2009 "
 _DIGITS = re.compile(
-    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?![\d]))|(?P<plain>\d+(?:[.,:'’٫٬]\d+)*)"
+    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?![\d]))|(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
 )
-_MAGNITUDES = {
-    "k": 1e3, "thousand": 1e3, "tausend": 1e3, "mil": 1e3, "mille": 1e3, "mila": 1e3, "duizend": 1e3,
-    "m": 1e6, "mn": 1e6, "mio": 1e6, "million": 1e6, "millions": 1e6, "millionen": 1e6, "millon": 1e6,
-    "millones": 1e6, "milione": 1e6, "milioni": 1e6, "milhao": 1e6, "milhoes": 1e6, "miljoen": 1e6,
-    "bn": 1e9, "mrd": 1e9, "billion": 1e9, "billions": 1e9, "milliard": 1e9, "milliards": 1e9, "milliarde": 1e9,
-    "milliarden": 1e9, "miliardo": 1e9, "miliardi": 1e9, "miljard": 1e9, "trillion": 1e12, "trillions": 1e12,
-    "万": 1e4, "萬": 1e4, "億": 1e8, "亿": 1e8, "만": 1e4, "억": 1e8,
-}  # fmt: skip
-_WIDE_MAGNITUDES = frozenset("万萬億亿만억")
-_CAUTIOUS = frozenset({"k", "m", "mil", "mille"})
-"""Magnitudes that are other words too, so that the number alone counts as well."""
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
-    r"(?P<word>[%٪€$£¥]|°[CFcf](?!\w)|(?:degrees?|deg\.?|°) ?(?:[Cc]elsius|[Ff]ahrenheit|[CF]\b)|km/h|m/s"
-    r"|(?:square|cubic|sq\.?) [a-z]{1,12}|[km]?m[²³]|[^\W\d_]{1,14}(?: cent\b| ciento\b)?)?"
+    r"(?P<word>[%٪％‰€$£¥₹₽₩]|°[CFcf](?!\w)|(?:degrees?|deg\.?|°) ?(?:[Cc]elsius|[Ff]ahrenheit|[CF]\b)|km/h|m/s"
+    r"|(?:square|cubic|sq\.?) [a-z]{1,12}|[km]?m[²³]"
+    r"|[^\W\d_]{1,14}(?: cent\b| ciento\b| cento\b| εκατό| المئة| المائة)?)?"
 )
-_CURRENCY = re.compile(r"(?<![A-Za-z])(EUR|USD|GBP|CHF|JPY|[€$£¥])[ \u00a0\u202f]?$")
-_MINUS = re.compile(r"(?:(?<![^\s(])[-−–]|\bminus )$", re.IGNORECASE)
+_MINUS = re.compile(r"(?:(?<![^\s(])[-−–]|\bminus |\bmoins |\bmenos |\bmeno |\bминус )[€$£¥]?$", re.IGNORECASE)
 _BELOW = re.compile(r"\bbelow (?:zero|freezing)|\bunter null", re.IGNORECASE)
-_PERCENT = frozenset(["%", "٪", "percent", "pct", "prozent", "percents", "percentage", "procent", "porcentaje"])
-_PERCENT_PAIRS = frozenset({"per cent", "por ciento", "pour cent", "per cento", "por cento"})
-_UNITS = {
-    name: kind
-    for kind, names in {
-        "time second": "s sec second sekunde segundo seconde secondo",
-        "time minute": "min minute minuto minuut",
-        "time hour": "h hr hour stunde hora heure ora uur",
-        "time day": "day tag tage tagen dia jour giorno giorni dag dagen",
-        "time week": "week woche wochen semana semaine settimana settimane weken",
-        "time month": "month monat monate monaten mes mois mese mesi maand maanden",
-        "time year": "year yr jahr jahre jahren ano an annee anno anni jaar",
-        "time decade": "decade jahrzehnt decada decennie",
-        "time century": "century centurie jahrhundert siglo siecle secolo eeuw",
-        "length m": "metre meter metro",
-        "length km": "km kilometre kilometer kilometro",
-        "length cm": "cm centimetre centimeter",
-        "length mm": "mm millimetre millimeter",
-        "length mi": "mi mile meile milla",
-        "length ft": "ft foot feet",
-        "length in": "inch inche",
-        "mass g": "g gram gramm gramo",
-        "mass kg": "kg kilogram kilogramme kilo",
-        "mass lb": "lb pound",
-        "mass t": "tonne ton",
-        "mass mg": "mg milligram milligramme",
-        "mass oz": "oz ounce unze onza once",
-        "length yd": "yd yard",
-        "temperature c": "°c celsius centigrade degree_celsius degrees_celsius degrees_c degree_c °celsius grad",
-        "temperature f": "°f fahrenheit degree_fahrenheit degrees_fahrenheit degrees_f degree_f °fahrenheit",
-        "speed kmh": "km/h kmh kph",
-        "speed mph": "mph",
-        "speed ms": "m/s",
-        "speed knot": "knot kn",
-        "electric v": "volt v",
-        "electric a": "amp ampere",
-        "electric w": "watt w",
-        "electric kw": "kw kilowatt",
-        "electric mw": "mw megawatt",
-        "electric gw": "gw gigawatt",
-        "energy wh": "wh",
-        "energy kwh": "kwh",
-        "energy mwh": "mwh",
-        "energy gwh": "gwh",
-        "area ha": "ha hectare hektar hectarea",
-        "area acre": "acre",
-        "area m2": "m2 sqm square_metre square_meter quadratmeter",
-        "area km2": "km2 square_kilometre square_kilometer sq_km quadratkilometer",
-        "area ft2": "sqft square_foot square_feet sq_ft",
-        "area mi2": "square_mile sq_mi",
-        "volume l": "l litre liter litro",
-        "volume ml": "ml millilitre milliliter",
-        "volume gal": "gallon gal",
-        "volume pt": "pint",
-        "volume m3": "m3 cubic_metre cubic_meter kubikmeter",
-        "data kb": "kb kilobyte",
-        "data tb": "tb terabyte",
-        "money usd": "dollar usd $",
-        "money eur": "euro eur €",
-        "money gbp": "gbp £",
-        "money jpy": "yen jpy ¥",
-        "money chf": "chf franken",
-        "data mb": "mb megabyte",
-        "data gb": "gb gigabyte",
-    }.items()
-    for name in (name.replace("_", " ") for name in names.split())
-}
-"""A unit's class and its name: another name of the same class is another amount."""
+_BETWEEN = re.compile(
+    r" ?(?:[-–—~～〜]|(?:to|and|or|bis|und|oder|à|et|ou|a|y|o|e|tot|en|до|и|至|到|から) ?) ?(?=[€$£¥]?\d)"
+    r"|, (?=\d)"
+)
+"""What stands between two numbers that share the second one's unit."""
+_GAP = 8
+"""Code points between two numbers of a range, at most."""
 MONTH = "date month"
 """The unit of a month's name."""
-_FACTORS = {
-    "time second": 1.0, "time minute": 60.0, "time hour": 3600.0, "time day": 86400.0, "time week": 604800.0,
-    "time month": 2629800.0, "time year": 31557600.0, "time decade": 315576000.0, "time century": 3155760000.0,
-    "length mm": 1.0, "length cm": 10.0, "length m": 1000.0, "length km": 1e6,
-    "mass mg": 1e-3, "mass g": 1.0, "mass kg": 1e3, "mass t": 1e6,
-    "volume ml": 1.0, "volume l": 1e3, "volume m3": 1e6, "area m2": 1.0, "area ha": 1e4, "area km2": 1e6,
-}  # fmt: skip
 
 
 def _count(words: str, start: int = 0) -> dict[str, int]:
@@ -183,16 +119,42 @@ _MONTHS = {
 
 def find_numbers(text: str, language: str = "en") -> list[Quantity]:
     """Finds the numbers of a text, in order. Months' names are none: `month_value` tells theirs."""
-    quantities = [_quantity(text, match) for match in _DIGITS.finditer(text)]
+    quantities = [_quantity(text, match, language) for match in _DIGITS.finditer(text)]
+    _share_units(text, quantities)
     quantities += _worded(text, language)
     quantities.sort(key=lambda quantity: quantity.start)
     return quantities
 
 
+def _share_units(text: str, quantities: list[Quantity]) -> None:
+    """Gives the first number of a range, or of a list, the unit that only the last one is written with."""
+    for at in range(len(quantities) - 2, -1, -1):
+        number, following = quantities[at], quantities[at + 1]
+        shares = (following.percent or following.unit) and not (number.percent or number.unit)
+        if shares and following.start - number.end < _GAP and _BETWEEN.match(text, number.end):
+            quantities[at] = replace(number, percent=following.percent, unit=following.unit)
+
+
 def base_amounts(quantity: Quantity) -> list[float]:
     """What a number with a unit amounts to in the smallest unit of its kind; nothing if that isn't known."""
-    factor = _FACTORS.get(quantity.unit)
+    factor = factor_of(quantity.unit)
     return [value * factor for value in quantity.values] if factor else []
+
+
+def readings(quantity: Quantity) -> list[tuple[float, str]]:
+    """What a number may mean: each value with its unit."""
+    return [(value, quantity.unit) for value in quantity.values] + [(value, "") for value in quantity.scaled]
+
+
+def agree(number: Quantity, other: Quantity) -> bool:
+    """Whether two numbers may mean the same value of the same thing: not 14 days and 14 months, 5 % and 5 km."""
+    if number.percent != other.percent and (number.percent or number.unit) and (other.percent or other.unit):
+        return False
+    return any(
+        value == there and not contradict(unit, other_unit)
+        for value, unit in readings(number)
+        for there, other_unit in readings(other)
+    )
 
 
 def month_named(start: int, end: int, value: float) -> Quantity:
@@ -225,35 +187,76 @@ def _trailing_zeros(value: float, digits: int) -> bool:
     return value >= 10 ** (digits + 1) or value != int(value)
 
 
-def _quantity(text: str, match: re.Match[str]) -> Quantity:
+def _quantity(text: str, match: re.Match[str], language: str) -> Quantity:
     raw = match.group()
-    values = _values(raw, spaced=match.lastgroup == "spaced")
+    values = _values(raw, spaced=match.lastgroup == "spaced", english=language == "en")
     after = _AFTER.match(text, match.end())
     word = normalise(after.group("word") or "") if after else ""
-    end = match.end()
-    percent = word in _PERCENT or word in _PERCENT_PAIRS
-    unit = ""
+    attached = after is not None and after.start("word") == match.end()
+    end, unit = match.end(), ""
+    scaled: tuple[float, ...] = ()
+    percent = is_percent(word)
+    magnitude = magnitude_named(word) if after and not percent else None
     if after and percent:
         end = after.end()
-    elif after and word[:1] in _WIDE_MAGNITUDES:
-        values = tuple(value * _MAGNITUDES[word[0]] for value in values)
-        end = after.start("word") + 1
-    elif after and word in _MAGNITUDES:
-        scaled = tuple(value * _MAGNITUDES[word] for value in values)
-        values = (*scaled, *values) if word in _CAUTIOUS else scaled
-        end = match.end() if word in _CAUTIOUS else after.end()
-    else:
-        unit = "" if after and after.start("word") == match.end() and len(word) == 1 and word == "s" else _unit(word)
-    unit = unit or _currency_before(text, match.start())
+    elif after and word[:1] in WIDE_MAGNITUDES:
+        values, end = _times(values, MAGNITUDES[word[0]]), after.start("word") + 1
+        unit = unit_named(word[1:]) if len(word) > 1 else ""
+    elif after and word in {"m", "k"}:
+        unit = _unit_after(text, after.end()) or currency_before(text, match.start())
+        if word == "k" and not attached:
+            unit = ""  # `K` may be anything
+        elif unit or word == "k":
+            values, end = _times(values, MAGNITUDES[word]), after.end()
+        else:
+            unit, scaled = "length m", _times(values, 1e6)
+    elif after and magnitude is not None:
+        larger = _times(values, magnitude)
+        values = (*larger, *values) if word in CAUTIOUS else larger
+        end = match.end() if word in CAUTIOUS else after.end()
+        unit = _unit_after(text, end)
+        again = _AFTER.match(text, end)
+        if again and (further := magnitude_named(normalise(again.group("word") or ""))):  # `20 million million`
+            values, end = _times(values, further), again.end()
+    elif not (attached and word == "s"):
+        unit = unit_named(word) if word else ""
+    unit = unit or currency_before(text, match.start())
+    negative = _is_negative(text, match.start())
     if unit.startswith("temperature"):
-        values = _below_zero(text, match, values)
+        values, negative = _below_zero(text, match, values), False
         end = after.end() if after else end  # `Celsius` is no name
     digits = len(re.sub(r"\D", "", raw).lstrip("0").rstrip("0")) or 1
     parts = re.split(r"[.,'’٫٬]", raw)
     # A time in it (`24:4.5.1`) is no part of a version or a date.
     is_whole = len(parts) > 2 and parts[0].isdecimal() and values[0] == float(parts[0])
     whole = ".".join(parts) if is_whole else ""
-    return Quantity(match.start(), end, values, percent, unit, word=False, digits=digits, whole=whole)
+    return Quantity(
+        match.start(),
+        end,
+        values,
+        percent,
+        unit,
+        word=False,
+        digits=digits,
+        whole=whole,
+        negative=negative,
+        scaled=scaled,
+    )
+
+
+def _times(values: tuple[float, ...], factor: float) -> tuple[float, ...]:
+    return tuple(value * factor for value in values)
+
+
+def _unit_after(text: str, end: int) -> str:
+    after = _AFTER.match(text, end)
+    return unit_named(normalise(after.group("word"))) if after and after.group("word") else ""
+
+
+def _is_negative(text: str, start: int) -> bool:
+    """Whether a minus stands before a number or its currency; between two numbers a dash is none."""
+    match = _MINUS.search(text, max(start - 7, 0), start)
+    return match is not None and not text[max(match.start() - 2, 0) : match.start()].rstrip()[-1:].isdigit()
 
 
 def _below_zero(text: str, match: re.Match[str], values: tuple[float, ...]) -> tuple[float, ...]:
@@ -264,32 +267,30 @@ def _below_zero(text: str, match: re.Match[str], values: tuple[float, ...]) -> t
     return tuple(-value for value in values) + values if below else values
 
 
-def _currency_before(text: str, start: int) -> str:
-    match = _CURRENCY.search(text, max(start - 5, 0), start)
-    return _UNITS[match.group(1).lower()] if match else ""
-
-
-def _unit(word: str) -> str:
-    return _UNITS.get(word) or _UNITS.get(word.removesuffix("s")) or _UNITS.get(word.removesuffix("es"), "")
-
-
-def _values(raw: str, *, spaced: bool) -> tuple[float, ...]:
+def _values(raw: str, *, spaced: bool, english: bool) -> tuple[float, ...]:
     raw = unicodedata.normalize("NFKC", raw).replace("’", "'").replace("٫", ".").replace("٬", ",")
     if spaced:
-        parts = raw.split()
-        return float("".join(parts)), float(parts[0])
-    digits = re.split(r"[.,:']", raw)
+        return (float("".join(raw.split())),)
     if len(raw) > 40:
         return (float("inf"),)
+    if raw[0] == ".":
+        if raw[1:].isdecimal():
+            return (float(f"0{raw}"),)
+        raw = raw[1:]
+    digits = re.split(r"[.,:']", raw)
     if len(digits) == 1:
         return (float(raw),)
     values: list[float] = []
     marks = {char for char in raw if char in ".,:'"}
     if ":" in marks:
         return (sum(float(part) / 60**power for power, part in enumerate(digits[:3])),)
-    if all(len(part) == 3 for part in digits[1:]) and len(digits[0]) <= 3 and len(marks) == 1:
+    grouped = all(len(part) == 3 for part in digits[1:]) and len(digits[0]) <= 3 and len(marks) == 1
+    grouped = grouped and digits[0] != "0"
+    if grouped:
         values.append(float("".join(digits)))
-    if len(digits) == 2 and marks <= {".", ","}:
+    # Nobody writes three zeros after a decimal mark, and in English a comma is none.
+    plainly = grouped and (set(digits[-1]) == {"0"} or (english and marks == {","}))
+    if len(digits) == 2 and marks <= {".", ","} and not plainly:
         values.append(float(f"{digits[0]}.{digits[1]}"))
     elif len(marks) == 2 and len(digits[-1]) != 3:
         values.append(float("".join(digits[:-1]) + "." + digits[-1]))
@@ -364,5 +365,5 @@ def _compound(text: str, tokens: list[tuple[str, int, int]], index: int) -> tupl
 def _of_words(text: str, start: int, end: int, value: float) -> Quantity:
     after = _AFTER.match(text, end)
     word = normalise(after.group("word") or "") if after else ""
-    percent = word in _PERCENT or word in _PERCENT_PAIRS
-    return Quantity(start, end, (value,), percent, _unit(word), word=True, digits=len(f"{value:g}".rstrip("0")))
+    unit = unit_named(word) if word else ""
+    return Quantity(start, end, (value,), is_percent(word), unit, word=True, digits=len(f"{value:g}".rstrip("0")))

@@ -1,13 +1,15 @@
 """A passage, indexed so that a sentence's tokens are found in it."""
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 
-from citewire_verify.numbers import Quantity, base_amounts, month_value, rounds_to
+from citewire_verify.numbers import Quantity, agree, base_amounts, month_value, rounds_to
 from citewire_verify.text.sentences import Unit, UnitKind, looks_like_code, split_units
 from citewire_verify.tokens import Token, TokenKind, tokenise
+from citewire_verify.units import unit_named
 
 MAX_READ = 60_000
 """Code points of a passage that are read; what follows supports nothing."""
@@ -64,7 +66,7 @@ class PassageIndex:
         self.normals[token.normal].append(position)
         if token.quantity is not None:
             self._numbers.append(position)
-            for value in token.quantity.values:
+            for value in (*token.quantity.values, *token.quantity.scaled):
                 self._values[value].append(position)
             return
         if token.kind is not TokenKind.STOP:
@@ -83,6 +85,11 @@ class PassageIndex:
             index = bisect_right(starts, token.start) - 1
             units.append(index if index >= 0 and token.start < self.units[index].end else -1)
         return units
+
+    def positions_of(self, unit: int) -> range:
+        """Returns the positions of the tokens in a unit."""
+        start, end = self.units[unit].start, self.units[unit].end
+        return range(bisect_left(self.tokens, start, key=_token_start), bisect_left(self.tokens, end, key=_token_start))
 
     def find(self, token: Token) -> tuple[list[int], float]:
         """Returns the positions of a sentence's token in the passage, and how surely it is the same token, 0–1."""
@@ -109,13 +116,14 @@ class PassageIndex:
         return self.units[unit].kind is not UnitKind.HEADING
 
     def _find_number(self, token: Token, claimed: Quantity) -> list[int]:
-        positions = [position for value in claimed.values for position in self._values.get(value, ())[:_MOST]]
+        values = (*claimed.values, *claimed.scaled)
+        positions = [position for value in values for position in self._values.get(value, ())[:_MOST]]
         if token.is_month:
             return sorted(position for position in positions if self._may_be_month(self.tokens[position]))
         if claimed.whole:
             return self._find_parts(claimed, positions)
-        fitting = [position for position in positions if not _other_unit(claimed, self.tokens[position].quantity)]
-        if fitting:
+        fitting = [position for position in positions if self._fits(token, claimed, position)]
+        if fitting or claimed.negative:
             return sorted(fitting)
         numbers = [(position, self.tokens[position].quantity) for position in self._numbers[:_MOST_NUMBERS]]
         if amounts := base_amounts(claimed):
@@ -127,6 +135,32 @@ class PassageIndex:
             for position, number in numbers
             if number and any(rounds_to(value, claimed) for value in number.values)
         ][:_MOST]
+
+    def _fits(self, token: Token, claimed: Quantity, position: int) -> bool:
+        """Whether a number of the passage that has a claimed value counts the same thing."""
+        there = self.tokens[position]
+        other = there.quantity
+        if other is None:
+            return True  # a month's name for its number
+        if not agree(claimed, other) or (claimed.negative and not self._is_negative(there, other)):
+            return False
+        if claimed.percent and not other.percent:
+            return self.unit_of[position] >= 0 and self.units[self.unit_of[position]].kind is UnitKind.ROW
+        if other.percent and not claimed.percent:
+            return token.is_vague
+        unit = claimed.unit
+        return not unit or bool(other.unit) or unit in self._known_units
+
+    @cached_property
+    def _known_units(self) -> set[str]:
+        """Units that the passage names anywhere, such as in a table's header."""
+        named = {unit_named(normal) for normal in self.normals}
+        return named | {token.quantity.unit for token in self.tokens if token.quantity is not None}
+
+    def _is_negative(self, token: Token, number: Quantity) -> bool:
+        """Whether a number is below zero: by a minus, or in brackets as accountants write it."""
+        around = self.text[max(token.start - 2, 0) : token.start], self.text[token.end : token.end + 1]
+        return number.negative or min(number.values) < 0 or ("(" in around[0] and around[1] == ")")
 
     def _may_be_month(self, token: Token) -> bool:
         """Whether a token names a month, or is a number that may stand for one, as in `2024-05-03` or `5月`."""
@@ -153,19 +187,14 @@ class PassageIndex:
         return () if month is None else (month,)
 
 
+def _token_start(token: Token) -> int:
+    return token.start
+
+
 def _same_amount(amounts: list[float], number: Quantity) -> bool:
     """Whether a number is the same amount in another unit: two weeks, 14 days."""
     others = base_amounts(number)
     return any(abs(amount - other) <= 1e-6 * amount for amount in amounts for other in others)
-
-
-def _other_unit(number: Quantity, other: Quantity | None) -> bool:
-    """Whether two equal numbers count different things of one kind: 14 days, 14 months; 5 %, 5 km."""
-    if other is None:
-        return False
-    if number.unit and other.unit:
-        return number.unit != other.unit and number.unit.split()[0] == other.unit.split()[0]
-    return bool((number.percent and other.unit) or (other.percent and number.unit))
 
 
 def _alike(token: Token, other: Token) -> bool:

@@ -15,6 +15,7 @@ from importlib import resources
 from typing import Any
 
 from citewire_verify.align import align
+from citewire_verify.changes import Changes, find_changes
 from citewire_verify.conflicts import find_covered, find_missing, find_replaced
 from citewire_verify.negation import find_negated, find_opposites
 from citewire_verify.passages import PassageIndex
@@ -59,13 +60,15 @@ class Comparison:
     """Names and numbers for which the passage has others."""
     negated: list[str] = field(default_factory=list[str])
     """What is negated on one side only, or whose opposite the passage has."""
+    unsaid: list[str] = field(default_factory=list[str])
+    """Words that it puts in place of the passage's, and what it adds to how far a statement goes."""
     adjacent: list[bool] = field(default_factory=list[bool])
     """For each content token, whether it and the next one are near each other in the passage."""
 
     @property
     def mismatches(self) -> tuple[str, ...]:
         """Everything that isn't as the sentence says, as written there, each once."""
-        return tuple(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.negated]))
+        return tuple(dict.fromkeys([*self.missing.values(), *self.replaced.values(), *self.negated, *self.unsaid]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def compare(sentence: SentenceTokens, passage: PassageIndex) -> Comparison:
     replaced: dict[int, str] = {}
     negated: list[str] = []
     opposites: list[str] = []
+    changes = Changes()
     start = end = 0
     if a.quote:
         start, end = passage.units[a.quote[0]].start, passage.units[a.quote[-1]].end
@@ -129,6 +133,7 @@ def compare(sentence: SentenceTokens, passage: PassageIndex) -> Comparison:
             replaced, torn = find_replaced(a)
             missing |= torn
             opposites = find_opposites(a)
+            changes = find_changes(a)
         negated = find_negated(a, verbatim=verbatim)
     everywhere = sum(sentence.weights[index] * sure for index, sure in covered.items()) / sentence.total
     headings = sum(sentence.weights[index] for index in covered if not a.positions[index]) / sentence.total
@@ -150,7 +155,8 @@ def compare(sentence: SentenceTokens, passage: PassageIndex) -> Comparison:
         covered=covered,
         missing=missing,
         replaced=replaced,
-        negated=negated + opposites,
+        negated=negated + opposites + changes.contradicted,
+        unsaid=changes.unsaid,
         adjacent=a.adjacent,
     )
 
@@ -194,6 +200,7 @@ def unite(sentence: SentenceTokens, comparisons: Sequence[Comparison]) -> Compar
         missing=missing,
         replaced=replaced,
         negated=best.negated,
+        unsaid=best.unsaid,
         adjacent=adjacent,
     )
 

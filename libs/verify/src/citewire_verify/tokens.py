@@ -9,6 +9,7 @@ from citewire_verify.numbers import MONTH, Quantity, find_numbers, month_named, 
 from citewire_verify.text.languages import detect_language
 from citewire_verify.text.terms import Term, normalise, stem, terms
 from citewire_verify.vocabulary import (
+    COMPARED_WITH_NO,
     FRAMES,
     LANGUAGE_NEGATORS,
     NEGATED_FORMS,
@@ -250,7 +251,7 @@ def _mark_negated(text: str, tokens: list[Token], language: str) -> None:
             if word.normal in POSTPOSED_NEGATORS and last is not None and last.clause == clause and not last.negated:
                 last.negated, last.negated_directly = 1, True
             reach, head = [*reach[:2], SCOPE], True
-        elif word.normal in NOT_NEGATING_AFTER and head:
+        elif head and (word.normal in NOT_NEGATING_AFTER or _is_bound(tokens, index)):
             reach, head = [], False
         elif word.kind is not TokenKind.STOP:
             if reach:
@@ -262,6 +263,11 @@ def _mark_negated(text: str, tokens: list[Token], language: str) -> None:
             last = word
     if head and last is not None and last.clause == clause:
         last.negated, last.negated_directly = last.negated + 1, True
+
+
+def _is_bound(tokens: list[Token], index: int) -> bool:
+    following = tokens[index + 1].normal if index + 1 < len(tokens) else ""
+    return tokens[index].normal in COMPARED_WITH_NO and following == "than"
 
 
 def _is_negator(text: str, tokens: list[Token], index: int, negators: frozenset[str]) -> bool:

@@ -1,0 +1,187 @@
+"""Measures whether verdicts are fooled: planted falsehoods kind by kind, honest rewordings, many languages, and WiCE.
+
+`python -m benchmarks.verdicts` prints:
+
+- planted: how many false sentences made from SQuAD's and ClapNQ's, in each way, aren't `supported`, and how many
+  untouched sentences and honest rewordings aren't;
+- languages: the same for sentences of fourteen languages, by language and by kind;
+- WiCE: the verdict on claims of Wikipedia with the pages they cite, labelled by people, with a bootstrap interval;
+- time: of a claim of WiCE with its whole page.
+
+The words of the planters are their own. With `--held` the sentences are of the half of SQuAD's articles and ClapNQ's
+questions that no rule and no constant was looked for on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.citations import Indices
+from benchmarks.citations_data import Case, true_cases
+from benchmarks.tables import describe_machine, format_table
+from benchmarks.verdicts_data import PLANTED, Change
+from benchmarks.verdicts_honest import HONEST
+from benchmarks.verdicts_languages import read_languages
+from citewire_verify import Passage, Verdict
+from citewire_verify.passages import PassageIndex
+from citewire_verify.score import Weights, compare, load_weights
+from citewire_verify.tokens import tokenise_sentence
+
+SIZE = 200
+"""Sentences of each way, at most."""
+RESAMPLES = 2000
+"""Of the bootstrap."""
+PUBLISHED = "SummaC 0.628, AlignScore 0.660, MiniCheck-Flan-T5-L 0.722, GPT-4o 0.785 (on the test part, not this one)"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of WiCE."""
+
+    text: str
+    page: str
+    supported: bool
+
+
+def main() -> None:
+    """Runs the measurement."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--held", action="store_true", help="use the half that nothing was looked for on")
+    parser.add_argument("--show", default="", help="print what was missed of a kind or way")
+    options = parser.parse_args()
+    print(describe_machine())
+    weights = load_weights()
+    cases = [case for case in true_cases(options.data) if case.fitting != options.held]
+    report_planted(cases, weights, options.seed, options.show)
+    report_languages(weights, options.show)
+    report_wice(read_wice(options.data), weights, options.seed)
+
+
+def read_wice(data: Path) -> list[Claim]:
+    """The claims of WiCE's development part, each with the pages that it cites."""
+    lines = (data / "claims-wice" / "dev.jsonl").read_text("utf-8").splitlines()
+    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [Claim(row["claim"], "\n".join(row["evidence"]), row["label"] == "supported") for row in rows]
+
+
+def report_planted(cases: list[Case], weights: Weights, seed: int, show: str) -> None:
+    """Prints detections of each way, and false alarms."""
+    indices = Indices()
+
+    def flagged(case: Case, sentence: str) -> bool:
+        comparison = compare(tokenise_sentence(sentence), indices.of(case.passage))
+        return weights.score(comparison)[1] is not Verdict.SUPPORTED
+
+    near = [case for case in cases if not case.paraphrased]
+    rows: list[list[object]] = []
+    for kind, ways in [*PLANTED.items(), ("honest rewording", HONEST)]:
+        every: list[bool] = []
+        for way, change in ways:
+            changed = changed_sentences(near, change, f"{seed} {way}")
+            results = [flagged(case, sentence) for case, sentence in changed]
+            every += results
+            rows.append([kind, way, len(results), _share(results)])
+            if show in {kind, way}:
+                wrong = kind == "honest rewording"
+                missed = [text for (_, text), result in zip(changed, results, strict=True) if result is wrong]
+                print("\n".join(f"- {way}: {text}" for text in missed[:20]))
+        rows.append([f"**{kind}**", "all", len(every), f"**{_share(every)}**"])
+    rows.append(["untouched", "word for word", len(near), _share([flagged(case, case.sentence) for case in near])])
+    free = [case for case in cases if case.paraphrased]
+    rows.append(["untouched", "people's paraphrases", len(free), _share([flagged(c, c.sentence) for c in free])])
+    print("\n## Planted: not supported\n")
+    print(format_table(["kind", "way", "n", "not supported"], rows))
+
+
+def changed_sentences(cases: list[Case], change: Change, seed: str) -> list[tuple[Case, str]]:
+    """Sentences with a change, at most `SIZE`, each with the case that it was made from."""
+    draw = random.Random(seed)  # no secret, a repeatable choice
+    results: list[tuple[Case, str]] = []
+    for case in draw.sample(cases, len(cases)):
+        sentence = change(case.sentence, draw)
+        if sentence is not None and sentence != case.sentence:
+            results.append((case, sentence))
+        if len(results) == SIZE:
+            break
+    return results
+
+
+def report_languages(weights: Weights, show: str) -> None:
+    """Prints detections in each language; every sentence of a language is in the passage."""
+    results: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    languages = read_languages()
+    for language, sentences in languages.items():
+        index = PassageIndex(Passage(" ".join(sentence for sentence, _ in sentences)))
+
+        def flagged(sentence: str, index: PassageIndex = index) -> bool:
+            return weights.score(compare(tokenise_sentence(sentence), index))[1] is not Verdict.SUPPORTED
+
+        for sentence, changes in sentences:
+            results[language]["untouched"].append(flagged(sentence))
+            for kind, old, new in changes:
+                changed = sentence.replace(old, new, 1)
+                detected = flagged(changed)
+                results[language][kind].append(detected)
+                if show == "languages" and not detected:
+                    print(f"- {language}, {kind}: {changed}")
+    kinds = ["untouched", *(kind for kind in PLANTED if kind != "roles")]
+    rows: list[list[object]] = [
+        [language, *(_share(results[language][kind]) for kind in kinds)] for language in languages
+    ]
+    rows.append(["all", *(_share([r for by_kind in results.values() for r in by_kind[kind]]) for kind in kinds)])
+    print("\n## Languages: not supported\n")
+    print(format_table(["", *kinds], rows))
+
+
+def report_wice(claims: list[Claim], weights: Weights, seed: int) -> None:
+    """Prints the balanced accuracy of `supported`, and what a claim takes."""
+    verdicts: list[bool] = []
+    times: list[float] = []
+    for claim in claims:
+        started = time.thread_time()
+        comparison = compare(tokenise_sentence(claim.text), PassageIndex(Passage(claim.page)))
+        verdicts.append(weights.score(comparison)[1] is Verdict.SUPPORTED)
+        times.append(1000 * (time.thread_time() - started))
+    labels, said = np.array([claim.supported for claim in claims]), np.array(verdicts)
+    low, high = bootstrap(labels, said, seed)
+    print(f"\n## WiCE, development part: {len(claims)} claims\n")
+    print(f"Balanced accuracy {balanced_accuracy(labels, said):.3f}, 95 % interval {low:.3f}–{high:.3f}")
+    print(f"{said[labels].mean():.3f} of the supported claims, {(~said[~labels]).mean():.3f} of the others right")
+    print(f"Published: {PUBLISHED}")
+    length = np.mean([len(claim.page) for claim in claims])
+    print(f"Processor time of a claim with its page of {length:.0f} characters, ms: ", end="")
+    print(", ".join(f"p{q} {np.percentile(times, q):.1f}" for q in (50, 95)), f"mean {np.mean(times):.1f}")
+
+
+def balanced_accuracy(labels: np.ndarray, said: np.ndarray) -> float:
+    """Mean of the shares of each label that were said rightly."""
+    return float((said[labels].mean() + (~said[~labels]).mean()) / 2)
+
+
+def bootstrap(labels: np.ndarray, said: np.ndarray, seed: int) -> tuple[float, float]:
+    """The 95 % interval of the balanced accuracy, by resampling claims."""
+    draw = np.random.default_rng(seed)
+    values: list[float] = []
+    for _ in range(RESAMPLES):
+        picked = draw.integers(0, len(labels), len(labels))
+        values.append(balanced_accuracy(labels[picked], said[picked]))
+    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
+
+
+def _share(results: list[bool]) -> str:
+    return f"{np.mean(results):.3f}" if results else "–"
+
+
+if __name__ == "__main__":
+    main()
