@@ -10,12 +10,12 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from citewire_kit.errors import InvalidArgument, Violations, invalid_field
 from citewire_retriever.model import DOCUMENT_TYPES, JsonObject, JsonValue, Space
 from citewire_retriever.paging import DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE
+from citewire_retriever.service.metadata import MAX_URL, is_web_address
 
 MAX_TITLE: Final = 500
 MAX_FILE_NAME: Final = 255
 MAX_FILE_PATH: Final = 1000
 """A file name with the folders above it."""
-MAX_URL: Final = 2048
 MAX_COLLECTION: Final = 128
 MAX_TAGS: Final = 50
 MAX_TAG: Final = 64
@@ -44,8 +44,10 @@ def check_title(violations: Violations, field: str, title: str, *, needed: bool 
 
 
 def check_url(violations: Violations, field: str, url: str) -> str:
-    """Checks where an original lives."""
-    return check_text(violations, field, url, longest=MAX_URL)
+    """Checks where an original lives; "" is nowhere. Clients make links of it, so that it mustn't be a script."""
+    check_text(violations, field, url, longest=MAX_URL)
+    violations.require(not url or is_web_address(url), field, "must be an http or https URL, or empty")
+    return url
 
 
 def check_collection(violations: Violations, field: str, name: str, *, needed: bool = False) -> str:

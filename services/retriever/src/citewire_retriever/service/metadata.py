@@ -3,6 +3,7 @@
 Other keys are free. Filters and citations rely on these, so a wrong one is refused when it is saved, by name.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
@@ -14,6 +15,7 @@ from citewire_retriever.model import JsonObject, JsonValue
 MAX_WORD: Final = 64
 MAX_LINE: Final = 255
 MAX_URL: Final = 2048
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 MAX_DESCRIPTION: Final = 4000
 MAX_STARS: Final = 2**53 - 1
 
@@ -31,14 +33,19 @@ def _text(longest: int) -> _Rule:
     return _Rule(holds, f"must be a text of 1–{longest} characters, or null")
 
 
-def _is_web_address(value: JsonValue) -> bool:
-    if not isinstance(value, str) or len(value) > MAX_URL:
+def is_web_address(text: str) -> bool:
+    """Says whether a text is an http or https URL with a host, without control characters or white space around it."""
+    if text != text.strip() or _CONTROL.search(text):
         return False
     try:
-        parts = urlsplit(value)
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and bool(parts.netloc)
+
+
+def _is_picture(value: JsonValue) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_URL and is_web_address(value)
 
 
 def _is_count(value: JsonValue) -> bool:
@@ -49,7 +56,7 @@ _EVERY_TYPE: Final = {"entity_type": _text(MAX_WORD), "category": _text(MAX_WORD
 _BY_TYPE: Final[dict[str, dict[str, _Rule]]] = {
     "repository": {
         "owner_login": _text(MAX_LINE),
-        "owner_avatar_url": _Rule(_is_web_address, f"must be an http(s) URL of at most {MAX_URL} characters, or null"),
+        "owner_avatar_url": _Rule(_is_picture, f"must be an http(s) URL of at most {MAX_URL} characters, or null"),
         "stargazers_count": _Rule(_is_count, "must be a whole number from 0, or null"),
         "language": _text(MAX_WORD),
         "description": _Rule(
