@@ -252,6 +252,14 @@ async def test_without_auth_only_this_machine_may_call(gateway: Gateway) -> None
     for headers in [
         {"Host": "evil.example"},
         {"Host": "evil.example:8080"},
+        {"Host": "[::1].evil.example"},
+        {"Host": "[::1]evil.example:8080"},
+        {"Host": "127.0.0.1:80@evil.example"},
+        {"Host": "127.0.0.1@evil.example"},
+        {"Host": "evil@127.0.0.1"},
+        {"Host": "localhost:8080:8080"},
+        {"Origin": "http://[::1].evil.example"},
+        {"Origin": "http://localhost:80@evil.example"},
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
     ]:
@@ -267,3 +275,32 @@ async def test_names_of_this_machine_may(gateway: Gateway) -> None:
         {"Origin": "http://localhost:5173"},
     ]:
         assert (await gateway.http.get("/v1/profiles", headers=headers)).status_code == 200
+
+
+SITES = {
+    "a page of another server here": {"Origin": "http://localhost:3000"},
+    "the same, as its browser says it": {"Origin": "http://localhost:3000", "Sec-Fetch-Site": "same-site"},
+    "one that hides its origin": {"Sec-Fetch-Site": "cross-site"},
+    "another scheme": {"Origin": "https://localhost:8080", "Host": "localhost:8081"},
+}
+
+
+@pytest.mark.parametrize("headers", SITES.values(), ids=SITES)
+async def test_without_auth_a_form_of_another_page_is_refused(gateway: Gateway, headers: dict[str, str]) -> None:
+    """A browser sends a form without asking first, so that only its headers tell where it comes from."""
+    response = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"# planted")}, headers=headers)
+    assert_problem(response, 403, "PERMISSION_DENIED")
+    assert gateway.fakes.corpus.uploads == 0
+
+
+async def test_without_auth_a_form_of_its_own_page_is_taken(gateway: Gateway) -> None:
+    own = gateway.url.removeprefix("http://")
+    for headers in [
+        {},
+        {"Origin": f"http://{own}"},
+        {"Origin": f"http://{own}", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "http://localhost:5173", "Sec-Fetch-Site": "same-origin"},  # by a proxy of a page in development
+    ]:
+        response = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"# mine")}, headers=headers)
+        assert response.status_code == 202, response.text

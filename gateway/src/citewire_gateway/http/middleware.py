@@ -1,5 +1,6 @@
 """What happens to every request, around the routes. Pure ASGI: a wrapped body would lose its aborts."""
 
+import re
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
@@ -33,6 +34,8 @@ _TRANSFERS = ("/content", "/events")
 _FORM_OVERHEAD = MIB  # a form's other fields and boundaries
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _UNLOGGED = frozenset({"/livez", "/readyz"})
+_AUTHORITY = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
+_READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RESPONSE = "citewire.response"
 _CROSS_ORIGIN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _EXPOSED_HEADERS = (
@@ -242,17 +245,34 @@ def _limited(scope: Scope, receive: Receive, limit: Limit) -> Receive:
 
 
 def _check_local(scope: Scope, origins: Collection[str]) -> None:
-    """With auth off, refuses requests whose Host isn't this machine, and whose Origin is neither it nor one of these.
+    """With auth off, refuses requests whose Host isn't this machine, and those of pages that this server didn't send.
 
     Listening on loopback keeps other machines out, but not web pages: a browser sends what any page asks for to
-    `localhost`, and a name that a stranger points at 127.0.0.1 makes it look like the same site.
+    `localhost`, a form without asking first, and a name that a stranger points at 127.0.0.1 makes it look like the same
+    site. A page of another server on this machine is another page too, unless its origin is one of these.
     """
-    origin = header(scope, b"origin")
-    if not (_is_local(header(scope, b"host")) and (_is_from_here(origin) or origin in origins)):
+    host, origin, site = (header(scope, name) for name in (b"host", b"origin", b"sec-fetch-site"))
+    if not is_local(host) or not _may_send(scope["method"], host, origin, site, origins):
         raise PermissionDenied(
-            "while authentication is off, only addresses of this machine may be used (localhost, 127.0.0.1)",
+            "while authentication is off, only addresses of this machine may be used (localhost, 127.0.0.1), and only "
+            "by its own pages or those of CITEWIRE_GATEWAY_CORS_ORIGINS",
             reason="PERMISSION_DENIED",
         )
+
+
+def _may_send(method: str, host: str, origin: str, site: str, origins: Collection[str]) -> bool:
+    """Whether a request may come from where browsers say that it does; other clients say nothing of it.
+
+    An Origin is sent by browsers only; a page of another site can't leave it out of a POST (it may be `null`).
+    """
+    if origin in origins:
+        return True
+    _, scheme_end, authority = origin.partition("://")
+    if origin and not (scheme_end and authority and is_local(authority)):
+        return False
+    if method in _READING_METHODS:
+        return True  # no page of another origin can read the answer
+    return site in ("same-origin", "none") if site else not origin or authority.lower() == host.lower()
 
 
 def header(scope: Scope, name: bytes) -> str:
@@ -271,13 +291,7 @@ def route_of(scope: Scope) -> str:
     return path if isinstance(path, str) else UNMATCHED
 
 
-def _is_from_here(origin: str) -> bool:
-    """An Origin is sent by browsers only; a page of another site can't leave it out of a POST (it may be `null`)."""
-    _, scheme_end, authority = origin.partition("://")
-    return not origin or (bool(scheme_end) and _is_local(authority))
-
-
-def _is_local(authority: str) -> bool:
-    """Whether `host`, `host:port` or `[address]:port` is this machine; HTTP/1.0 clients may send none."""
-    host, bracket, _ = authority.removeprefix("[").partition("]")
-    return not authority or is_loopback(host if bracket else authority.rpartition(":")[0] or authority)
+def is_local(authority: str) -> bool:
+    """Says whether `host`, `host:port` or `[address]:port` is this machine; HTTP/1.0 clients may send none."""
+    parts = _AUTHORITY.fullmatch(authority)
+    return not authority or (parts is not None and is_loopback((parts["address"] or parts["name"]).lower()))
