@@ -35,6 +35,51 @@ def test_other_urls_are_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "host",
+    [
+        "0x7f000001",
+        "0x7f.1",
+        "2130706433",
+        "017700000001",
+        "127.1",
+        "127.0.1",
+        "0177.0.0.1",
+        "127.0.0.01",
+        "127.0.0.1.",
+        "127.0.0.0x1",
+        "256.1.1.1",
+        "1.2.3.4.5",
+        "a.0x1",
+        "１２７.０.０.１",  # full-width digits, as hostile input has them
+        "①②⑦.0.0.1",
+        "127。0。0。1",
+        "127．0．0．1",
+        "%31%32%37.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "[fe80::1%25eth0]",
+        "ex ample.com",
+        "example.com\\@127.0.0.1",
+        "exam\u200bple.com",
+    ],
+)
+def test_odd_spellings_of_addresses_are_refused(host: str) -> None:
+    with pytest.raises(ValueError, match=r"must|not allowed"):
+        normalise_base(f"http://{host}/v1")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "10.0.0.1:8000", "[::1]:8000", "[2001:db8::1]", "a1.example.com", "1.example", "x.1a", "例え.jp"],
+)
+def test_usual_spellings_are_taken(host: str) -> None:
+    assert normalise_base(f"http://{host}").endswith("/v1")
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({}, None),

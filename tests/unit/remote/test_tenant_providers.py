@@ -150,6 +150,7 @@ def test_a_spec_is_read_and_its_base_normalised() -> None:
         ({"api_base": "https://user:pw@host/v1"}, "api_base"),
         ({"api_base": "https://host/v1?x=1"}, "api_base"),
         ({"api_base": "https://" + "h" * 3000}, "api_base"),
+        ({"api_base": "http://0x7f000001/v1"}, "api_base"),
         ({"dimensions": 256}, "dimensions"),
         ({"provider": "openai-compatible", "model": "m"}, "api_base"),
         ({"provider": "openai-compatible", "api_base": "https://host"}, "model"),
