@@ -16,6 +16,7 @@ from citewire_generator.providers.extractive import Extractive
 from citewire_generator.registry import ModelRoute, Registry
 from citewire_generator.service import Generator
 from citewire_kit.errors import CitewireError, InvalidArgument, NotFound, Unavailable
+from citewire_kit.metrics import init_model
 from generator_calls import GenerateCall, changed, make_passage, make_policy, make_request
 from scripted_chat import ScriptedChat
 
@@ -119,6 +120,7 @@ async def test_what_is_held_at_the_end_is_shown() -> None:
 
 async def test_an_error_of_the_provider_is_the_streams_end() -> None:
     error = Unavailable("no", reason="PROVIDER_UNAVAILABLE")
+    init_model(provider="scripted", model="parrot", operation="chat")
     before = sample(
         "gen_ai_client_operation_duration_seconds_count",
         gen_ai_provider_name="scripted",
@@ -158,6 +160,7 @@ async def test_usage_that_is_not_reported_is_estimated_and_says_so() -> None:
 
 async def test_leaving_closes_the_provider_and_settles_an_estimate() -> None:
     labels = {"gen_ai_provider_name": "scripted", "gen_ai_request_model": "parrot", "gen_ai_operation_name": "chat"}
+    init_model(provider="scripted", model="parrot", operation="chat")
     before = sample("gen_ai_client_token_usage_count", **labels, gen_ai_token_type="output")
     provider = ScriptedChat("x ", asyncio.Event())
     events = Generator(Registry([provider])).generate(*request())

@@ -208,6 +208,7 @@ def test_tokens_are_observed_under_their_labels() -> None:
         "gen_ai_operation_name": "chat",
         "gen_ai_token_type": "output",
     }
+    metrics.init_model(provider="p", model="m17", operation="chat")
     metrics.record_tokens(provider="p", model="m17", operation="chat", token_type="output", count=17)
     assert REGISTRY.get_sample_value("gen_ai_client_token_usage_sum", labels) == 17
 
@@ -218,8 +219,22 @@ def test_labels_from_outside_are_bounded() -> None:
     before = _label_values("gen_ai_request_model"), _label_values("gen_ai_provider_name")
     for i in range(200):
         metrics.record_ttft(provider=f"provider{i}", model=f"model{i}", seconds=0.1)
-    assert len(_label_values("gen_ai_request_model") - before[0]) <= 65
+    assert _label_values("gen_ai_request_model") - before[0] <= {"own"}
     assert len(_label_values("gen_ai_provider_name") - before[1]) <= 17
+
+
+def test_tenants_models_leave_the_operators_their_labels() -> None:
+    """A thousand names of tenants' models come first; the configured one still has its series, and they share one."""
+    for number in range(1000):
+        metrics.record_operation(provider="p", model=f"tenants{number}", operation="chat", seconds=1.0)
+    metrics.init_model(provider="p", model="configured", operation="chat")
+    metrics.record_operation(provider="p", model="configured", operation="chat", seconds=1.0)
+    assert "configured" in _label_values("gen_ai_request_model")
+    assert not {name for name in _label_values("gen_ai_request_model") if name.startswith("tenants")}
+    labels = {"gen_ai_provider_name": "p", "gen_ai_request_model": "own", "gen_ai_operation_name": "chat"}
+    own = REGISTRY.get_sample_value("gen_ai_client_operation_duration_seconds_count", {**labels, "error_type": ""})
+    assert own is not None
+    assert own >= 1000
 
 
 def _label_values(label: str) -> set[str]:

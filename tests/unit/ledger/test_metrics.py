@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 from prometheus_client import REGISTRY
 
+from citewire_kit.metrics import init_model
 from citewire_ledger import CallUsage, Ledger, MemoryLedger, NewCall, NoLedger, Price, Purpose
 
 PRICE = Price(Decimal(1), Decimal("0.5"), Decimal(1), Decimal(4))
@@ -19,6 +20,7 @@ def sample(name: str, **labels: str) -> float:
 @pytest.mark.parametrize("ledger", [MemoryLedger(), NoLedger()], ids=["memory", "none"])
 async def test_tokens_and_cost_are_counted_once(ledger: Ledger) -> None:
     provider = type(ledger).__name__
+    init_model(provider=provider, model="m", operation="chat")
     labels = {"provider": provider, "model": "m", "purpose": "generation"}
     new = NewCall(Purpose.GENERATION, provider, "m", PRICE, 100, 50)
     async with ledger.call(new) as call:
@@ -40,7 +42,7 @@ async def test_tokens_and_cost_are_counted_once(ledger: Ledger) -> None:
 
 
 async def test_what_is_cut_is_counted_by_estimate_and_whose_key_it_was() -> None:
-    labels = {"provider": "cut", "model": "m", "purpose": "generation"}
+    labels = {"provider": "cut", "model": "own", "purpose": "generation"}
 
     async def make_call() -> None:
         async with NoLedger().call(NewCall(Purpose.GENERATION, "cut", "m", PRICE, 100, 50, own=True)) as call:

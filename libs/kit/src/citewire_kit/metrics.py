@@ -18,6 +18,9 @@ TokenType = Literal["input", "output"]
 CancelCause = Literal["client", "deadline", "drain", "upstream"]
 CANCEL_CAUSES: tuple[CancelCause, ...] = ("client", "deadline", "drain", "upstream")
 
+OWN = "own"
+"""Label of tenants' own models together: their names are unbounded."""
+
 _PACKAGES = {"worker": "citewire-retriever"}
 """Packages of processes that are named differently."""
 
@@ -44,6 +47,10 @@ class LabelGuard:
         value = value[:128]
         self._seen.add(value)
         return value
+
+    def known(self, value: str) -> str:
+        """Returns `value` if it was given before, else `OWN`."""
+        return value if not value or value in self._seen else OWN
 
 
 _models = LabelGuard(64)
@@ -123,24 +130,24 @@ def init_process(service: str) -> None:
 
 def record_tokens(*, provider: str, model: str, operation: str, token_type: TokenType, count: int) -> None:
     """Records tokens of a call, once, in the process that made the call."""
-    TOKENS.labels(_providers(provider), _models(model), operation, token_type).observe(count)
+    TOKENS.labels(_providers(provider), _models.known(model), operation, token_type).observe(count)
 
 
 def record_operation(*, provider: str, model: str, operation: str, seconds: float, error_type: str = "") -> None:
     """Records the duration of a call to a model, and the class of its error ("" if it succeeded)."""
     error = _error_types(error_type) if error_type else ""
-    OPERATION_DURATION.labels(_providers(provider), _models(model), operation, error).observe(seconds)
+    OPERATION_DURATION.labels(_providers(provider), _models.known(model), operation, error).observe(seconds)
 
 
 def record_ttft(*, provider: str, model: str, seconds: float) -> None:
     """Records the seconds from the start of a generation to its first token."""
-    TTFT.labels(_providers(provider), _models(model)).observe(seconds)
+    TTFT.labels(_providers(provider), _models.known(model)).observe(seconds)
 
 
 def init_model(
     *, provider: str, model: str, operation: str, token_types: Iterable[TokenType] = ("input", "output")
 ) -> None:
-    """Creates the series of a configured model before its first call."""
+    """Creates the series of a configured model before its first call. Models that weren't named here count as `OWN`."""
     provider, model = _providers(provider), _models(model)
     for token_type in token_types:
         TOKENS.labels(provider, model, operation, token_type)

@@ -4,7 +4,7 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge
 
-from citewire_kit.metrics import LabelGuard, TokenType, record_tokens
+from citewire_kit.metrics import OWN, LabelGuard, TokenType, record_tokens
 from citewire_ledger.model import NANO, NewCall, Purpose, Settlement
 
 _LABELS: Final = ["provider", "model", "purpose"]
@@ -36,7 +36,8 @@ for _scope in ("org", "key"):
 
 def count(new: NewCall, settlement: Settlement) -> None:
     """Counts the tokens and the cost of a call."""
-    usage, labels = settlement.usage, (_providers(new.provider), _models(new.model), new.purpose.value)
+    usage = settlement.usage
+    labels = (_providers(new.provider), OWN if new.own else _models(new.model), new.purpose.value)
     operation = _OPERATIONS.get(new.purpose, "chat")
     counts: tuple[tuple[TokenType, int], ...] = (("input", usage.input_tokens), ("output", usage.output_tokens))
     for token_type, tokens in counts:

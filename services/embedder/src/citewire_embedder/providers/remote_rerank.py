@@ -28,6 +28,7 @@ from citewire_embedder.providers.remote_calls import (
     estimate_tokens,
     read_body,
 )
+from citewire_kit import metrics as kit_metrics
 from citewire_kit.errors import CitewireError, FailedPrecondition
 from citewire_kit.telemetry import get_logger
 from citewire_ledger import Ledger, NoLedger, Purpose
@@ -121,6 +122,8 @@ class RemoteReranker(RerankModel):
         )
         self._endpoints = endpoints_of(spec.kind, spec.api_base)
         self._endpoint: Endpoint | None = None
+        if not spec.own:
+            kit_metrics.init_model(provider=spec.kind, model=spec.model, operation=OPERATION, token_types=("input",))
 
     @property
     def info(self) -> ModelInfo:
