@@ -191,7 +191,7 @@ async def test_workers_share_it_and_survive_one_that_vanishes(
                 return len(await backfill_jobs(harness)) == 60
 
             await wait_until(queued)
-            vanished = await harness.worker.claim("backfill", worker="gone", lease_seconds=0.3, served=[])
+            vanished = await harness.worker.claim("backfill", worker="gone", lease_seconds=0.3)
             assert vanished is not None
             model.gate.set()
             async with running_worker(settings):

@@ -45,6 +45,9 @@ POLICIES_WITHOUT = {
     # The worker's look over all organisations: these tables would stay on one node, or be asked on each.
     "corpus.backfill_checks worker_reads_all": "which organisation is due",
     "corpus.backfill_checks worker_takes_all": "takes it",
+    "corpus.ingest_shares worker_reads_all": "whose turn it is",
+    "corpus.ingest_shares worker_adds_all": "an organisation's first job, and the present",
+    "corpus.ingest_shares worker_charges_all": "what was done for whom",
     "corpus.ingest_jobs worker_reads_all": "which job is next",
     "corpus.ingest_jobs worker_claims_all": "takes it",
 }

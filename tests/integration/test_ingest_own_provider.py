@@ -97,7 +97,7 @@ async def demand(harness: IngestHarness, org: str) -> None:
 
 async def begin(harness: IngestHarness, tenant: Tenant) -> VersionToIngest:
     await harness.upload("a.txt", "text", tenant=tenant)
-    job = await harness.worker.claim("ingest", worker="test", lease_seconds=60, served=())
+    job = await harness.worker.claim("ingest", worker="test", lease_seconds=60)
     assert job is not None
     return await harness.worker.begin(job)
 

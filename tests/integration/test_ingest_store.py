@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import traceback
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import numpy as np
@@ -29,8 +29,8 @@ async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
         yield opened
 
 
-async def claim(harness: IngestHarness, *, lease: float = 60, served: Sequence[str] = ()) -> Job:
-    job = await harness.worker.claim("ingest", worker="test", lease_seconds=lease, served=served)
+async def claim(harness: IngestHarness, *, lease: float = 60) -> Job:
+    job = await harness.worker.claim("ingest", worker="test", lease_seconds=lease)
     assert job is not None
     return job
 
@@ -83,7 +83,7 @@ async def test_a_job_is_claimed_once_however_many_ask(harness: IngestHarness) ->
 
     async def claim_all() -> list[Job]:
         mine: list[Job] = []
-        while job := await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=()):
+        while job := await harness.worker.claim("ingest", worker="w", lease_seconds=60):
             mine.append(job)
         return mine
 
@@ -99,8 +99,7 @@ async def test_organisations_take_turns(harness: IngestHarness) -> None:
         await harness.upload(f"{index}.txt", "text", tenant=OTHER)
     order: list[str] = []
     for _ in range(7):
-        last_served_last = list(dict.fromkeys(reversed(order)))[::-1]
-        job = await claim(harness, served=last_served_last)
+        job = await claim(harness)
         order.append(job.tenant.org_id)
         await harness.worker.fail(job, IngestError(IngestCode.EMPTY, "Empty."))
     # Nobody waits behind another's queue: after each of acme's first two, it is other's turn.
@@ -128,7 +127,7 @@ async def test_a_job_carries_the_uploads_tenant_and_trace(harness: IngestHarness
 async def test_a_retried_job_waits_its_time(harness: IngestHarness) -> None:
     await harness.upload("a.txt", "text")
     await harness.worker.retry(await claim(harness), delay_seconds=3600)
-    assert await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=()) is None
+    assert await harness.worker.claim("ingest", worker="w", lease_seconds=60) is None
     assert (await harness.worker.queue_state()).depth == 0
 
 
@@ -146,7 +145,7 @@ async def test_a_worker_that_ends_gives_back_what_it_still_holds(harness: Ingest
     await harness.upload("a.txt", "text")
     await harness.upload("b.txt", "text")
     mine = await claim(harness)
-    other = await harness.worker.claim("ingest", worker="other", lease_seconds=60, served=())
+    other = await harness.worker.claim("ingest", worker="other", lease_seconds=60)
     assert other is not None
     assert await harness.worker.release_all("test") == 1
     assert not await harness.worker.renew(mine, lease_seconds=60)
@@ -276,7 +275,7 @@ async def test_a_sweep_never_takes_a_live_version(harness: IngestHarness) -> Non
         " VALUES ('acme', %s, 1, 'sweep', 'ann')",
         (document_id,),
     )
-    job = await harness.worker.claim("sweep", worker="w", lease_seconds=60, served=())
+    job = await harness.worker.claim("sweep", worker="w", lease_seconds=60)
     assert job is not None
     await harness.worker.sweep(job)
     assert len(await harness.chunks(document_id)) == len(await harness.vectors(document_id)) == 3

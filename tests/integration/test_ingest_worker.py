@@ -225,7 +225,7 @@ async def test_another_worker_takes_over_when_a_lease_passes(
     harness: IngestHarness, database: HasDsn, embedder: str
 ) -> None:
     document_id = await harness.upload("about.md", article(2))
-    silent = await harness.worker.claim("ingest", worker="silent", lease_seconds=0.3, served=[])
+    silent = await harness.worker.claim("ingest", worker="silent", lease_seconds=0.3)
     assert silent is not None
     assert silent.document_id == document_id
     async with running_worker(worker_settings(database, embedder)):

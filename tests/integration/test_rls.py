@@ -34,7 +34,11 @@ CONTENT = (
 )
 
 # They hold no content: the worker finds its work in them, across tenants.
-ACROSS = {("citewire_worker", "ingest_jobs"), ("citewire_worker", "backfill_checks")}
+ACROSS = {
+    ("citewire_worker", "ingest_jobs"),
+    ("citewire_worker", "backfill_checks"),
+    ("citewire_worker", "ingest_shares"),
+}
 
 Row = tuple[Any, ...]
 

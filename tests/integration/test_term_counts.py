@@ -192,7 +192,7 @@ async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database:
         await harness.upload("a.txt", "x", tenant=ACME)
         lost: Job | None = None
         for text in ("garden", "water"):
-            job = await harness.worker.claim("ingest", worker="w", lease_seconds=0, served=())
+            job = await harness.worker.claim("ingest", worker="w", lease_seconds=0)
             assert job is not None
             await harness.worker.begin(job)
             await harness.worker.clear(job)
@@ -203,7 +203,7 @@ async def test_attempts_that_fail_and_are_tried_again_are_counted_once(database:
                 assert await harness.worker.requeue_expired() == 1
             assert kept(database) == {}
             lost = job
-        job = await harness.worker.claim("ingest", worker="v", lease_seconds=60, served=())
+        job = await harness.worker.claim("ingest", worker="v", lease_seconds=60)
         assert job is not None
         assert lost is not None
         await harness.worker.begin(job)
@@ -224,7 +224,7 @@ async def test_ingest_stores_terms_and_publishing_counts_them(database: Database
         document_id = None
         for version, text in enumerate(("gardens in spring", "water"), start=1):
             document_id = await harness.upload("a.txt", "x", tenant=ACME, document_id=document_id)
-            job = await harness.worker.claim("ingest", worker="w", lease_seconds=60, served=())
+            job = await harness.worker.claim("ingest", worker="w", lease_seconds=60)
             assert job is not None
             await harness.worker.begin(job)
             await harness.worker.stage(job, table, [_chunk(text)], np.ones((1, 2), np.float32), 1)

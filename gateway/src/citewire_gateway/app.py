@@ -35,6 +35,7 @@ from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
+from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health, ServiceHealth
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
@@ -106,13 +107,16 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
     for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
+    calls = FairCalls(settings.max_calls, settings.max_waiting_calls)
     embedder = Embedder(
         embedder_channel,
+        calls,
         embed_seconds=settings.embed_seconds,
         request_seconds=settings.request_seconds,
     )
     retriever = Retriever(
         retriever_channel,
+        calls,
         plan_seconds=settings.plan_seconds,
         search_seconds=settings.search_seconds,
         request_seconds=settings.request_seconds,
@@ -164,7 +168,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         retriever=retriever,
         generator=generator,
         corpus=CorpusClient(
-            retriever_channel, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
+            retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
         ),
         health=Health(
             {

@@ -75,6 +75,14 @@ class GatewaySettings(ProcessSettings):
     upload_grace_seconds: float = Field(default=20.0, gt=0)
     """How long an upload may be slower than that."""
 
+    max_calls: int = Field(default=8, ge=1)
+    """Calls of embedder and retriever at once, streams aside; one more waits. Organisations share them: while several
+    are there, each has its part. Four for each core behind this gateway keep those busy; more only wait there, where
+    one organisation's many make another's slower."""
+
+    max_waiting_calls: int = Field(default=256, ge=1)
+    """Calls of one organisation that may wait; more are refused with 503."""
+
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""
 

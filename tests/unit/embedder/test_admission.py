@@ -21,7 +21,7 @@ def sample(name: str) -> float:
 
 
 async def take(admission: Admission, tokens: int, release: asyncio.Event, order: list[int]) -> None:
-    async with admission.admit_in_turn(tokens):
+    async with admission.admit_in_turn("acme", tokens):
         order.append(tokens)
         await release.wait()
 
@@ -37,7 +37,7 @@ async def release() -> AsyncGenerator[asyncio.Event]:
 def test_what_fits_is_admitted_and_given_back() -> None:
     admission = make()
     before = sample("citewire_embedder_admitted_tokens")
-    with admission.admit(60), admission.admit(40):
+    with admission.admit("acme", 60), admission.admit("acme", 40):
         assert admission.used == 100
         assert sample("citewire_embedder_admitted_tokens") == before + 100
     assert admission.used == 0
@@ -47,38 +47,49 @@ def test_what_fits_is_admitted_and_given_back() -> None:
 def test_what_does_not_fit_is_refused_with_the_time_that_half_of_the_work_takes() -> None:
     admission = make(capacity=100, rate=20.0)
     refused = sample("citewire_embedder_refused_total")
-    with admission.admit(100):
-        with pytest.raises(ResourceExhausted) as caught, admission.admit(1):
+    with admission.admit("acme", 100):
+        with pytest.raises(ResourceExhausted) as caught, admission.admit("acme", 1):
             pytest.fail("admitted")
         with pytest.raises(ResourceExhausted):
-            admission.check()
+            admission.check("acme")
     assert caught.value.reason == "OVERLOADED"
     assert caught.value.retry_after == pytest.approx(2.5)
     assert sample("citewire_embedder_refused_total") == refused + 2
-    admission.check()
+    admission.check("acme")
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(1e9, 0.1), (0.0, 10.0)])
 def test_the_advice_stays_within_bounds(rate: float, seconds: float) -> None:
     admission = make(rate=rate)
-    with admission.admit(100), pytest.raises(ResourceExhausted) as caught:
-        admission.check()
+    with admission.admit("acme", 100), pytest.raises(ResourceExhausted) as caught:
+        admission.check("acme")
     assert caught.value.retry_after == seconds
 
 
 def test_permits_come_back_when_the_work_fails() -> None:
     admission = make()
-    with pytest.raises(ValueError, match="broken"), admission.admit(100):
+    with pytest.raises(ValueError, match="broken"), admission.admit("acme", 100):
         raise ValueError("broken")
     assert admission.used == 0
 
 
 def test_a_request_larger_than_everything_is_admitted_when_it_is_alone() -> None:
     admission = make(capacity=10)
-    with admission.admit(500), pytest.raises(ResourceExhausted), admission.admit(1):
+    with admission.admit("acme", 500), pytest.raises(ResourceExhausted), admission.admit("acme", 1):
         pytest.fail("admitted")
-    with admission.admit(1), pytest.raises(ResourceExhausted), admission.admit(500):
+    with admission.admit("acme", 1), pytest.raises(ResourceExhausted), admission.admit("acme", 500):
         pytest.fail("admitted")
+
+
+def test_each_organisation_has_its_part_whatever_another_holds() -> None:
+    admission = make(capacity=100)
+    with admission.admit("flood", 100):
+        with pytest.raises(ResourceExhausted):
+            admission.check("flood")
+        with admission.admit("other", 50):
+            with pytest.raises(ResourceExhausted):
+                admission.check("other")
+    assert admission.used == 0
 
 
 async def test_those_who_wait_are_admitted_in_the_order_of_asking(release: asyncio.Event) -> None:
@@ -91,7 +102,7 @@ async def test_those_who_wait_are_admitted_in_the_order_of_asking(release: async
     await settle()
     assert order == [8], "1 would fit, but 9 asked first"
     with pytest.raises(ResourceExhausted):
-        admission.check()
+        admission.check("acme")
     first.set()
     await settle()
     assert order == [8, 9, 1]
@@ -122,7 +133,7 @@ async def test_permits_handed_to_someone_who_is_just_leaving_come_back() -> None
     admission = make(capacity=10)
     order: list[int] = []
     release = asyncio.Event()
-    with admission.admit(10):
+    with admission.admit("acme", 10):
         waiter = asyncio.create_task(take(admission, 10, release, order))
         await settle()
     # The permits are the waiter's now, but it hasn't run since; its cancellation reaches it first.

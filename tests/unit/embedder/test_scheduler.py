@@ -115,6 +115,32 @@ async def test_documents_of_two_requests_take_turns() -> None:
     assert firsts(model.batches) == [[999], [10], [20], [11], [12]]
 
 
+@pytest.mark.parametrize("purpose", list(Purpose))
+async def test_a_flood_of_one_organisation_leaves_another_its_turn(purpose: Purpose) -> None:
+    model = FakeModel()
+    async with running(model, BatchLimits(tokens=60, texts=1)) as scheduler:
+        await hold(model, scheduler)
+        flood = [scheduler.submit([text(10 + number, 30)], purpose, "flood") for number in range(50)]
+        other = [scheduler.submit([text(90 + number, 30)], purpose, "other") for number in range(3)]
+        model.gate.set()
+        await asyncio.gather(*(job.result() for job in other))
+        served = [first for (first,) in firsts(model.batches)[1:]]
+        assert served.index(92) <= 6, served  # one of each, three times
+        await asyncio.gather(*(job.result() for job in flood))
+
+
+async def test_shares_are_of_tokens_not_of_texts() -> None:
+    model = FakeModel()
+    async with running(model, BatchLimits(tokens=60, texts=1)) as scheduler:
+        await hold(model, scheduler)
+        long = [scheduler.submit([text(10 + number, 60)], DOCUMENT, "long") for number in range(6)]
+        short = [scheduler.submit([text(90 + number, 20)], DOCUMENT, "short") for number in range(9)]
+        model.gate.set()
+        await asyncio.gather(*(job.result() for job in (*long, *short)))
+    served = [first >= 90 for (first,) in firsts(model.batches)[1:]]
+    assert 8 <= served[:12].count(True) <= 9  # three short ones for a long one
+
+
 async def test_texts_of_similar_length_share_a_batch_and_vectors_come_back_in_order() -> None:
     model = FakeModel()
     lengths = [3, 30, 4, 29]

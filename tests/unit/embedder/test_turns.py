@@ -55,6 +55,21 @@ async def test_callers_have_turns_in_their_order_and_the_urgent_first(turns: Tur
     assert done == ["u", "u2", "a", "b"]
 
 
+async def test_organisations_take_turns(turns: Turns) -> None:
+    done: list[str] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: done.append(name)
+
+    gate, first = await begin(turns)
+    calls = [asyncio.create_task(turns.run(note("flood"), org_id="flood")) for _ in range(20)]
+    calls.append(asyncio.create_task(turns.run(note("other"), org_id="other")))
+    await asyncio.sleep(0)
+    gate.end.set()
+    await asyncio.gather(first, *calls)
+    assert done.index("other") <= 1
+
+
 async def test_a_caller_that_leaves_gives_its_place_up(turns: Turns) -> None:
     done: list[str] = []
     gate, running = await begin(turns)

@@ -1,7 +1,7 @@
 """What the worker makes of a failed attempt: again, not again, or not ours."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError, Publis
 from citewire_retriever.ingest.pipeline import Outcome, Pipeline
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.ingest.worker import Worker
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -47,14 +48,26 @@ class FakeStore:
         self.job: Job | None = job
         self.ended: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
         self.renewed = 0
+        self.charged: dict[str, float] = {}
         self.held = True
         self.error: CitewireError | LeaseLostError | None = None
 
-    async def claim(self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]) -> Job | None:
-        if self.job is None or self.job.kind != kind:
+    async def claim(
+        self, kind: JobKind, *, worker: str, lease_seconds: float, most_bytes: int | None = None
+    ) -> Job | None:
+        if self.job is None or self.job.kind != kind or most_bytes is not None:
             return None
         job, self.job = self.job, None
         return job
+
+    async def is_waited_for(self, job: Job) -> bool:
+        return True
+
+    async def pass_on(self, job: Job) -> None:
+        self._end("passed on", job.job_id)
+
+    async def charge(self, spent: Mapping[str, float]) -> None:
+        self.charged = dict(spent)
 
     async def requeue_expired(self) -> int:
         return 0
@@ -95,7 +108,7 @@ class FakePipeline:
     def __init__(self, act: Callable[[Job], Any]) -> None:
         self.act = act
 
-    async def ingest(self, job: Job) -> Outcome:
+    async def ingest(self, job: Job, turn: Turn) -> Outcome:
         result = self.act(job)
         if asyncio.iscoroutine(result):
             await result

@@ -7,6 +7,7 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 
+from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 
 _GRACE_SECONDS = 0.5
@@ -16,8 +17,11 @@ _GRACE_SECONDS = 0.5
 class Embedder:
     """Embeds and reranks. All methods raise `CitewireError`."""
 
-    def __init__(self, channel: grpc.aio.Channel, *, embed_seconds: float, request_seconds: float) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, calls: FairCalls, *, embed_seconds: float, request_seconds: float
+    ) -> None:
         """Takes the longest calls; a call never gets more than its request has left."""
+        self._calls = calls
         self._stub = embedder_pb2_grpc.EmbedderServiceStub(channel)
         self._embed_seconds = embed_seconds
         self._request_seconds = request_seconds
@@ -25,14 +29,14 @@ class Embedder:
     async def embed(self, request: embedder_pb2.EmbedRequest, *, patient: bool = False) -> embedder_pb2.EmbedResponse:
         """Embeds texts."""
         timeout = self._request_seconds if patient else self._embed_seconds
-        return await client.unary(self._stub.Embed, request, timeout=timeout)
+        return await self._calls.unary(self._stub.Embed, request, timeout=timeout)
 
     async def rerank(self, request: embedder_pb2.RerankRequest) -> embedder_pb2.RerankResponse:
         """Scores texts by their relevance to a question, best first: within the request's budget, if it has one."""
         timeout = self._request_seconds
         if request.HasField("budget"):
             timeout = request.budget.ToTimedelta().total_seconds() + _GRACE_SECONDS
-        return await client.unary(self._stub.Rerank, request, timeout=timeout)
+        return await self._calls.unary(self._stub.Rerank, request, timeout=timeout)
 
     async def list_models(self) -> Sequence[embedder_pb2.Model]:
         """Lists the operator's models, the default first."""

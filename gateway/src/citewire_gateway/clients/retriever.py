@@ -10,6 +10,7 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
 from google.protobuf import json_format, struct_pb2
 
+from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
 
@@ -20,9 +21,16 @@ class Retriever:
     """Finds chunks. All methods raise `CitewireError`."""
 
     def __init__(
-        self, channel: grpc.aio.Channel, *, plan_seconds: float, search_seconds: float, request_seconds: float
+        self,
+        channel: grpc.aio.Channel,
+        calls: FairCalls,
+        *,
+        plan_seconds: float,
+        search_seconds: float,
+        request_seconds: float,
     ) -> None:
         """Takes the longest calls; a call never gets more than its request has left."""
+        self._calls = calls
         self._stub = retriever_pb2_grpc.RetrieverServiceStub(channel)
         self._plan_seconds = plan_seconds
         self._search_seconds = search_seconds
@@ -30,7 +38,7 @@ class Retriever:
 
     async def plan(self, request: retriever_pb2.PlanRequest) -> retriever_pb2.PlanResponse:
         """Decides which context path a question takes."""
-        return await client.unary(self._stub.Plan, request, timeout=self._plan_seconds)
+        return await self._calls.unary(self._stub.Plan, request, timeout=self._plan_seconds)
 
     async def search(self, request: retriever_pb2.SearchRequest) -> retriever_pb2.SearchResponse:
         """Searches, best first.
@@ -39,7 +47,7 @@ class Retriever:
             FailedPrecondition: The vector's space isn't served (reason `SPACE_MISMATCH`, the current one in metadata).
             NotFound: The selection holds ids outside the caller's scope; they are named.
         """
-        return await client.unary(self._stub.Search, request, timeout=self._search_seconds)
+        return await self._calls.unary(self._stub.Search, request, timeout=self._search_seconds)
 
     async def get_context(
         self, request: retriever_pb2.GetContextRequest
@@ -58,14 +66,15 @@ class Retriever:
 
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
         """Gets chunks by id, in the order asked."""
-        return await client.unary(self._stub.GetChunks, request, timeout=self._request_seconds)
+        return await self._calls.unary(self._stub.GetChunks, request, timeout=self._request_seconds)
 
 
 class CorpusClient:
     """Keeps documents, collections and embedding spaces. All methods raise `CitewireError`."""
 
-    def __init__(self, channel: grpc.aio.Channel, *, seconds: float, transfer_seconds: float) -> None:
+    def __init__(self, channel: grpc.aio.Channel, calls: FairCalls, *, seconds: float, transfer_seconds: float) -> None:
         """`seconds` bounds a unary call, `transfer_seconds` an upload, a download or a watch."""
+        self._calls = calls
         self._stub = corpus_pb2_grpc.CorpusServiceStub(channel)
         self._seconds = seconds
         self._transfer_seconds = transfer_seconds
@@ -86,30 +95,30 @@ class CorpusClient:
 
     async def put(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.Document:
         """Stores text as a new document, or as a new version of one; as `upload`."""
-        return (await client.unary(self._stub.PutDocument, request, timeout=self._seconds)).document
+        return (await self._calls.unary(self._stub.PutDocument, request, timeout=self._seconds)).document
 
     async def get(self, document_id: int) -> corpus_pb2.Document:
         """Gets a document."""
         request = corpus_pb2.GetDocumentRequest(document_id=document_id)
-        return (await client.unary(self._stub.GetDocument, request, timeout=self._seconds)).document
+        return (await self._calls.unary(self._stub.GetDocument, request, timeout=self._seconds)).document
 
     async def list(self, request: corpus_pb2.ListDocumentsRequest) -> corpus_pb2.ListDocumentsResponse:
         """Lists documents, newest first."""
-        return await client.unary(self._stub.ListDocuments, request, timeout=self._seconds)
+        return await self._calls.unary(self._stub.ListDocuments, request, timeout=self._seconds)
 
     async def update(self, request: corpus_pb2.UpdateDocumentRequest) -> corpus_pb2.Document:
         """Changes a document's description."""
-        return (await client.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
+        return (await self._calls.unary(self._stub.UpdateDocument, request, timeout=self._seconds)).document
 
     async def delete(self, document_id: int) -> None:
         """Deletes a document with all its versions."""
         request = corpus_pb2.DeleteDocumentRequest(document_id=document_id)
-        await client.unary(self._stub.DeleteDocument, request, timeout=self._seconds)
+        await self._calls.unary(self._stub.DeleteDocument, request, timeout=self._seconds)
 
     async def retry(self, document_id: int) -> corpus_pb2.Document:
         """Ingests a failed version again."""
         request = corpus_pb2.RetryDocumentRequest(document_id=document_id)
-        return (await client.unary(self._stub.RetryDocument, request, timeout=self._seconds)).document
+        return (await self._calls.unary(self._stub.RetryDocument, request, timeout=self._seconds)).document
 
     def watch(self, document_id: int) -> AsyncGenerator[corpus_pb2.WatchDocumentResponse, None]:
         """Streams a document's progress until it is ready, failed or deleted."""
@@ -133,42 +142,42 @@ class CorpusClient:
 
     async def list_spaces(self) -> Sequence[corpus_pb2.SpaceInfo]:
         """Lists the organisation's embedding spaces, the live one first."""
-        response = await client.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
+        response = await self._calls.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)
         return response.spaces
 
     async def prepare_space(self, space: common_pb2.EmbeddingSpace) -> corpus_pb2.SpaceInfo:
         """Starts filling a space beside the live one. Returns it."""
         request = corpus_pb2.PrepareSpaceRequest(space=space)
-        return (await client.unary(self._stub.PrepareSpace, request, timeout=self._seconds)).space
+        return (await self._calls.unary(self._stub.PrepareSpace, request, timeout=self._seconds)).space
 
     async def switch_space(self, space: common_pb2.EmbeddingSpace, *, force: bool) -> corpus_pb2.SpaceInfo:
         """Makes a filled space the live one; with `force` also one that lacks vectors. Returns it."""
         request = corpus_pb2.SwitchSpaceRequest(space=space, force=force)
-        return (await client.unary(self._stub.SwitchSpace, request, timeout=self._seconds)).space
+        return (await self._calls.unary(self._stub.SwitchSpace, request, timeout=self._seconds)).space
 
     async def set_calibration(
         self, space: common_pb2.EmbeddingSpace, calibration: calibration_pb2.Calibration | None
     ) -> corpus_pb2.SpaceInfo:
         """Stores what a space's scores mean, in place of what is stored; None removes it. Returns the space."""
         request = corpus_pb2.SetCalibrationRequest(space=space, calibration=calibration)
-        return (await client.unary(self._stub.SetCalibration, request, timeout=self._seconds)).space
+        return (await self._calls.unary(self._stub.SetCalibration, request, timeout=self._seconds)).space
 
     async def list_collections(self, request: corpus_pb2.ListCollectionsRequest) -> corpus_pb2.ListCollectionsResponse:
         """Lists collections by name."""
-        return await client.unary(self._stub.ListCollections, request, timeout=self._seconds)
+        return await self._calls.unary(self._stub.ListCollections, request, timeout=self._seconds)
 
     async def create_collection(self, request: corpus_pb2.CreateCollectionRequest) -> corpus_pb2.Collection:
         """Creates a collection."""
-        return (await client.unary(self._stub.CreateCollection, request, timeout=self._seconds)).collection
+        return (await self._calls.unary(self._stub.CreateCollection, request, timeout=self._seconds)).collection
 
     async def update_collection(self, request: corpus_pb2.UpdateCollectionRequest) -> corpus_pb2.Collection:
         """Renames a collection, or changes whether its documents are enriched."""
-        return (await client.unary(self._stub.UpdateCollection, request, timeout=self._seconds)).collection
+        return (await self._calls.unary(self._stub.UpdateCollection, request, timeout=self._seconds)).collection
 
     async def delete_collection(self, name: str, *, force: bool) -> int:
         """Deletes a collection; returns how many documents went with it."""
         request = corpus_pb2.DeleteCollectionRequest(name=name, force=force)
-        return (await client.unary(self._stub.DeleteCollection, request, timeout=self._seconds)).documents_deleted
+        return (await self._calls.unary(self._stub.DeleteCollection, request, timeout=self._seconds)).documents_deleted
 
 
 async def _bytes_of(

@@ -259,14 +259,15 @@ class FairShares:
             raise
 
     def _forget(self, waiter: tuple[Holding, asyncio.Future[None]]) -> None:
-        line = self._waiting[waiter[0].key]
-        line.remove(waiter)
-        if not line:
-            del self._waiting[waiter[0].key]
+        line = self._waiting.get(waiter[0].key)
+        if line is not None and waiter in line:  # else it was found to have left
+            line.remove(waiter)
+            if not line:
+                del self._waiting[waiter[0].key]
 
     def _fits_now(self, key: str, amount: int) -> bool:
-        """As `_fits`, for who doesn't wait: it passes those that do only within its share."""
-        if self._waiting and not (self._beyond and self._is_within_share(key, amount)):
+        """As `_fits`, for who doesn't wait: it passes others that do only within its share, and its own never."""
+        if self._waiting and (key in self._waiting or not (self._beyond and self._is_within_share(key, amount))):
             return False
         return self._fits(key, amount)
 
@@ -280,10 +281,7 @@ class FairShares:
 
     def _is_within_share(self, key: str, amount: int) -> bool:
         used = self._used.get(key, 0)
-        if used == 0:
-            return True
-        present = self._count_present()
-        return present == 1 or used + amount <= self._capacity // present
+        return used == 0 or used + amount <= self._capacity // self._count_present()
 
     def _count_present(self) -> int:
         """Counts the keys that hold permits, wait for one, or held one lately."""

@@ -1,8 +1,10 @@
 """Metrics of connection pools, read from the pools at each scrape."""
 
+import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 from prometheus_client import REGISTRY
@@ -41,11 +43,27 @@ _SERIES: Final = {
 """By psycopg's name of a figure: kind, name and help of the series, and its unit's factor."""
 
 _live: weakref.WeakSet[Pool] = weakref.WeakSet()
+_in_turn: dict[str, Counter[str]] = {}
 
 
 def watch(pool: Pool) -> None:
     """Adds a pool to the series, for as long as it lives. Pools of the same name are added up."""
     _live.add(pool)
+
+
+@contextmanager
+def waiting_in_turn(pool: Pool) -> Generator[None]:
+    """Adds who waits for an organisation's turn, during the block, to those that wait for a connection."""
+    began, sums = time.monotonic(), _in_turn.setdefault(pool.name, Counter())
+    sums["requests_waiting"] += 1
+    try:
+        yield
+    except TimeoutError:
+        sums["requests_errors"] += 1
+        raise
+    finally:
+        sums["requests_waiting"] -= 1
+        sums["requests_wait_ms"] += round((time.monotonic() - began) * 1000)
 
 
 class _Pools(Collector):
@@ -55,7 +73,7 @@ class _Pools(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily | CounterMetricFamily]:
         sums: dict[str, Counter[str]] = {}
         for pool in list(_live):
-            sums.setdefault(pool.name, Counter()).update(pool.get_stats())
+            sums.setdefault(pool.name, Counter(_in_turn.get(pool.name, ()))).update(pool.get_stats())
         return self._families(sums)
 
     @staticmethod

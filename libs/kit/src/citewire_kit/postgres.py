@@ -1,9 +1,11 @@
 """Connections to Postgres, and the one function that sets the tenant of a transaction."""
 
+import asyncio
 import importlib.resources
 import re
 import select
 import time
+import weakref
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import cache
@@ -18,6 +20,7 @@ from psycopg_pool import AsyncConnectionPool
 from citewire_kit import pool_metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import DeadlineExceeded, StartupError, Unavailable
+from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
@@ -37,6 +40,8 @@ ANSWER_SECONDS: Final = 0.3
 """Reserved for the answer that the database is unavailable, so that the caller doesn't run into its own deadline."""
 
 RETRY_SECONDS: Final = 1.0
+
+_shares: weakref.WeakKeyDictionary[Pool, FairShares] = weakref.WeakKeyDictionary()
 
 _MISSING = re.compile(r'FATAL:  ?(?:role|database) "[^"]*" does not exist')
 _CHECK_SECONDS: Final = 2
@@ -186,7 +191,7 @@ async def tenant_batch(
     Raises:
         Unavailable, DeadlineExceeded: As `tenant_transaction`.
     """
-    async with autocommit_connection(pool) as connection, AsyncExitStack() as stack:
+    async with _connection_of(pool, tenant) as connection, AsyncExitStack() as stack:
         await stack.enter_async_context(connection.pipeline())
         await connection.execute(b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", prepare=False)
         settings = _settings(tenant, _within(statement_seconds), plan_once=plan_once)
@@ -271,10 +276,31 @@ def load_queries(package: str, file: str) -> Mapping[str, LiteralString]:
 async def _transaction(
     pool: Pool, tenant: Tenant | None, statement_seconds: float, *, snapshot: bool = False
 ) -> AsyncGenerator[Connection, None]:
-    async with autocommit_connection(pool) as connection:
+    async with _connection_of(pool, tenant) as connection:
         settings = _settings(tenant, _within(statement_seconds))
         await connection.execute(_begin(settings, snapshot=snapshot), prepare=False)
         yield connection
+
+
+@asynccontextmanager
+async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Connection, None]:
+    """Takes a connection in the tenant's turn: organisations share a pool, however many ask of each."""
+    async with AsyncExitStack() as stack:
+        if tenant is not None:
+            shares = _shares.get(pool)
+            if shares is None:
+                shares = _shares[pool] = FairShares(pool.max_size, lambda _: _none_free())
+            try:
+                with pool_metrics.waiting_in_turn(pool):
+                    async with asyncio.timeout(_patience(pool)):
+                        await stack.enter_async_context(shares.hold(tenant.org_id))
+            except TimeoutError:
+                raise _none_free() from None
+        yield await stack.enter_async_context(autocommit_connection(pool))
+
+
+def _none_free() -> Unavailable:
+    return Unavailable("no database connection was free in time", reason="DATABASE_UNAVAILABLE", retry_after=1.0)
 
 
 def _settings(tenant: Tenant | None, statement_seconds: float, *, plan_once: bool = False) -> dict[str, str]:
@@ -309,14 +335,19 @@ def _within(seconds: float) -> float:
     return min(seconds, left)
 
 
+def _patience(pool: Pool) -> float:
+    """How long a caller waits for a connection."""
+    left = _within(pool.timeout + ANSWER_SECONDS)
+    return max(left - ANSWER_SECONDS, left / 2)
+
+
 async def _checkout(pool: Pool) -> Connection:
     """Takes a live connection from the pool.
 
     The pool's own check costs a round trip each time, and waits longer and longer between the dead connections that a
     restart of the server leaves in the pool. The socket of a dead connection is readable; that of an idle one isn't.
     """
-    left = _within(pool.timeout + ANSWER_SECONDS)
-    until = time.monotonic() + max(left - ANSWER_SECONDS, left / 2)
+    until = time.monotonic() + _patience(pool)
     while True:
         connection = await pool.getconn(timeout=until - time.monotonic())
         if not _readable(connection):

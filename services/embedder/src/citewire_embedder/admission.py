@@ -1,17 +1,16 @@
 """Admission by permit: how many tokens may wait or be computed at once.
 
 A request that doesn't fit is refused at once, with a delay for the retry; a stream waits instead, which slows its
-sender down.
+sender down. Organisations share the permits: each has its part of them at once, whatever the others hold.
 """
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 
 from citewire_embedder.metrics import QUEUED_TOKENS, REFUSED
 from citewire_embedder.providers.base import Purpose
 from citewire_kit.errors import ResourceExhausted
+from citewire_kit.fair import FairShares
 
 _RETRY_BOUNDS = (0.1, 10.0)
 
@@ -30,92 +29,54 @@ class Admission:
             capacity: Tokens that may be admitted at once.
             tokens_per_second: How fast the model has been lately.
         """
-        self._capacity = capacity
+        self._shares = FairShares(capacity, self._refusal, beyond=True)
         self._rate = tokens_per_second
-        self._used = 0
-        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._gauge = QUEUED_TOKENS.labels(purpose.value)
         self._refused = REFUSED.labels(purpose.value)
 
     @property
     def used(self) -> int:
         """Tokens admitted now."""
-        return self._used
+        return self._shares.total
 
-    def check(self) -> None:
+    def check(self, org_id: str) -> None:
         """Refuses if not even one token would fit; a cheap check before the texts of a request are tokenised.
 
         Raises:
-            ResourceExhausted: All permits are taken (reason `OVERLOADED`).
+            ResourceExhausted: The organisation has all that it may (reason `OVERLOADED`).
         """
-        if self._waiters or not self._fits(1):
-            raise self._refusal()
+        self._shares.check(org_id)
 
     @contextmanager
-    def admit(self, tokens: int) -> Generator[None]:
+    def admit(self, org_id: str, tokens: int) -> Generator[None]:
         """Holds permits inside the block.
 
         Raises:
             ResourceExhausted: They aren't free now (reason `OVERLOADED`).
         """
-        if self._waiters or not self._fits(tokens):
-            raise self._refusal()
-        self._take(tokens)
-        try:
+        with self._shares.hold_now(org_id, tokens), self._gauge_of(tokens):
             yield
-        finally:
-            self._give_back(tokens)
 
     @asynccontextmanager
-    async def admit_in_turn(self, tokens: int) -> AsyncGenerator[None]:
-        """Holds permits inside the block; waits for them in the order of asking."""
-        if self._waiters or not self._fits(tokens):
-            await self._wait(tokens)
-        else:
-            self._take(tokens)
+    async def admit_in_turn(self, org_id: str, tokens: int) -> AsyncGenerator[None]:
+        """Holds permits inside the block; waits for them, those first whose organisation holds fewest."""
+        async with self._shares.hold(org_id, tokens):
+            with self._gauge_of(tokens):
+                yield
+
+    @contextmanager
+    def _gauge_of(self, tokens: int) -> Generator[None]:
+        self._gauge.inc(tokens)
         try:
             yield
         finally:
-            self._give_back(tokens)
+            self._gauge.dec(tokens)
 
-    async def _wait(self, tokens: int) -> None:
-        waiter = (tokens, asyncio.get_running_loop().create_future())
-        self._waiters.append(waiter)
-        try:
-            await waiter[1]
-        except asyncio.CancelledError:
-            # The permits may have been handed over in the same turn of the event loop in which the caller left.
-            if waiter[1].done() and not waiter[1].cancelled():
-                self._give_back(tokens)
-            else:
-                self._waiters.remove(waiter)
-                self._hand_over()
-            raise
-
-    def _fits(self, tokens: int) -> bool:
-        return self._used == 0 or self._used + tokens <= self._capacity
-
-    def _take(self, tokens: int) -> None:
-        self._used += tokens
-        self._gauge.inc(tokens)
-
-    def _give_back(self, tokens: int) -> None:
-        self._used -= tokens
-        self._gauge.dec(tokens)
-        self._hand_over()
-
-    def _hand_over(self) -> None:
-        while self._waiters and self._fits(self._waiters[0][0]):
-            tokens, future = self._waiters.popleft()
-            if not future.done():
-                self._take(tokens)
-                future.set_result(None)
-
-    def _refusal(self) -> ResourceExhausted:
+    def _refusal(self, _org_id: str) -> ResourceExhausted:
         self._refused.inc()
         low, high = _RETRY_BOUNDS
         # By then half of the admitted work is done, and there is room again.
-        retry_after = min(max(self._used / 2 / max(self._rate(), 1.0), low), high)
+        retry_after = min(max(self.used / 2 / max(self._rate(), 1.0), low), high)
         return ResourceExhausted(
             "the embedder is at its limit of work; try again later", reason="OVERLOADED", retry_after=retry_after
         )

@@ -1,8 +1,9 @@
 """Forms batches for the model: one at a time, the most urgent work first.
 
 Queries go before documents, and queries that wait together are computed together: they queue while the model is busy,
-and when it is idle the first one starts at once. Documents are taken in batches from one request after the other, so
-that a bulk request doesn't delay a small one; within a request, texts of similar length go together, as the shorter
+and when it is idle the first one starts at once. Among queries and among documents, organisations take turns by the
+tokens that each was served, then their requests: documents are taken in batches from one request after the other, so
+that a bulk request doesn't delay a small one. Within a request, texts of similar length go together, as the shorter
 texts of a batch are padded. Batches are small: larger ones aren't faster, and a query would wait longer for them.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from citewire_embedder.metrics import BATCH_SECONDS, BATCH_TEXTS
 from citewire_embedder.providers.base import EmbeddingModel, Purpose, TokenisedText, Vectors
 from citewire_kit.errors import CitewireError, Internal, Unavailable
+from citewire_kit.fair import FairQueue
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -41,7 +43,8 @@ class BatchLimits:
 class Job:
     """The texts of one request on their way through the scheduler."""
 
-    def __init__(self, texts: Sequence[TokenisedText], purpose: Purpose) -> None:
+    def __init__(self, texts: Sequence[TokenisedText], purpose: Purpose, org_id: str) -> None:
+        self.org_id = org_id
         self.purpose = purpose
         self.tokens_read = 0
         """Tokens that the model has been given so far."""
@@ -104,7 +107,7 @@ class Scheduler:
         """
         self._model = model
         self._limits = limits
-        self._queues: dict[Purpose, deque[Job]] = {purpose: deque() for purpose in Purpose}
+        self._queues: dict[Purpose, FairQueue[Job]] = {purpose: FairQueue() for purpose in Purpose}
         self._query_batches = 0
         self._wake = asyncio.Event()
         self._rate = _FIRST_RATE
@@ -116,24 +119,24 @@ class Scheduler:
         """Returns the model's recent speed, in tokens without padding."""
         return self._rate
 
-    def submit(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Job:
-        """Queues texts (at least one). The caller must `withdraw` the job if it stops waiting for its result.
+    def submit(self, texts: Sequence[TokenisedText], purpose: Purpose, org_id: str = "") -> Job:
+        """Queues an organisation's texts (at least one).
+
+        The caller must `withdraw` the job if it stops waiting for its result.
 
         Raises:
             Unavailable: The scheduler has ended (reason `SHUTTING_DOWN`).
         """
         if self._closed:
             raise _shutting_down()
-        job = Job(texts, purpose)
-        self._queues[purpose].append(job)
+        job = Job(texts, purpose, org_id)
+        self._queues[purpose].push(org_id, job)
         self._wake.set()
         return job
 
     def withdraw(self, job: Job) -> None:
         """Takes a job's waiting texts out; what is being computed is thrown away."""
-        queue = self._queues[job.purpose]
-        if job in queue:
-            queue.remove(job)
+        self._queues[job.purpose].remove(job.org_id, job)
         job.abandon()
 
     async def run(self) -> None:
@@ -150,9 +153,8 @@ class Scheduler:
             self._closed = True
             self.failing.set()
             for queue in self._queues.values():
-                for job in queue:
+                for job in queue.drain():
                     job.fail(_shutting_down())
-                queue.clear()
 
     def _next_batch(self) -> list[tuple[Job, int, TokenisedText]]:
         queries, documents = self._queues[Purpose.QUERY], self._queues[Purpose.DOCUMENT]
@@ -162,21 +164,20 @@ class Scheduler:
         self._query_batches = 0
         return self._from_one_request(documents) if documents else []
 
-    def _from_queries(self, queue: deque[Job]) -> list[tuple[Job, int, TokenisedText]]:
+    def _from_queries(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
         batch: list[tuple[Job, int, TokenisedText]] = []
-        while queue and self._has_room(batch, queue[0].peek()):
-            batch.append(queue[0].take())
-            if not queue[0].is_waiting:
-                queue.popleft()
+        while queue and self._has_room(batch, queue.first().peek()):
+            job = queue.first()
+            batch.append(job.take())
+            queue.charge(len(batch[-1][2].ids), again=job.is_waiting)
         return batch
 
-    def _from_one_request(self, queue: deque[Job]) -> list[tuple[Job, int, TokenisedText]]:
-        job = queue.popleft()
+    def _from_one_request(self, queue: FairQueue[Job]) -> list[tuple[Job, int, TokenisedText]]:
+        job = queue.first()
         batch: list[tuple[Job, int, TokenisedText]] = []
         while job.is_waiting and self._has_room(batch, job.peek()):
             batch.append(job.take())
-        if job.is_waiting:
-            queue.append(job)
+        queue.charge(sum(len(text.ids) for _, _, text in batch), again=job.is_waiting)
         return batch
 
     def _has_room(self, batch: Sequence[tuple[Job, int, TokenisedText]], text: TokenisedText) -> bool:

@@ -298,7 +298,7 @@ class Embedder:
         cached_vectors = self._look_up(batch, model)
         missing = [index for index, entry in enumerate(cached_vectors) if entry is None]
         if missing and not wait_for_permits:
-            admission.check()
+            admission.check(batch.org_id)
         texts = await self._model.tokenise([batch.texts[index] for index in missing], batch.purpose)
         counts = [entry.tokens if entry else 0 for entry in cached_vectors]
         for index, text in zip(missing, texts, strict=True):
@@ -307,17 +307,17 @@ class Embedder:
         vectors = _allocate(cached_vectors, model.info)
         tokens = sum(len(text.ids) for text in texts)
         if missing and wait_for_permits:
-            async with admission.admit_in_turn(tokens):
-                vectors[missing] = await self._compute(texts, batch.purpose)
+            async with admission.admit_in_turn(batch.org_id, tokens):
+                vectors[missing] = await self._compute(texts, batch)
         elif missing:
-            with admission.admit(tokens):
-                vectors[missing] = await self._compute(texts, batch.purpose)
+            with admission.admit(batch.org_id, tokens):
+                vectors[missing] = await self._compute(texts, batch)
         self._add_to_cache(batch, model, missing, vectors, counts)
         return EmbedResult(vectors, model.info.space, tokens, tuple(counts), cut)
 
-    async def _compute(self, texts: Sequence[TokenisedText], purpose: Purpose) -> Vectors:
+    async def _compute(self, texts: Sequence[TokenisedText], batch: EmbedBatch) -> Vectors:
         """Computes texts and records their tokens, also if the caller leaves early."""
-        job = self._scheduler.submit(texts, purpose)
+        job = self._scheduler.submit(texts, batch.purpose, batch.org_id)
         model = self._model.info.space.model
         try:
             with measured_call(_OPERATION, provider=PROVIDER, model=model) as span:

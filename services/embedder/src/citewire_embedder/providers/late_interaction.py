@@ -8,7 +8,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,6 +32,7 @@ from citewire_embedder.providers.openvino_session import Session, compile_sessio
 from citewire_embedder.providers.token_vectors import PackedVectors, TokenVectorCache, TokenVectors, cosines_of
 from citewire_embedder.providers.turns import Turns
 from citewire_kit.errors import ResourceExhausted, StartupError, Unavailable
+from citewire_kit.fair import FairShares
 from citewire_kit.telemetry import get_logger
 
 log = get_logger(__name__)
@@ -126,7 +127,7 @@ class LateInteraction(RerankModel):
         self._directory = directory
         self._precision = precision
         self._threads = threads
-        self._most_tokens = most_tokens
+        self._shares = FairShares(most_tokens, _overloaded, beyond=True)
         self._tokeniser = directory.open_tokeniser()
         space = EmbeddingSpace(model=f"{name}{SUFFIX}", revision=directory.revision())
         self._info = ModelInfo(space, directory.max_tokens, 0, precision.value, "local")
@@ -135,7 +136,6 @@ class LateInteraction(RerankModel):
         self._pace = _FIRST_PACE
         self._late = 0.0
         self._calls = 0
-        self._tokens = 0
         self._closed = False
         self._turns = Turns("reranker")
 
@@ -214,14 +214,16 @@ class LateInteraction(RerankModel):
 
     async def _score_all(self, task: _Task, own: dict[int, float]) -> None:
         """Adds scores to `own` as they come, until all are there or the time doesn't do for more."""
-        own.update(await self._turn(lambda: self._begin(task), urgent=True))
-        while scores := await self._turn(lambda: self._advance(task)):
+        own.update(await self._turn(task, lambda: self._begin(task), urgent=True))
+        while scores := await self._turn(task, lambda: self._advance(task)):
             own.update(scores)
 
-    async def _turn(self, work: Callable[[], dict[int, float]], *, urgent: bool = False) -> dict[int, float]:
+    async def _turn(
+        self, task: _Task, work: Callable[[], dict[int, float]], *, urgent: bool = False
+    ) -> dict[int, float]:
         if self._closed:
             raise Unavailable("the reranker is shutting down", reason="SHUTTING_DOWN", retry_after=_RETRY_SECONDS)
-        return await self._turns.run(work, urgent=urgent)
+        return await self._turns.run(work, org_id=task.org_id, urgent=urgent)
 
     @contextmanager
     def _admit(self, task: _Task) -> Generator[None]:
@@ -230,18 +232,11 @@ class LateInteraction(RerankModel):
         if task.end is None:
             most = self._directory.max_tokens
             tokens = sum(min(most, 1 + len(text) // _TYPICAL_TOKEN_CHARACTERS) for text in task.documents)
-        if tokens and self._tokens and self._tokens + tokens > self._most_tokens:
-            raise ResourceExhausted(
-                "the reranker is at its limit of work; try again later",
-                reason="OVERLOADED",
-                retry_after=_RETRY_SECONDS,
-            )
-        self._tokens += tokens
         self._calls += 1
         try:
-            yield
+            with self._shares.hold_now(task.org_id, tokens) if tokens else nullcontext():
+                yield
         finally:
-            self._tokens -= tokens
             self._calls -= 1
 
     def _begin(self, task: _Task) -> dict[int, float]:
@@ -360,6 +355,12 @@ def _query_of(task: _Task) -> TokenVectors:
     if task.vectors is None:
         raise RuntimeError("the query's vectors come first")
     return task.vectors
+
+
+def _overloaded(_org_id: str) -> ResourceExhausted:
+    return ResourceExhausted(
+        "the reranker is at its limit of work; try again later", reason="OVERLOADED", retry_after=_RETRY_SECONDS
+    )
 
 
 def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:

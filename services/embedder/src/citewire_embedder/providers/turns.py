@@ -1,34 +1,34 @@
 """A thread that calls share: one piece of work at a time, the callers in turn."""
 
 import asyncio
-import heapq
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import TypeVar
+
+from citewire_kit.fair import FairQueue
 
 _T = TypeVar("_T")
 
 
 class Turns:
-    """Runs work in one thread, in the order of asking; what is urgent goes before what isn't.
+    """Runs work in one thread; what is urgent goes before what isn't, organisations take turns, then who asked first.
 
     A caller that leaves gives its place up. What is being computed can't be stopped: the next turn begins when it ends.
     """
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._waiting: list[tuple[bool, int, asyncio.Future[None]]] = []
-        self._order = count()
+        self._urgent: FairQueue[asyncio.Future[None]] = FairQueue()
+        self._others: FairQueue[asyncio.Future[None]] = FairQueue()
         self._busy = False
 
-    async def run(self, work: Callable[[], _T], *, urgent: bool = False) -> _T:
-        """Waits for a turn, and for the work.
+    async def run(self, work: Callable[[], _T], *, org_id: str = "", urgent: bool = False) -> _T:
+        """Waits for a turn among the organisations' pieces of work, and for the work.
 
         Raises:
             RuntimeError: The thread was closed.
         """
-        await self._wait(urgent)
+        await self._wait(self._urgent if urgent else self._others, org_id)
         try:
             future = asyncio.get_running_loop().run_in_executor(self._thread, work)
         except BaseException:
@@ -41,12 +41,12 @@ class Turns:
         """Ends the thread without waiting for running work."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _wait(self, urgent: bool) -> None:
+    async def _wait(self, waiting: FairQueue[asyncio.Future[None]], org_id: str) -> None:
         if not self._busy:
             self._busy = True
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._waiting, (not urgent, next(self._order), turn))
+        waiting.push(org_id, turn)
         try:
             await turn
         except asyncio.CancelledError:
@@ -61,8 +61,9 @@ class Turns:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
+        while waiting := self._urgent or self._others:
+            turn = waiting.first()
+            waiting.charge(0.0 if turn.done() else 1.0)
             if not turn.done():
                 turn.set_result(None)
                 return

@@ -55,7 +55,7 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
         stack.push_async_callback(probes.stop)
         dsn = settings.dsn.get_secret_value()
         # A job holds at most one connection at a time; claims, leases and measurements need some of their own.
-        most = settings.concurrency + settings.enrich_concurrency + 4
+        most = settings.concurrency + settings.enrich_concurrency + 5
         pool = await open_pool(dsn, max_size=most, name="citewire-worker")
         stack.push_async_callback(pool.close)
         channel = open_channel(settings.embedder_target, tls=settings.tls())
@@ -72,7 +72,7 @@ async def work(settings: WorkerSettings, stop: asyncio.Event) -> None:
             limits=settings.parse_limits(),
             confinement=settings.confinement,
         )
-        sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency))
+        sandbox = await stack.enter_async_context(Sandbox.open(rules, processes=settings.concurrency + 1))
         store = PostgresJobStore(pool, dsn)
         embedder = GrpcEmbedder(channel, batch_seconds=settings.embed_seconds)
         pipeline = Pipeline(store, embedder, sandbox, folder, settings)

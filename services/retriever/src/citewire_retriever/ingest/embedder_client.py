@@ -1,5 +1,6 @@
 """The embedder over gRPC: the one place of ingest that knows its messages."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing
 
@@ -17,6 +18,9 @@ from citewire_retriever.model import Space
 MAX_INPUTS = 256
 MAX_BYTES = 1024 * 1024
 _COUNT_SECONDS = 30.0
+_AHEAD = 4
+"""Batches that are sent before they are answered: more than the embedder works on, and few that can't be stopped."""
+
 _SERVICE = "citewire.embedder.v1.EmbedderService"
 
 
@@ -58,6 +62,7 @@ class GrpcEmbedder:
         *,
         truncate: bool = False,
         purpose: pb.Purpose = pb.PURPOSE_DOCUMENT,
+        stop: asyncio.Event | None = None,
     ) -> AsyncGenerator[Vectors]:
         """Embeds batches of texts; yields the vectors of each, in order.
 
@@ -66,24 +71,26 @@ class GrpcEmbedder:
             batches: The texts.
             truncate: Leave out the tail of a text that is longer than the model takes, instead of failing.
             purpose: Whether they are documents or questions.
+            stop: Once set, no further batch is sent; those that were are still answered.
 
         Raises:
             CitewireError: The call failed, or the model's space isn't this one any more (`FailedPrecondition`).
         """
-        space = window.space
+        space, sent, ahead = window.space, list[int](), asyncio.Semaphore(_AHEAD)
         calling = client.bidi(
             self._stub.EmbedStream,
-            _requests(window, batches, truncate=truncate, purpose=purpose),
+            _requests(window, batches, sent, ahead, truncate=truncate, purpose=purpose, stop=stop),
             timeout=self._batch_seconds * len(batches),
         )
         answered = 0
         async with aclosing(calling) as responses:
             async for response in responses:
-                if answered == len(batches) or response.batch_id != answered:
+                if answered == len(sent) or response.batch_id != answered:
                     raise DataLoss("the embedder answered another batch than it was sent", reason="INTERNAL")
                 yield _vectors(space, response.batch, len(batches[answered]))
                 answered += 1
-        if answered != len(batches):
+                ahead.release()
+        if answered != len(sent):
             raise DataLoss("the embedder answered fewer batches than it was sent", reason="INTERNAL")
 
 
@@ -102,10 +109,21 @@ def batches(texts: Iterable[str], *, most: int, most_bytes: int = MAX_BYTES) -> 
 
 
 async def _requests(
-    window: ModelWindow, batches: Sequence[Sequence[str]], *, truncate: bool, purpose: pb.Purpose
+    window: ModelWindow,
+    batches: Sequence[Sequence[str]],
+    sent: list[int],
+    ahead: asyncio.Semaphore,
+    *,
+    truncate: bool,
+    purpose: pb.Purpose,
+    stop: asyncio.Event | None,
 ) -> AsyncGenerator[pb.EmbedStreamRequest]:
     model, provider = _model(window), _ref(window.own)
     for number, texts in enumerate(batches):
+        await ahead.acquire()
+        if stop is not None and stop.is_set():
+            return
+        sent.append(number)
         batch = pb.EmbedRequest(inputs=texts, purpose=purpose, model=model, provider=provider)
         batch.overflow = pb.OVERFLOW_TRUNCATE if truncate else pb.OVERFLOW_REJECT
         yield pb.EmbedStreamRequest(batch_id=number, batch=batch)

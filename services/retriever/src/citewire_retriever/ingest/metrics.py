@@ -18,6 +18,12 @@ STAGE_SECONDS: Final = Histogram(
     ["stage"],
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800),
 )
+WAIT_SECONDS: Final = Histogram(
+    "citewire_ingest_wait_seconds",
+    "Seconds that a version waited for its turn, by lane.",
+    ["lane"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800),
+)
 CHUNKS: Final = Counter("citewire_ingest_chunks_total", "Chunks that were embedded and stored.")
 EXPIRED: Final = Counter("citewire_ingest_leases_expired_total", "Jobs taken back from workers that went silent.")
 BACKFILL_QUEUED: Final = Counter("citewire_backfill_documents_total", "Documents that lacked vectors, and were queued.")
@@ -27,7 +33,7 @@ ENRICHMENT_FAILURES: Final = Counter(
     "citewire_enrichment_failures_total", "Documents whose enrichment failed for good, by code.", ["code"]
 )
 
-OUTCOMES: Final = ("done", "failed", "retried", "released", "lost")
+OUTCOMES: Final = ("done", "passed_on", "failed", "retried", "released", "lost")
 INGEST_STAGES: Final = ("read", "parse", "chunk", "embed", "publish")
 
 
@@ -37,6 +43,8 @@ def init(codes: Iterable[str], *, enrichment_sources: Iterable[str], enrichment_
         RUNNING.labels(kind)
         for outcome in OUTCOMES:
             JOBS.labels(kind, outcome)
+    for lane in ("interactive", "bulk"):
+        WAIT_SECONDS.labels(lane)
     for code in codes:
         FAILURES.labels(code)
     for source in enrichment_sources:

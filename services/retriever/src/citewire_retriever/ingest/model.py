@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from citewire_kit.tenant import Tenant
 from citewire_retriever.model import Space
 
+Lane = Literal["interactive", "bulk"]
 JobKind = Literal["ingest", "embed", "sweep", "backfill", "enrich"]
 Vectors = NDArray[np.float32]
 """One row per text."""
@@ -42,6 +43,10 @@ class Job:
     """W3C trace context and request id of the upload."""
     age_seconds: float
     """Since it was queued first."""
+    lane: Lane = "bulk"
+    """Whether somebody waits for it."""
+    waited_seconds: float = 0.0
+    """Since it could have run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """One attempt at one version: read, parse, chunk, embed, publish."""
 
+import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Generator, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ from citewire_retriever.ingest.sandbox import Sandbox
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.spool import spooled
 from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.turn import Turn
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
@@ -49,8 +52,21 @@ class Outcome:
     """How many of them an earlier attempt had stored."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A version that was read and cut, and isn't embedded yet."""
+
+    fence: int
+    """Of the claim under which it was."""
+    title: str
+    window: ModelWindow
+    media_type: str
+    pages: int | None
+    chunks: list[Chunk]
+
+
 class Pipeline:
-    """Ingests versions. Holds nothing between two of them."""
+    """Ingests versions. Of those whose turn ended before they were done, it remembers a few as they were cut."""
 
     def __init__(
         self, store: PostgresJobStore, embedder: GrpcEmbedder, sandbox: Sandbox, folder: Path, settings: WorkerSettings
@@ -60,9 +76,13 @@ class Pipeline:
         self._sandbox = sandbox
         self._folder = folder
         self._settings = settings
+        self._cut: OrderedDict[tuple[str, int], _Cut] = OrderedDict()
 
-    async def ingest(self, job: Job) -> Outcome:
-        """Makes an attempt. Whatever it raises, the live version goes on serving.
+    async def ingest(self, job: Job, turn: Turn) -> Outcome | None:
+        """Makes an attempt, and goes on from what earlier ones stored. Whatever it raises, the live version serves on.
+
+        Returns:
+            What became of it; None if its turn ended before it was done.
 
         Raises:
             IngestError: The version can't be ingested, now or later.
@@ -70,25 +90,28 @@ class Pipeline:
             CitewireError: Something that it needs can't be had now.
         """
         version = await self._store.begin(job)
-        document = await self._parse(job, version)
-        title = version.title if version.title_given else (document.title or version.title)[:_MAX_TITLE]
         window = await self._window(version)
-        with _stage("chunk"):
-            await self._store.save_text(job, document.text)
-            chunks = await self._chunk(document, title, window)
+        cut = self._remembered(job, version, window)
+        if cut is None:
+            document = await self._parse(job, version, turn)
+            with _stage("chunk"):
+                cut = await self._save(job, version, document, window)
         table = await self._store.ensure_space(window.space)
         with _stage("embed"):
-            resumed = await self._embed(job, window, table, chunks)
+            resumed, done = await self._embed(job, cut, table, turn)
+        if not done:
+            self._remember(job, cut)
+            return None
         with _stage("publish"):
             await self._store.progress(job, "publish", 0, 0)
             published = await self._store.publish(
                 job,
                 Publication(
-                    title=None if version.title_given else title,
-                    media_type=document.media_type,
-                    pages=document.pages,
-                    chunks=len(chunks),
-                    tokens=sum(each.token_count for each in chunks),
+                    title=None if version.title_given else cut.title,
+                    media_type=cut.media_type,
+                    pages=cut.pages,
+                    chunks=len(cut.chunks),
+                    tokens=sum(each.token_count for each in cut.chunks),
                     table=table,
                     keep_seconds=self._settings.keep_seconds,
                     further=bool(self._settings.further_models()),
@@ -96,7 +119,26 @@ class Pipeline:
             )
         if published is Published.OTHER_SPACE:
             raise FailedPrecondition("the organisation's space became another one", reason="SPACE_MISMATCH")
-        return Outcome(published, len(chunks), resumed)
+        return Outcome(published, len(cut.chunks), resumed)
+
+    def _remember(self, job: Job, cut: _Cut) -> None:
+        """Keeps what was cut for the next turn, if that is this worker's too."""
+        self._cut[job.tenant.org_id, job.job_id] = cut
+        if len(self._cut) > self._settings.concurrency:
+            self._cut.popitem(last=False)
+
+    def _remembered(self, job: Job, version: VersionToIngest, window: ModelWindow) -> _Cut | None:
+        """What was cut in the turn before, if nobody had one between, and title and model are the same."""
+        cut = self._cut.pop((job.tenant.org_id, job.job_id), None)
+        if cut is None or cut.fence != job.fence - 1 or cut.window != window:
+            return None
+        return None if version.title_given and version.title != cut.title else replace(cut, fence=job.fence)
+
+    async def _save(self, job: Job, version: VersionToIngest, document: ParsedDocument, window: ModelWindow) -> _Cut:
+        title = version.title if version.title_given else (document.title or version.title)[:_MAX_TITLE]
+        await self._store.save_text(job, document.text)
+        chunks = await self._chunk(document, title, window)
+        return _Cut(job.fence, title, window, document.media_type, document.pages, chunks)
 
     async def embed_further(self, job: Job) -> None:
         """Embeds a live version's chunks in the further spaces; what an earlier attempt stored isn't done again.
@@ -127,12 +169,12 @@ class Pipeline:
                     await self._store.add_vectors(job, table, [each.chunk_id for each in group], vectors)
                     done += len(group)
 
-    async def _parse(self, job: Job, version: VersionToIngest) -> ParsedDocument:
+    async def _parse(self, job: Job, version: VersionToIngest, turn: Turn) -> ParsedDocument:
         with _stage("read"):
             original = self._store.read_original(job, version.size_bytes)
             async with aclosing(original), spooled(self._folder, original, version.sha256) as path:
                 with _stage("parse"):
-                    return await self._sandbox.parse(path, version.file_name, version.media_type)
+                    return await self._sandbox.parse(path, version.file_name, version.media_type, turn.read)
 
     async def _window(self, version: VersionToIngest) -> ModelWindow:
         """The model of the organisation's space; for its first document, the tenant's own or the default one."""
@@ -155,8 +197,12 @@ class Pipeline:
 
         return await chunk(document, title, self._settings.rules(window.max_tokens), count)
 
-    async def _embed(self, job: Job, window: ModelWindow, table: VectorTable, chunks: list[Chunk]) -> int:
-        """Embeds and stores what an earlier attempt hasn't; returns how many chunks it had."""
+    async def _embed(self, job: Job, cut: _Cut, table: VectorTable, turn: Turn) -> tuple[int, bool]:
+        """Embeds and stores what an earlier attempt hasn't, as long as its turn lasts.
+
+        Returns how many chunks there were already, and whether all are there now.
+        """
+        chunks = cut.chunks
         resumed = _same_so_far(await self._store.staged(job, table), chunks)
         if resumed is None:
             await self._store.clear(job)
@@ -164,16 +210,22 @@ class Pipeline:
         await self._store.progress(job, "embed", first, len(chunks))
         batches = _batches(chunks[first:], self._settings.batch_chunks)
         step = self._settings.stream_batches
+        stop = asyncio.Event()
         for start in range(0, len(batches), step):
             group = batches[start : start + step]
             texts = [[embedding_input(each.header, each.text) for each in batch] for batch in group]
-            async with aclosing(self._embedder.embed(window, texts)) as answers:
-                done = 0
+            done = 0
+            async with aclosing(self._embedder.embed(cut.window, texts, stop=stop)) as answers:
                 async for vectors in answers:
                     await self._store.stage(job, table, group[done], vectors, len(chunks))
                     metrics.CHUNKS.inc(len(group[done]))
+                    turn.embedded(sum(each.token_count for each in group[done]))
                     done += 1
-        return first
+                    if not stop.is_set() and start + done < len(batches) and await turn.is_over():
+                        stop.set()
+            if stop.is_set():
+                return first, start + done == len(batches)
+        return first, True
 
 
 def _no_provider(version: VersionToIngest) -> str:

@@ -4,7 +4,9 @@
 -- name: claim
 -- One job for one worker. `waiting` steps from organisation to organisation along the index, however many jobs each has
 -- queued; then it is the turn of the one with the fewest running jobs (enrichments are counted by themselves: they wait for a
--- model, and no upload waits for them), and the longest unserved by this worker.
+-- model, and no upload waits for them), and of the least virtual time among these. Who comes late starts at the present.
+-- The claim is charged in advance, so that claims at the same time take turns too. The kept slot takes small files only,
+-- of organisations that have nothing running.
 WITH RECURSIVE waiting (org_id) AS (
     (SELECT org_id FROM corpus.ingest_jobs
      WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
@@ -19,26 +21,41 @@ running AS (
     WHERE state = 'running' AND (kind = 'enrich') = (%(kind)s = 'enrich') GROUP BY org_id
 ),
 turns AS (
-    SELECT waiting.org_id
+    SELECT waiting.org_id, coalesce(running.jobs, 0) AS running,
+           greatest(coalesce(share.virtual_time, 0), coalesce(present.virtual_time, 0)) AS starts_at
     FROM waiting
     LEFT JOIN running USING (org_id)
-    LEFT JOIN unnest(%(served)s::text[]) WITH ORDINALITY AS served (org_id, place) USING (org_id)
+    LEFT JOIN corpus.ingest_shares share ON share.org_id = waiting.org_id
+    LEFT JOIN corpus.ingest_shares present ON present.org_id = ''
     WHERE waiting.org_id IS NOT NULL
-    ORDER BY coalesce(running.jobs, 0), served.place NULLS FIRST, waiting.org_id
+    ORDER BY coalesce(running.jobs, 0), starts_at, waiting.org_id
 ),
 chosen AS (
-    SELECT job.org_id, job.job_id
+    SELECT job.org_id, job.job_id, turns.starts_at
     FROM turns
     CROSS JOIN LATERAL (
         SELECT queued.org_id, queued.job_id
         FROM corpus.ingest_jobs queued
         WHERE queued.state = 'queued' AND queued.kind = %(kind)s AND queued.org_id = turns.org_id
           AND queued.next_run_at <= now()
-        ORDER BY queued.next_run_at, queued.job_id
+          AND (%(most_bytes)s::bigint IS NULL OR coalesce(queued.size_bytes, 0) <= %(most_bytes)s AND turns.running = 0)
+        ORDER BY queued.lane DESC, queued.next_run_at, queued.job_id
         LIMIT 1
         FOR UPDATE SKIP LOCKED
     ) AS job
     LIMIT 1
+),
+charged AS (
+    INSERT INTO corpus.ingest_shares AS share (org_id, virtual_time)
+    SELECT whose.org_id, whose.virtual_time
+    FROM chosen
+    CROSS JOIN LATERAL (
+        SELECT '' AS org_id, (SELECT min(starts_at) FROM turns) AS virtual_time WHERE %(kind)s = 'ingest'
+        UNION ALL
+        SELECT chosen.org_id, chosen.starts_at + %(advance)s
+    ) AS whose
+    ORDER BY whose.org_id  -- everyone locks the present first
+    ON CONFLICT (org_id) DO UPDATE SET virtual_time = greatest(share.virtual_time, excluded.virtual_time)
 )
 UPDATE corpus.ingest_jobs job
 SET state = 'running', attempts = job.attempts + 1, fence = job.fence + 1, worker = %(worker)s,
@@ -46,7 +63,29 @@ SET state = 'running', attempts = job.attempts + 1, fence = job.fence + 1, worke
 FROM chosen
 WHERE job.org_id = chosen.org_id AND job.job_id = chosen.job_id
 RETURNING job.org_id, job.job_id, job.document_id, job.version, job.attempts, job.fence, job.user_id, job.plan,
-          job.trace_context, extract(epoch FROM now() - job.created_at)::float8
+          job.trace_context, extract(epoch FROM now() - job.created_at)::float8, job.lane,
+          extract(epoch FROM now() - job.next_run_at)::float8
+
+-- name: charge
+-- What was spent beyond the advance of a claim.
+UPDATE corpus.ingest_shares share SET virtual_time = share.virtual_time + spent.seconds
+FROM unnest(%(org_ids)s::text[], %(seconds)s::float8[]) AS spent (org_id, seconds)
+WHERE share.org_id = spent.org_id
+
+-- name: is_waited_for
+-- Whether another organisation's job waits for this one's place, or one of the same that somebody waits for.
+SELECT EXISTS (
+    SELECT FROM corpus.ingest_jobs
+    WHERE state = 'queued' AND kind = 'ingest' AND next_run_at <= now()
+      AND (org_id <> %(org_id)s OR lane = 'interactive')
+)
+
+-- name: pass_on
+-- Its place is another's now; it goes on when its organisation's turn comes again, behind what waits in its lane.
+UPDATE corpus.ingest_jobs
+SET state = 'queued', lane = 'bulk', worker = NULL, lease_until = NULL, updated_at = now(), attempts = attempts - 1,
+    next_run_at = now()
+WHERE org_id = %(org_id)s AND job_id = %(job_id)s
 
 -- name: requeue_expired
 -- The workers that held these are gone, or cut off: whatever they still write is refused by state and fence.

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,8 +91,10 @@ class Sandbox:
                 if server is not None:
                     await server.close()
 
-    async def parse(self, path: Path, file_name: str, media_type: str) -> ParsedDocument:
-        """Reads a file.
+    async def parse(
+        self, path: Path, file_name: str, media_type: str, spent: Callable[[float], None] = lambda _: None
+    ) -> ParsedDocument:
+        """Reads a file; `spent` is told how many seconds were computed, also for one that can't be read.
 
         Raises:
             IngestError: With any code; TIMEOUT if it took too long, CORRUPT if it crashes the parser, INTERNAL for a
@@ -102,12 +104,12 @@ class Sandbox:
         """
         async with self._free:
             try:
-                return await self._parse_once(path, file_name, media_type)
+                return await self._parse_once(path, file_name, media_type, spent)
             except (ServerLostError, _KilledError):
                 # It may have been ended for another's sake.
                 log.warning("parser_killed")
             try:
-                return await self._parse_once(path, file_name, media_type)
+                return await self._parse_once(path, file_name, media_type, spent)
             except _KilledError:
                 raise IngestError(
                     IngestCode.TOO_LARGE, "The file needs more memory to be read than is allowed: split it."
@@ -123,7 +125,9 @@ class Sandbox:
         if server.missing:
             log.warning("parser_partly_confined", missing=server.missing)
 
-    async def _parse_once(self, path: Path, file_name: str, media_type: str) -> ParsedDocument:
+    async def _parse_once(
+        self, path: Path, file_name: str, media_type: str, spent: Callable[[float], None]
+    ) -> ParsedDocument:
         server = await self._current()
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -151,6 +155,8 @@ class Sandbox:
         finally:
             # Answered, cancelled or crashed: what the process may still do is nobody's business any more.
             process_end = await reading.close()
+            if process_end is not None:
+                spent(process_end.cpu_seconds)
             await self._close_replaced()
         if answer is None:
             raise ServerLostError if process_end is None else _reason(process_end, size, budget)

@@ -62,8 +62,16 @@ class WorkerSettings(ProcessSettings):
     """How long a document rests whose backfill was given up after max_attempts."""
 
     concurrency: int = Field(default=2, ge=1, le=64)
-    """Documents at once, each with a parsing process while it is read. Two: while one is embedded, the next is
-    parsed."""
+    """Documents at once, each with a parsing process while it is read, beside a kept slot for small files
+    (small_bytes). Two: while one is embedded, the next is parsed."""
+
+    small_bytes: int = Field(default=1024 * 1024, ge=0)
+    """Largest file that the kept slot takes, beside those of `concurrency`: one of an organisation that has nothing in
+    work, while others' long files have all other slots. 0: there is no kept slot."""
+
+    turn_seconds: float = Field(default=5.0, gt=0)
+    """How long a document is worked on while others wait; then it goes back to the queue with what is embedded. At
+    least twice as long as reading it took, as another worker would have to read it again."""
 
     lease_seconds: float = Field(default=30.0, ge=1)
     """A worker that is silent for this long has lost its jobs. They are renewed every third of it."""

@@ -47,6 +47,10 @@ _LONG_STATEMENT: Final = 300.0
 """Seconds for statements whose work grows with the document: publishing and removing."""
 
 
+CLAIM_SECONDS: Final = 0.1
+"""Seconds of work that a claim is charged in advance."""
+
+
 class PostgresJobStore:
     """Jobs, and all that ingest reads and writes.
 
@@ -59,13 +63,26 @@ class PostgresJobStore:
         self._pool = pool
         self._dsn = dsn
 
-    async def claim(self, kind: JobKind, *, worker: str, lease_seconds: float, served: Sequence[str]) -> Job | None:
-        """Takes the oldest job that may run, of the organisation whose turn it is.
+    async def claim(
+        self, kind: JobKind, *, worker: str, lease_seconds: float, most_bytes: int | None = None
+    ) -> Job | None:
+        """Takes the first job that may run, of the organisation whose turn it is. No two workers get the same one.
 
-        It is the turn of the one with the fewest running jobs; among these, of the one that isn't in `served`, or
-        stands first there. Two workers never get the same job.
+        It is the turn of the one with the fewest running jobs; among these, of the one with the least virtual time.
+
+        Args:
+            kind: Of which kind.
+            worker: Who claims.
+            lease_seconds: For how long.
+            most_bytes: Only a file of at most so many bytes, of an organisation that has no running job.
         """
-        values = {"kind": kind, "worker": worker, "lease_seconds": lease_seconds, "served": list(served)}
+        values = {
+            "kind": kind,
+            "worker": worker,
+            "lease_seconds": lease_seconds,
+            "most_bytes": most_bytes,
+            "advance": CLAIM_SECONDS,
+        }
         async with shared(self._pool) as connection:
             cursor = await connection.execute(_SQL["claim"], values)
             row = await cursor.fetchone()
@@ -82,7 +99,26 @@ class PostgresJobStore:
             tenant=Tenant(row[0], row[6], plan),
             trace_context={str(key): str(value) for key, value in row[8].items()},
             age_seconds=row[9],
+            lane=row[10],
+            waited_seconds=max(0.0, row[11]),
         )
+
+    async def charge(self, spent: Mapping[str, float]) -> None:
+        """Charges organisations for seconds of work beyond those that their claims were charged in advance."""
+        values = {"org_ids": sorted(spent), "seconds": [spent[org_id] for org_id in sorted(spent)]}
+        async with shared(self._pool) as connection:
+            await connection.execute(_SQL["charge"], values)
+
+    async def is_waited_for(self, job: Job) -> bool:
+        """Says whether others wait for the job's place."""
+        async with shared(self._pool) as connection:
+            row = await (await connection.execute(_SQL["is_waited_for"], _key(job))).fetchone()
+        return bool(row and row[0])
+
+    async def pass_on(self, job: Job) -> None:
+        """Queues a job that has had its turn again: what it has stored stays, and the attempt doesn't count."""
+        async with self._holding(job, "lock_version", {}) as connection:
+            await connection.execute(_SQL["pass_on"], _key(job))
 
     async def requeue_expired(self) -> int:
         """Queues jobs again whose lease has passed; returns how many."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ from citewire_retriever.ingest.errors import IngestCode, IngestError
 from citewire_retriever.ingest.model import Job, JobKind, LeaseLostError
 from citewire_retriever.ingest.pipeline import Pipeline
 from citewire_retriever.ingest.settings import WorkerSettings
-from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.store import CLAIM_SECONDS, PostgresJobStore
+from citewire_retriever.ingest.turn import Turn
 
 log = get_logger(__name__)
 _tracer: Final = get_tracer(__name__)
@@ -50,7 +51,6 @@ _PASSING: Final = frozenset(
 _KINDS: Final[tuple[JobKind, ...]] = ("ingest", "embed", "sweep", "backfill")
 # By loops of their own: a model takes seconds, and no upload is to wait for it.
 _ENRICHMENT_KINDS: Final[tuple[JobKind, ...]] = ("enrich",)
-_SERVED: Final = 1000
 _RELEASE_SECONDS: Final = 5.0
 _GIVEN_UP: Final = "The document couldn't be processed after several attempts. Try again later, or report it."
 
@@ -89,16 +89,19 @@ class Worker:
         # Unique also if containers of one name follow one another; nobody parses it.
         self._name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._works: list[_Work] = []
-        self._served: OrderedDict[str, None] = OrderedDict()
+        self._spent: defaultdict[str, float] = defaultdict(float)  # seconds that nobody was charged for yet
         self._wake = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set; then the jobs in work are given back at once, for others to take."""
         metrics.init(IngestCode, enrichment_sources=EnrichmentSource, enrichment_codes=EnrichmentCode)
         loops: list[Callable[[], Awaitable[None]]] = [self._listen, self._renew, self._expire, self._measure]
-        loops += [partial(self._serve, _KINDS)] * self._settings.concurrency
+        loops += [partial(self._serve, partial(self._serve_one, _KINDS))] * self._settings.concurrency
+        if self._settings.small_bytes:
+            loops.append(partial(self._serve, self._serve_small))
         if self._enrichment is not None:
-            loops += [partial(self._serve, _ENRICHMENT_KINDS)] * self._settings.enrich_concurrency
+            enriching = partial(self._serve, partial(self._serve_one, _ENRICHMENT_KINDS))
+            loops += [enriching] * self._settings.enrich_concurrency
         if self._backfill is not None and self._settings.backfill_seconds > 0:
             loops.append(self._survey)
         log.info("worker_started", worker=self._name, concurrency=self._settings.concurrency)
@@ -109,15 +112,16 @@ class Worker:
             await end(*tasks)
         with suppress(CitewireError):
             await self._store.release_all(self._name)
+            await self._charge()
         log.info("worker_stopped")
 
-    async def _serve(self, kinds: Sequence[JobKind]) -> None:
-        """One of several loops: a job of these kinds after another."""
+    async def _serve(self, serve_one: Callable[[], Awaitable[bool]]) -> None:
+        """One of the slots: a job after another."""
         while True:
             # Taken before asking: a job that is queued right after the answer isn't slept over.
             wake = self._wake
             try:
-                if await self._serve_one(kinds):
+                if await serve_one():
                     continue
             except CitewireError as error:
                 log.warning("cannot_claim", error=str(error))
@@ -139,14 +143,32 @@ class Worker:
                     if self._backfill is None or self._backfill.wait_seconds() > 0 or self._backfilling.locked():
                         continue
                     await stack.enter_async_context(self._backfilling)
-                job = await self._store.claim(
-                    kind, worker=self._name, lease_seconds=self._settings.lease_seconds, served=list(self._served)
-                )
-                if job is not None:
-                    self._note_served(job.tenant.org_id)
-                    await self._work_on(job)
+                if await self._claim(kind):
                     return True
         return False
+
+    async def _serve_small(self) -> bool:
+        """The kept slot: a small file, of an organisation that has nothing in work."""
+        return await self._claim("ingest", self._settings.small_bytes)
+
+    async def _claim(self, kind: JobKind, most_bytes: int | None = None) -> bool:
+        """Claims a job and works on it; False if there is none."""
+        await self._charge()
+        job = await self._store.claim(
+            kind, worker=self._name, lease_seconds=self._settings.lease_seconds, most_bytes=most_bytes
+        )
+        if job is None:
+            return False
+        if kind == "ingest":
+            metrics.WAIT_SECONDS.labels(job.lane).observe(job.waited_seconds)
+        await self._work_on(job)
+        return True
+
+    async def _charge(self) -> None:
+        """Charges organisations for what was done for them."""
+        if self._spent:
+            spent, self._spent = self._spent, defaultdict(float)
+            await self._store.charge(spent)
 
     async def _survey(self) -> None:
         """Looks for missing vectors, in one organisation after another."""
@@ -158,12 +180,6 @@ class Worker:
                 log.warning("cannot_survey", error=str(error))
         if not result:
             await asyncio.sleep(min(self._settings.poll_seconds, self._settings.backfill_seconds))
-
-    def _note_served(self, org_id: str) -> None:
-        self._served[org_id] = None
-        self._served.move_to_end(org_id)
-        if len(self._served) > _SERVED:
-            self._served.popitem(last=False)
 
     async def _work_on(self, job: Job) -> None:
         """Works on a job as long as its lease holds."""
@@ -194,7 +210,7 @@ class Worker:
     async def _attempt(self, job: Job) -> str:
         """Makes an attempt and ends the job, or queues it again; returns how it ended."""
         try:
-            await self._run(job)
+            return "done" if await self._run_charged(job) else "passed_on"
         except LeaseLostError:
             return "lost"
         except EnrichmentError as error:
@@ -206,26 +222,38 @@ class Worker:
         except Exception as error:
             log.exception("attempt_failed", **_names(job))
             return await self._end(self._retry(job, error), "retried")
-        return "done"
 
-    async def _run(self, job: Job) -> None:
+    async def _run_charged(self, job: Job) -> bool:
+        turn = Turn(self._settings.turn_seconds, partial(self._store.is_waited_for, job))
+        try:
+            return await self._run(job, turn)
+        finally:
+            if turn.spent > CLAIM_SECONDS:
+                self._spent[job.tenant.org_id] += turn.spent - CLAIM_SECONDS
+
+    async def _run(self, job: Job, turn: Turn) -> bool:
+        """Does a job; False if its turn ended before it was done."""
         if job.kind == "sweep":
             await self._store.sweep(job)
-            return
+            return True
         if job.kind == "embed":
             await self._pipeline.embed_further(job)
-            return
+            return True
         if job.kind == "backfill":
             await self._run_backfill(job)
-            return
+            return True
         if job.kind == "enrich":
             await self._run_enrichment(job)
-            return
+            return True
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
         with _tracer.start_as_current_span("ingest", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
             log.info("ingest_started", attempt=job.attempt, **_names(job))
-            outcome = await self._pipeline.ingest(job)
+            outcome = await self._pipeline.ingest(job, turn)
+            if outcome is None:
+                await self._store.pass_on(job)
+                log.info("ingest_passed_on", seconds=round(turn.spent, 1), **_names(job))
+                return False
             log.info(
                 "ingest_done",
                 outcome=outcome.published.value,
@@ -233,6 +261,7 @@ class Worker:
                 resumed=outcome.resumed,
                 **_names(job),
             )
+            return True
 
     async def _run_backfill(self, job: Job) -> None:
         if self._backfill is None:

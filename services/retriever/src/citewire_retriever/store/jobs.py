@@ -10,6 +10,10 @@ from citewire_retriever.store import rows
 
 _SQL: Final = rows.queries("content")
 
+_RECENT_JOBS: Final = 5
+_RECENT_SECONDS: Final = 10.0
+"""More than so many jobs of a user in such a time are a bulk: nobody waits for each of them."""
+
 
 async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int, version: int) -> None:
     """Queues ingest of a version, in the transaction that made it; the running trace goes on in the worker."""
@@ -26,5 +30,7 @@ async def queue_ingest(connection: Connection, tenant: Tenant, document_id: int,
             "user_id": tenant.user_id,
             "plan": tenant.plan,
             "trace_context": json.dumps(carrier),
+            "recent_jobs": _RECENT_JOBS,
+            "recent_seconds": _RECENT_SECONDS,
         },
     )

@@ -47,12 +47,23 @@ VALUES (%(org_id)s, %(document_id)s, %(version)s, %(part)s, %(bytes)s)
 -- name: queue_job
 -- A job for a version; one that ran before starts again from nothing. The fence grows, so that a worker that still
 -- holds an old lease can't publish.
-INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context)
-VALUES (%(org_id)s, %(document_id)s, %(version)s, %(user_id)s, %(plan)s, %(trace_context)s::jsonb)
+-- The first few that a user queues within some seconds are waited for one by one; what is more is a bulk.
+INSERT INTO corpus.ingest_jobs (org_id, document_id, version, user_id, plan, trace_context, size_bytes, lane)
+SELECT org_id, document_id, version, %(user_id)s, %(plan)s, %(trace_context)s::jsonb, size_bytes,
+       CASE WHEN (SELECT count(*) FROM (
+                      SELECT FROM corpus.ingest_jobs recent
+                      WHERE recent.org_id = %(org_id)s AND recent.user_id = %(user_id)s
+                        AND recent.lane = 'interactive'
+                        AND recent.created_at > now() - make_interval(secs => %(recent_seconds)s)
+                      LIMIT %(recent_jobs)s) AS recent) < %(recent_jobs)s
+            THEN 'interactive' ELSE 'bulk' END
+FROM corpus.versions
+WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(version)s
 ON CONFLICT (org_id, document_id, version, kind) DO UPDATE
 SET state = 'queued', attempts = 0, next_run_at = now(), worker = NULL, lease_until = NULL,
     fence = corpus.ingest_jobs.fence + 1, user_id = excluded.user_id, plan = excluded.plan,
-    trace_context = excluded.trace_context, created_at = now(), updated_at = now()
+    trace_context = excluded.trace_context, size_bytes = excluded.size_bytes, lane = excluded.lane,
+    created_at = now(), updated_at = now()
 
 -- name: copy_version
 -- The latest version's content as a new version, for ingest under a new title.

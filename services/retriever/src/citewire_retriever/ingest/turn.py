@@ -1,0 +1,40 @@
+"""A job's turn: how long it may have its slot while others wait, and what it costs its organisation."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+_SECONDS_PER_TOKEN: Final = 1 / 3000
+"""CPU that embedding a token takes, about, on two cores in fp32 (docs/benchmarks.md)."""
+
+_TURNS_PER_READING: Final = 2.0
+
+
+class Turn:
+    """One turn of one job. What it spends is counted in seconds of CPU, and not in time that it waited for others."""
+
+    def __init__(self, seconds: float, is_waited_for: Callable[[], Awaitable[bool]]) -> None:
+        """Begins.
+
+        Args:
+            seconds: How long it may take while others wait.
+            is_waited_for: Whether they do.
+        """
+        self.spent = 0.0
+        """Seconds of work so far."""
+        self._least = seconds
+        self._is_waited_for = is_waited_for
+        self._began = time.monotonic()
+
+    def read(self, seconds: float) -> None:
+        """Counts the computing that reading the file took. It isn't done again for little."""
+        self.spent += seconds
+        self._least = max(self._least, _TURNS_PER_READING * seconds)
+
+    def embedded(self, tokens: int) -> None:
+        """Counts tokens that were embedded."""
+        self.spent += tokens * _SECONDS_PER_TOKEN
+
+    async def is_over(self) -> bool:
+        """Says whether the slot is another's now."""
+        return time.monotonic() - self._began >= self._least and await self._is_waited_for()
