@@ -62,6 +62,7 @@ QUERY_FILES = (
     ("citewire_retriever.store", "sql/topics.sql"),
     ("citewire_retriever.ingest", "queries.sql"),
     ("citewire_retriever.ingest.backfill", "queries.sql"),
+    ("citewire_retriever.ingest.enrichment", "queries.sql"),
     ("citewire_gateway.chat", "chats.sql"),
     ("citewire_gateway.tenants", "accounts.sql"),
     ("citewire_gateway.tenants", "identity.sql"),

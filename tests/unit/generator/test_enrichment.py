@@ -27,7 +27,7 @@ ALL = (
 
 
 def request(text: str = "A small restaurant near the harbour.", **fields: object) -> pb.EnrichRequest:
-    return pb.EnrichRequest(text=text, **{"fields": ALL, **fields})  # pyright: ignore[reportArgumentType]
+    return pb.EnrichRequest(text=text, **{"fields": ALL, **fields})  # pyright: ignore[reportArgumentType] # of several types
 
 
 def asked(message: pb.EnrichRequest, *, window: int = 0, tokens: int = 4000) -> tuple[str, str, object]:

@@ -144,6 +144,16 @@ def test_headings_tables_and_code_are_no_summary() -> None:
     assert described(document("T", text)).summary == "The transformer is a model of attention. The transformer is fast."
 
 
+def test_a_program_has_key_words_and_no_summary() -> None:
+    text = (
+        "def load(path):\n    return open(path).read()\n\n\nclass Loader:\n    def run(self):\n        return load(1)\n"
+        * 3
+    )
+    result = described(document("loader.py", text))
+    assert result.summary == ""
+    assert result.tags
+
+
 @pytest.mark.parametrize("size", [1_000, 100_000])
 @pytest.mark.parametrize(
     "unit",

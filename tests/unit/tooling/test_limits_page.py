@@ -47,6 +47,9 @@ EXPECTED: dict[str, list[int]] = {
     ],
     "time to read a file": [default(WorkerSettings, "parse_seconds")],
     "memory to read a file": [default(WorkerSettings, "parse_memory_mib")],
+    "text that a model reads to [enrich](../explanation/enrichment.md) a document": [
+        default(GeneratorSettings, "enrich_tokens")
+    ],
     "file name": [checks.MAX_FILE_NAME],
     "path (a file's name with its folders)": [checks.MAX_FILE_PATH],
     "title": [checks.MAX_TITLE],

@@ -21,6 +21,7 @@ from citewire_retriever.lexical import term_number, word_terms
 from citewire_retriever.service.query_filters.tokens import tokenise
 from citewire_retriever.service.query_filters.values import concept_labels, find_mentions
 from citewire_retriever.service.query_filters.words import fold
+from citewire_verify.text.sentences import looks_like_code
 from citewire_verify.text.terms import Term, terms
 
 MAX_TAGS: Final = 5
@@ -28,7 +29,7 @@ MAX_TAG: Final = 40
 MAX_SUMMARY: Final = 500
 READ: Final = 12_000
 """Characters whose words are counted."""
-LEAD: Final = 1_500
+LEAD: Final = 1_000
 """Characters in which a document says what it is about."""
 OPENING: Final = 200
 OWN_LABEL: Final = 2
@@ -272,7 +273,9 @@ def _grams(run: str, start: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _summary(document: DocumentToEnrich, scored: Sequence[tuple[KeyWord, float]]) -> str:
-    """The most telling sentences of the beginning, in their order."""
+    """The most telling sentences of the beginning, in their order; a program has none."""
+    if looks_like_code(document.text[:READ]):
+        return ""
     weights = {word.text.casefold(): score for word, score in scored}
     candidates: list[tuple[float, int, str]] = []
     for place, sentence in enumerate(_prose(document.text[:READ])):
