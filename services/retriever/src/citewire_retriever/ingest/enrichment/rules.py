@@ -55,6 +55,8 @@ _EDGE: Final = frozenset(
     "的了是在和与與及也不这這那为為以对對就都而被把从從到之其或但所由很将將会會要我你您他她它们們个個一有于於等並并吗呢吧"
 )
 """Characters of Chinese function words: a key word neither begins nor ends with one."""
+_BEFORE_MEASURES: Final = frozenset("一二两兩三几幾这這那每该該此某数數")
+"""What stands before a measure word: a string that follows only such begins with one (家 of 一家餐厅)."""
 _MARKUP: Final = re.compile(
     r"!?\[([^\]\n]{0,200})\]\([^)\n]{0,500}\)|[*_`]{1,3}|^\s{0,3}(?:>|[-+*•]|\d{1,2}[.)])\s+", re.MULTILINE
 )
@@ -251,7 +253,7 @@ def _unspaced(title: str, text: str) -> Iterator[tuple[str, float]]:
     for gram, count in counts.items():
         if count < 2 or min(len(before[gram]), len(after[gram])) < 2 or gram[0] in _EDGE or gram[-1] in _EDGE:
             continue
-        if inside.get(gram, 0) * 4 < count * 3:
+        if inside.get(gram, 0) * 4 < count * 3 and not before[gram] <= _BEFORE_MEASURES:
             yield gram, count / (count + _K) * (1 + 0.25 * (len(gram) - 2)) * (_TITLE_BONUS if gram in titled else 1.0)
 
 
