@@ -57,7 +57,8 @@ def locked_packages() -> list[tuple[str, str]]:
 
 
 def _is_installed_on(requirement: Requirement, python: str) -> bool:
-    environment = {"sys_platform": "linux", "python_version": python, "python_full_version": f"{python}.0"}
+    # The latest patch: what only an older one needs isn't installed here, and its licence can't be read.
+    environment = {"sys_platform": "linux", "python_version": python, "python_full_version": f"{python}.99"}
     return requirement.marker is None or requirement.marker.evaluate(environment)
 
 

@@ -53,6 +53,7 @@ ROUTES = {
     ("delete", "/v1/profiles/{name}"),
     ("get", "/v1/usage"),
     ("get", "/v1/budgets"),
+    ("get", "/v1/limits"),
     ("put", "/v1/budgets"),
     ("delete", "/v1/budgets"),
     ("post", "/api/rag-chat/stream"),

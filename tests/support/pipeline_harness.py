@@ -19,6 +19,8 @@ from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import ChatStore, Closing, Exchange, chat_message
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
+from citewire_gateway.tenants.limit_store import MemoryStore
+from citewire_gateway.tenants.limits import Limiter
 from citewire_kit.tenant import LOCAL_TENANT
 from gateway_fakes import CallLog, FakeEmbedder, FakeGenerator, FakeRetriever, completed, delta, result, started
 
@@ -80,6 +82,7 @@ class PipelineHarness:
             retriever=self.retriever,
             generator=self.generator,
             records=self.records,
+            limiter=Limiter(MemoryStore(), None),
             background=self.background,
             lease_seconds=330,
             details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),

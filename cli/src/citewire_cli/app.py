@@ -13,6 +13,7 @@ from citewire_cli.commands import (
     documents,
     ingest,
     keys,
+    limits,
     search,
     spaces,
     status,
@@ -42,6 +43,7 @@ app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
+app.command("limits")(limits.limits)
 app.add_typer(spaces.spaces_app, name="spaces")
 app.command("completion")(completion.completion)
 if eval_points := entry_points(group="citewire.commands", name="eval"):

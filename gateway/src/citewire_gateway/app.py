@@ -47,6 +47,8 @@ from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
+from citewire_gateway.tenants.limit_store import MemoryStore, SharedStore
+from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit import metrics
@@ -131,11 +133,18 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     chats, background = ChatStore(pool), BackgroundTasks()
     stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
     accounts = AccountStore(pool)
+    local = settings.auth == "off"
+    limit_store = MemoryStore()
+    if settings.limit_store is not None:
+        limit_store = SharedStore(settings.limit_store.get_secret_value())
+        stack.push_async_callback(limit_store.close)
+    limiter = Limiter(limit_store, None if local else settings.limits_by_plan())
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,
         generator=generator,
         records=chats,
+        limiter=limiter,
         background=background,
         lease_seconds=settings.chat_seconds + settings.orphan_seconds,
         details_json=lambda run, usage, done: AnswerDetails.of(run, usage, done=done).stored(),
@@ -143,7 +152,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         cost_of=accounts.cost_of,
         rerank_seconds=settings.rerank_seconds,
     )
-    identity, local = IdentityStore(pool), settings.auth == "off"
+    identity = IdentityStore(pool)
     authenticator = Authenticator(identity, off=local)
     stack.push_async_callback(authenticator.flush)
 
@@ -158,6 +167,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     return Services(
         settings=settings,
         authenticator=authenticator,
+        limiter=limiter,
         chats=chats,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
@@ -224,6 +234,7 @@ def _init_metrics() -> None:
     """Makes all series exist before the first request."""
     init_client(SERVICES)
     metrics.init_streams(DIALECTS)
+    metrics.init_limits()
     metrics.init_http(
         (method, route.path, (200, 401, 404, 422, 500, 503))
         for module in ROUTES

@@ -1,4 +1,4 @@
-"""`citewire usage` and `citewire budgets`."""
+"""`citewire usage`, `citewire limits` and `citewire budgets`."""
 
 from __future__ import annotations
 
@@ -110,6 +110,16 @@ def test_a_refusal_is_said(gateway: FakeGateway, run: Run, arguments: tuple[str,
     result = run("usage", "--by", "month", *arguments)
     assert result.exit_code == 2
     assert "group_by: must be of: org" in result.stderr
+
+
+def test_limits_are_shown_with_what_is_used(gateway: FakeGateway, run: Run) -> None:
+    requests = {"name": "requests-user", "measure": "requests", "scope": "user", "limit": 600, "used": 12}
+    limits = [{**requests, "window_seconds": 60, "resets_in_seconds": 30}]
+    gateway.on("GET", "/v1/limits", reply_json({"plan": "free", "limits": limits}))
+    lines = run("limits").stdout.splitlines()
+    assert lines[0] == "Plan free"
+    assert lines[2].split() == ["requests", "user", "12", "600", "60", "s"]
+    assert json.loads(run("limits", "--json").stdout)["limits"] == limits
 
 
 def test_budgets_are_listed_set_and_deleted(gateway: FakeGateway, run: Run) -> None:

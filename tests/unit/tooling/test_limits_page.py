@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel
 
 from citewire_embedder.providers import remote_embedding, remote_rerank
 from citewire_gateway.api import dependencies, filters, forms, schemas
@@ -16,6 +16,7 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_generator.providers import remote
 from citewire_generator.settings import GeneratorSettings
 from citewire_kit import channel
+from citewire_kit.plan_limits import DEFAULT_LIMITS, GIB, LimitScope, Measure
 from citewire_remote import bodies, stream_decoders, transport
 from citewire_retriever.converters import checks
 from citewire_retriever.ingest.document import ParseLimits
@@ -24,10 +25,18 @@ from citewire_retriever.settings import RetrieverSettings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "limits.md"
 KIB, MIB = 1024, 1024 * 1024
+PLAN_LIMITS = GatewaySettings.model_fields["plan_limits"].validation_alias
+assert isinstance(PLAN_LIMITS, AliasChoices)
 
 
 def default(settings: type[BaseModel], field: str) -> int:
     return int(str(settings.model_fields[field].default).removesuffix(".0"))
+
+
+def by_plan(measure: Measure, unit: int = 1) -> list[int]:
+    limits = [measures[measure] for measures in DEFAULT_LIMITS.values()]
+    assert all(limit[LimitScope.KEY] == limit[LimitScope.USER] for limit in limits)
+    return [limit[scope] // unit for limit in limits for scope in (LimitScope.USER, LimitScope.ORG)]
 
 
 EXPECTED: dict[str, list[int]] = {
@@ -92,6 +101,11 @@ EXPECTED: dict[str, list[int]] = {
     "answer in one piece": [remote.MAX_WHOLE_BODY // MIB],
     "vectors of one call": [remote_embedding.MAX_TEXT_BYTES // KIB],
     "ranking of one call": [remote_rerank.MAX_BODY // KIB],
+    "`requests`, in a minute": by_plan(Measure.REQUESTS),
+    "`tokens`, in a minute": by_plan(Measure.TOKENS),
+    "`streams`, at once": by_plan(Measure.STREAMS),
+    "`uploads`, in an hour": by_plan(Measure.UPLOADS),
+    "`upload-bytes`, in GiB an hour": by_plan(Measure.UPLOAD_BYTES, GIB),
     "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 
@@ -116,7 +130,7 @@ def test_settings_exist() -> None:
         f"{settings.model_config.get('env_prefix')}{field}".upper()
         for settings in (GatewaySettings, GeneratorSettings, RetrieverSettings, WorkerSettings)
         for field in settings.model_fields
-    }
+    } | set(PLAN_LIMITS.choices)
     named = {name for _, setting in rows().values() for name in re.findall(r"CITEWIRE_[A-Z_]+", setting)}
     assert named <= known
 

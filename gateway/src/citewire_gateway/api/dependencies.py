@@ -21,15 +21,19 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
 from citewire_gateway.http.bodies import unstorable
+from citewire_gateway.http.connections import site_of
 from citewire_gateway.http.idempotency import IdempotencyStore
+from citewire_gateway.http.middleware import add_headers
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.identity import Authenticator
+from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.fair import FairShares
+from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant, use_tenant
 
 MAX_KEY = 255
@@ -41,6 +45,7 @@ class Services:
 
     settings: GatewaySettings
     authenticator: Authenticator
+    limiter: Limiter
     chats: ChatStore
     accounts: AccountStore
     idempotency: IdempotencyStore
@@ -74,9 +79,12 @@ async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerato
 
     Raises:
         Unauthenticated: There is no valid key.
+        ResourceExhausted: The caller sends too many requests, or the address too many wrong keys.
         InvalidArgument: The address has a parameter that the route doesn't know.
     """
-    tenant = await services.authenticator.tenant_of(request.headers.get("authorization"))
+    site = site_of(request.client.host) if request.client is not None else ""
+    tenant = await services.authenticator.tenant_of(request.headers.get("authorization"), site)
+    add_headers(request.scope, (await services.limiter.take(tenant, Measure.REQUESTS)).headers())
     await check_parameters(request)
     with use_tenant(tenant):
         yield tenant

@@ -49,6 +49,7 @@ _PROBLEMS = {
     413: "The body is larger than the limit.",
     415: "The media type isn't one that this takes.",
     422: "A field is out of range; `errors` names each.",
+    429: "A limit of the caller's plan is reached: `limit` and `quota` name it, `Retry-After` says when to try again.",
     503: "A part is unavailable or full; `Retry-After` says when to try again.",
 }
 _STREAMS: Mapping[str, tuple[Events, bool]] = {
@@ -143,7 +144,7 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs) -> None:
     if bodies:
         schema = {"$ref": f"{REF}{bodies[0].__name__}"}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    common = (401, 422) if authenticated else ()
+    common = (401, 422, 429) if authenticated else ()
     more = problems(*common, *((400, 413, 415) if bodies else ()))
     responses = operation["responses"] | {str(status): response for status, response in more.items()}
     if not authenticated:

@@ -64,6 +64,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
         request_id=current_request_id(),
         **missing,
         **budget,
+        **_limit_of(error),
         **at_fault,
     )
     return problem.members()
@@ -77,6 +78,9 @@ def problem_response(error: CitewireError, extra: Mapping[str, Any] | None = Non
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after or 1)))
     if status == 401:
         headers["WWW-Authenticate"] = _challenge(error)
+    if "ratelimit" in error.metadata:
+        headers["RateLimit-Policy"] = error.metadata["ratelimit_policy"]
+        headers["RateLimit"] = error.metadata["ratelimit"]
     if "allow" in error.metadata:
         headers["Allow"] = error.metadata["allow"]
     return JSONResponse(problem_json(error) | dict(extra or {}), status, headers, media_type=MEDIA_TYPE)
@@ -87,6 +91,14 @@ def _budget_of(error: CitewireError) -> dict[str, Any]:
     shown: dict[str, Any] = {name: error.metadata[name] for name in ("budget", "resets_at") if name in error.metadata}
     amounts = {name: error.metadata[name] for name in ("limit_usd", "left_usd") if name in error.metadata}
     return shown | {name: float(amount) for name, amount in amounts.items()}
+
+
+def _limit_of(error: CitewireError) -> dict[str, Any]:
+    """Which limit is reached, and what it is."""
+    if error.reason != "RATE_LIMITED":
+        return {}
+    numbers = {name: int(error.metadata[name]) for name in ("quota", "window_seconds") if name in error.metadata}
+    return {"limit": error.metadata["limit"], **numbers} if "limit" in error.metadata else {}
 
 
 def install(app: FastAPI) -> None:

@@ -29,7 +29,7 @@ from citewire_gateway.chat.events import (
 )
 from citewire_gateway.chat.filled_libraries import is_narrowed
 from citewire_gateway.chat.retrieval import Retrieval, both
-from citewire_gateway.chat.run import ChatInput, ChatRun, RunControl
+from citewire_gateway.chat.run import CHARS_PER_TOKEN, ChatInput, ChatRun, RunControl
 from citewire_gateway.chat.steps import no_match_answer
 from citewire_gateway.chat.store import ChatStore, Closing, State
 from citewire_gateway.clients.embedder import Embedder
@@ -37,12 +37,14 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_gateway.tenants.accounts import Cost, to_usd
+from citewire_gateway.tenants.limits import Limiter
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, Tenant, enter_call_context
 
 log = get_logger(__name__)
 
+_COMPLETION_TOKENS = 2_048  # where neither profile nor request says; the generator's own default
 _COST_SECONDS = 0.5
 
 DetailsJson = Callable[[ChatRun, generator_pb2.TokenUsage, bool], Mapping[str, Any]]
@@ -59,6 +61,7 @@ class ChatPipeline:
         retriever: Retriever,
         generator: Generator,
         records: ChatStore,
+        limiter: Limiter,
         background: BackgroundTasks,
         lease_seconds: float,
         details_json: DetailsJson,
@@ -73,6 +76,7 @@ class ChatPipeline:
             retriever: See `Retriever`.
             generator: See `Generator`.
             records: Where chats are kept.
+            limiter: What the caller's plan lets run at once, and how many tokens it has.
             background: Runs what must be written after a chat was cancelled.
             lease_seconds: After which a chat that nobody closed counts as lost.
             details_json: What is kept with an answer, from its run, what it spent, and whether it is done.
@@ -83,6 +87,7 @@ class ChatPipeline:
         self._models = models or {}
         self._cost_of = cost_of
         self._records = records
+        self._limiter = limiter
         self._background = background
         self._lease_seconds = lease_seconds
         self._details_json = details_json
@@ -99,26 +104,30 @@ class ChatPipeline:
         Raises:
             CitewireError: The chat failed, before or between events.
         """
-        run = ChatRun(with_models(chat, self._models.get(chat.profile.name)), control, self._lease_seconds)
-        run.opening = asyncio.create_task(self._records.open(run.exchange))
-        enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id)))
-        try:
-            async with aclosing(self._events(run)) as events:
-                async for event in events:
-                    run.note(event)
-                    yield event
-            await self._close(run, "done")
-            yield Done(run.outcome())
-        except (asyncio.CancelledError, GeneratorExit):
-            await self._close(run, "cancelled", control.cause)
-            raise
-        except CitewireError as exc:
-            await self._close(run, "failed", exc.reason)
-            raise
-        except Exception as exc:
-            log.exception("chat_failed")
-            await self._close(run, "failed", "INTERNAL")
-            raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
+        async with self._limiter.chat(chat.tenant, _tokens_at_least(chat), self._lease_seconds) as spending:
+            run = ChatRun(with_models(chat, self._models.get(chat.profile.name)), control, self._lease_seconds)
+            run.opening = asyncio.create_task(self._records.open(run.exchange))
+            enter_call_context(CallContext(chat.profile.name, str(run.exchange.exchange_id)))
+            try:
+                async with aclosing(self._events(run)) as events:
+                    async for event in events:
+                        run.note(event)
+                        yield event
+                await self._close(run, "done")
+                yield Done(run.outcome())
+            except (asyncio.CancelledError, GeneratorExit):
+                await self._close(run, "cancelled", control.cause)
+                raise
+            except CitewireError as exc:
+                await self._close(run, "failed", exc.reason)
+                raise
+            except Exception as exc:
+                log.exception("chat_failed")
+                await self._close(run, "failed", "INTERNAL")
+                raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
+            finally:
+                usage = run.final_usage(done=False)
+                spending.tokens = usage.prompt_tokens + usage.completion_tokens
 
     def forget_library(self, org_id: str) -> None:
         """Has it asked anew whether an organisation has documents: some were deleted."""
@@ -306,6 +315,12 @@ async def _stop(work: asyncio.Future[Any], prefetch: Prefetch | None) -> None:
     await asyncio.wait((work,))
     if not work.cancelled():
         work.exception()  # retrieved, so that nobody complains that it wasn't
+
+
+def _tokens_at_least(chat: ChatInput) -> int:
+    """What a chat is known to take before its passages are: the question, what led to it, and the longest answer."""
+    text = len(chat.question) + sum(len(message.content) for message in chat.messages)
+    return text // CHARS_PER_TOKEN + (chat.profile.max_completion_tokens or _COMPLETION_TOKENS)
 
 
 def with_models(chat: ChatInput, models: ProfileModels | None) -> ChatInput:

@@ -32,7 +32,7 @@ from citewire_kit.tenant import Tenant
 
 CancelCause = Literal["client", "drain", "deadline"]
 
-_CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
+CHARS_PER_TOKEN = 4  # rough, and marked as an estimate wherever it is used
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +223,9 @@ class ChatRun:
         usage = generator_pb2.TokenUsage()
         usage.CopyFrom(self.usage)
         if not done and self.completed is None and self.provider:
-            prompt = len(self.exchange.question) // _CHARS_PER_TOKEN
+            prompt = len(self.exchange.question) // CHARS_PER_TOKEN
             prompt += sum(citation.chunk.token_count for citation in self.citations)
-            completion = -(-len(self.answer) // _CHARS_PER_TOKEN)
+            completion = -(-len(self.answer) // CHARS_PER_TOKEN)
             estimate = generator_pb2.TokenUsage(prompt_tokens=prompt, completion_tokens=completion, estimated=True)
             add_usage(usage, estimate)
         return usage

@@ -108,7 +108,7 @@ class Connections:
 
     def enter(self, address: str) -> bool:
         """Counts a connection, or a proxy's request, for an address; says whether it may have another."""
-        key = _key(address)
+        key = site_of(address)
         if self._by_address[key] >= self.settings.max_connections_per_address:
             return False
         self._by_address[key] += 1
@@ -116,7 +116,7 @@ class Connections:
 
     def leave(self, address: str) -> None:
         """Undoes `enter`."""
-        key = _key(address)
+        key = site_of(address)
         self._by_address[key] -= 1
         if self._by_address[key] <= 0:
             del self._by_address[key]
@@ -350,7 +350,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-def _key(address: str) -> str:
+def site_of(address: str) -> str:
     """Returns what is counted as one address: of IPv6 the network of 64 bits, which one client has to itself."""
     if ":" not in address:
         return address

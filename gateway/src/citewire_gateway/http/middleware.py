@@ -42,6 +42,8 @@ _EXPOSED_HEADERS = (
     "Allow",
     "Content-Disposition",
     "Location",
+    "RateLimit",
+    "RateLimit-Policy",
     "Retry-After",
     "WWW-Authenticate",
     "X-Document-Version",
@@ -171,7 +173,7 @@ class _Response:
 
     def __init__(self, send: Send, headers: Iterable[tuple[bytes, bytes]]) -> None:
         self._send = send
-        self._headers = headers
+        self.headers = tuple(headers)
         self.code = 499  # the client left before an answer began
         self.started = False
 
@@ -180,7 +182,7 @@ class _Response:
             self.code, self.started = message["status"], True
             given: list[tuple[bytes, bytes]] = list(message.get("headers", []))
             names = {name.lower() for name, _ in given}
-            message = {**message, "headers": [*given, *(pair for pair in self._headers if pair[0] not in names)]}
+            message = {**message, "headers": [*given, *(pair for pair in self.headers if pair[0] not in names)]}
         await self._send(message)
 
 
@@ -273,6 +275,12 @@ def _may_send(method: str, host: str, origin: str, site: str, origins: Collectio
     if method in _READING_METHODS:
         return True  # no page of another origin can read the answer
     return site in ("same-origin", "none") if site else not origin or authority.lower() == host.lower()
+
+
+def add_headers(scope: Scope, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Adds headers, in lower case, to whatever the response will be; the response's own of that name come first."""
+    response: _Response = scope[_RESPONSE]
+    response.headers += tuple(headers)
 
 
 def header(scope: Scope, name: bytes) -> str:

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from cachetools import TTLCache
+
+from citewire_gateway.tenants.limits import FailedKeys
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
@@ -19,6 +22,7 @@ log = get_logger(__name__)
 _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
 _PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
 _MAX_NOTED = 10_000
+_KNOWN_SECONDS = 600.0
 _SQL = load_queries("citewire_gateway.tenants", "identity.sql")
 
 
@@ -179,21 +183,33 @@ class Authenticator:
         self._store = store
         self._off = off
         self._used: dict[bytes, datetime] = {}
+        self._failed = FailedKeys()
+        self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
 
-    async def tenant_of(self, authorization: str | None) -> Tenant:
+    async def tenant_of(self, authorization: str | None, site: str = "") -> Tenant:
         """Returns the caller; with auth off that is always the local tenant, whatever the header says.
+
+        Args:
+            authorization: The header.
+            site: Where the request comes from, as wrong keys are counted.
 
         Raises:
             Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID` or `API_KEY_REVOKED`.
+            ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
         """
         if self._off:
             return LOCAL_TENANT
         hashed = hash_key(_key_in(authorization))
+        if hashed not in self._known:
+            self._failed.check(site)
         owner = await self._store.find(hashed)
-        if owner is None:
-            raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-        if owner.revoked:
+        if owner is None or owner.revoked:
+            self._known.pop(hashed, None)
+            self._failed.note(site)
+            if owner is None:
+                raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
             raise Unauthenticated("the API key was revoked", reason="API_KEY_REVOKED")
+        self._known[hashed] = True
         if len(self._used) < _MAX_NOTED or hashed in self._used:
             self._used[hashed] = datetime.now(UTC)
         return owner.tenant

@@ -13,6 +13,7 @@ from typing import Literal
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 from citewire_kit.errors import Code
+from citewire_kit.plan_limits import DEFAULT_LIMITS
 
 TokenType = Literal["input", "output"]
 CancelCause = Literal["client", "deadline", "drain", "upstream"]
@@ -173,6 +174,19 @@ def init_http(routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
             HTTP_REQUESTS.labels(method, route, str(status))
 
 
+LIMITED = Counter(
+    "citewire_limited_requests_total",
+    "Requests refused because of a limit of the caller's plan, or of wrong API keys from one address.",
+    ["measure", "scope", "plan"],
+)
+LIMIT_STORE_UP = Gauge(
+    "citewire_limit_store_up", "Whether limits are counted in the shared store (1), or by each gateway for itself (0)."
+)
+LIMIT_STORE_FAILURES = Counter(
+    "citewire_limit_store_failures_total", "Calls to the shared store of limits that failed; nobody was refused for it."
+)
+
+
 class RpcSeries:
     """The series of one gRPC method, looked up once, as a look-up by labels costs more than counting."""
 
@@ -201,3 +215,13 @@ def grpc_client_series(shape: str, service: str, method: str) -> RpcSeries:
     return RpcSeries(
         (shape, service, method), GRPC_CLIENT_STARTED, GRPC_CLIENT_HANDLED, GRPC_CLIENT_SECONDS, GRPC_CLIENT_IN_FLIGHT
     )
+
+
+def init_limits() -> None:
+    """Makes the series of all limits exist: only the gateway refuses by them."""
+    LIMIT_STORE_UP.set(1)
+    LIMITED.labels("failed-keys", "address", "none")
+    for plan, measures in DEFAULT_LIMITS.items():
+        for measure, scopes in measures.items():
+            for scope in scopes:
+                LIMITED.labels(measure, scope, plan)

@@ -1,4 +1,4 @@
-"""`/v1/usage`: what was spent, as JSON or CSV; `/v1/budgets`: what may be, in a day or a month."""
+"""`/v1/usage`: what was spent, as JSON or CSV; `/v1/budgets`: what may be, in a day or a month; `/v1/limits`."""
 
 import csv
 import io
@@ -13,7 +13,15 @@ from citewire_gateway.api.dependencies import Clean, ServicesDep, TenantDep, aut
 from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.reading import time_text
-from citewire_gateway.api.schemas.tenants import BudgetBody, BudgetInfo, BudgetList, BudgetScope, UsageReport
+from citewire_gateway.api.schemas.tenants import (
+    BudgetBody,
+    BudgetInfo,
+    BudgetList,
+    BudgetScope,
+    LimitInfo,
+    LimitReport,
+    UsageReport,
+)
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.accounts import (
     Group,
@@ -141,6 +149,12 @@ async def delete_budget(
     """Deletes a budget: from the next call on there is no limit of that kind. Owners and admins may."""
     require_admin(tenant)
     await services.accounts.delete_budget(tenant, _key_id(scope, key_id), period)
+
+
+@router.get("/v1/limits", summary="Show limits")
+async def list_limits(tenant: TenantDep, services: ServicesDep) -> LimitReport:
+    """Returns what the plan lets the caller's key, the caller and the organisation do, and what they have used."""
+    return LimitReport(plan=tenant.plan, limits=list(map(LimitInfo.of, await services.limiter.states(tenant))))
 
 
 def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:

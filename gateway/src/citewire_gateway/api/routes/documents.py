@@ -42,8 +42,10 @@ from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, uns
 from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.profiles.model import DocumentType
+from citewire_gateway.tenants.limits import Taken
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.pace import paced
+from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant
 
 router = APIRouter(tags=["documents"], dependencies=[Depends(authenticate)])
@@ -265,6 +267,7 @@ async def _store(
     if not body.content.strip():
         raise invalid_field("content", "must not be empty")
     message = body.to_proto(document_id)
+    await _take_upload(services, tenant, len(body.content.encode()))
 
     async def put(request_id: str) -> corpus_pb2.Document:
         message.request_id = request_id
@@ -276,6 +279,8 @@ async def _store(
 async def _store_file(
     request: Request, tenant: Tenant, services: Services, key: str | None, document_id: int | None
 ) -> Document:
+    declared = request.headers.get("content-length", "")
+    taken = await _take_upload(services, tenant, int(declared) if declared.isdecimal() else 0)
     with services.uploads.hold_now(tenant.org_id) as place:
         async with receive_form(
             paced(request.stream(), services.settings.upload_pace(), place),
@@ -283,6 +288,7 @@ async def _store_file(
             max_file_bytes=services.settings.max_upload_bytes,
             folder=services.settings.spool_dir,
         ) as form:
+            await services.limiter.settle(taken, form.size)
             header = upload_header(form, document_id)
 
             async def upload(request_id: str) -> corpus_pb2.Document:
@@ -290,6 +296,12 @@ async def _store_file(
                 return await services.corpus.upload(header, form.data())
 
             return await _once(tenant, services, key, document_id, form.digest, upload)
+
+
+async def _take_upload(services: Services, tenant: Tenant, size: int) -> Taken:
+    """Counts an upload and its bytes before it is read; returns what it took of the bytes."""
+    await services.limiter.take(tenant, Measure.UPLOADS)
+    return await services.limiter.take(tenant, Measure.UPLOAD_BYTES, size)
 
 
 async def _once(

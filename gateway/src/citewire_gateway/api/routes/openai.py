@@ -31,9 +31,11 @@ from citewire_gateway.api.schemas.openai import (
     RerankResults,
 )
 from citewire_gateway.chat.events import Citation
+from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.store import profile_key
 from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import current_request_id
 
 router = APIRouter(tags=["compatible"], dependencies=[Depends(authenticate)])
@@ -123,7 +125,9 @@ async def embed(
         dimensions=body.dimensions,
         provider=None if body.model else route.embedding,
     )
+    taken = await services.limiter.take(tenant, Measure.TOKENS, sum(map(len, request.inputs)) // CHARS_PER_TOKEN)
     response = await services.embedder.embed(request, patient=True)
+    await services.limiter.settle(taken, response.usage.input_tokens)
     size = response.space.dimensions * 4
     rows = [response.vectors[start : start + size] for start in range(0, len(response.vectors), size)]
     # Built without validation, which would look at every number of every vector.

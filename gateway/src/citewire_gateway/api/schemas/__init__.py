@@ -132,6 +132,13 @@ class Problem(ResponseModel):
     resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
     provider: str | MISSING = Field(default=MISSING, description="Of a provider's failure: which, and its `model`.")
     model: str | MISSING = MISSING
+    limit: str | MISSING = Field(
+        default=MISSING,
+        description="Of `RATE_LIMITED`: which limit, by measure and scope.",
+        examples=["requests-user"],
+    )
+    quota: int | MISSING = Field(default=MISSING, description="What it allows.")
+    window_seconds: int | MISSING = Field(default=MISSING, description="In which time; absent: at every moment.")
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])

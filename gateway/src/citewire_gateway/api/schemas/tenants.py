@@ -25,8 +25,11 @@ from citewire_gateway.profiles.model import EventType, Profile
 from citewire_gateway.profiles.options import ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
+from citewire_gateway.tenants.limits import LimitState
 from citewire_gateway.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_kit.enums import enum_text
+from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure
+from citewire_kit.tenant import Plan
 
 Usd = Annotated[float, BeforeValidator(to_usd)]
 """An amount, made from nano-USD."""
@@ -286,6 +289,34 @@ class ProviderList(ResponseModel):
     require_own: bool = Field(description="Whether the operator's providers may not be used.", examples=[False])
     providers: list[ProviderInfo]
     next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class LimitInfo(ResponseModel):
+    """A limit of the caller's plan as it stands."""
+
+    name: str = Field(description="Measure and scope, as errors and headers name it.", examples=["requests-user"])
+    measure: Measure
+    scope: LimitScope = Field(description="Whose: the API key's, the user's or the organisation's.")
+    limit: int = Field(examples=[600])
+    used: int = Field(examples=[12])
+    window_seconds: int | MISSING = Field(default=MISSING, description="In which time; absent: at every moment.")
+    resets_in_seconds: int | MISSING = Field(default=MISSING, description="Until the window ends.")
+
+    @classmethod
+    def of(cls, state: LimitState) -> Self:
+        """Describes a limit."""
+        seconds = WINDOW_SECONDS.get(state.measure)
+        windowed = {"window_seconds": seconds, "resets_in_seconds": state.seconds_left} if seconds else {}
+        return cls(
+            name=state.name, measure=state.measure, scope=state.scope, limit=state.limit, used=state.used, **windowed
+        )
+
+
+class LimitReport(ResponseModel):
+    """The caller's limits; none where there is no authentication."""
+
+    plan: Plan
+    limits: list[LimitInfo]
 
 
 class BudgetBody(RequestModel):

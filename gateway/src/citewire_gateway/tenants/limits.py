@@ -1,0 +1,288 @@
+"""Limits by plan: requests, tokens, streams and uploads of a key, its user and their organisation.
+
+A window's counter has the window's number in its key: all gateways agree on it without asking, and a window's end needs
+no look into the store. Windows of different callers begin at different moments, so that not all come back at once.
+"""
+
+import hashlib
+import secrets
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from zlib import crc32
+
+from citewire_gateway.tenants.limit_store import Count, LimitStore, MemoryStore, Seat
+from citewire_kit.errors import CitewireError, ResourceExhausted
+from citewire_kit.metrics import LIMITED
+from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, PlanLimits
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant
+
+log = get_logger(__name__)
+
+MAX_FAILED_KEYS = 30
+"""API keys of one address that may be wrong in a minute."""
+_FAILED_SECONDS = 60
+_STREAM_RETRY_SECONDS = 2.0
+_UNITS = {
+    Measure.TOKENS: ';qu="tokens"',
+    Measure.STREAMS: ';qu="concurrent-requests"',
+    Measure.UPLOAD_BYTES: ';qu="content-bytes"',
+    Measure.UPLOADS: ';qu="uploads"',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LimitState:
+    """A limit and where its counter stands."""
+
+    measure: Measure
+    scope: LimitScope
+    limit: int
+    used: int
+    seconds_left: int
+    """Until its window ends; 0 without one."""
+
+    @property
+    def name(self) -> str:
+        """As headers and errors name it."""
+        return f"{self.measure}-{self.scope}"
+
+    @property
+    def policy(self) -> str:
+        """Its item of `RateLimit-Policy`."""
+        seconds = WINDOW_SECONDS.get(self.measure)
+        return f'"{self.name}";q={self.limit}{_UNITS.get(self.measure, "")}' + (f";w={seconds}" if seconds else "")
+
+    @property
+    def service_limit(self) -> str:
+        """Its item of `RateLimit`."""
+        left = max(0, self.limit - self.used)
+        return f'"{self.name}";r={left}' + (f";t={self.seconds_left}" if self.measure in WINDOW_SECONDS else "")
+
+
+@dataclass(slots=True)
+class Taken:
+    """What a request took from its caller's limits."""
+
+    states: tuple[LimitState, ...] = ()
+    counts: tuple[Count, ...] = ()
+    ends_at: float = 0.0
+    """`time.time()` at which the first of the windows ends."""
+
+    def headers(self) -> tuple[tuple[bytes, bytes], ...]:
+        """The fields of draft-ietf-httpapi-ratelimit-headers-10."""
+        return rate_headers(self.states)
+
+
+def rate_headers(states: Sequence[LimitState]) -> tuple[tuple[bytes, bytes], ...]:
+    """Returns `RateLimit-Policy` and `RateLimit`; nothing without limits."""
+    if not states:
+        return ()
+    policies, limits = (", ".join(part) for part in zip(*((s.policy, s.service_limit) for s in states), strict=True))
+    return ((b"ratelimit-policy", policies.encode()), (b"ratelimit", limits.encode()))
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a chat has spent."""
+
+    tokens: int
+    """Prompt and completion; until it is known, what was held."""
+
+
+class Limiter:
+    """Takes from limits before work is done, and settles what it took when the work is known.
+
+    Args:
+        store: Where it is counted.
+        plans: The limits; None: there are none.
+    """
+
+    def __init__(self, store: LimitStore, plans: PlanLimits | None) -> None:
+        self._store = store
+        self._plans = plans
+
+    async def take(self, tenant: Tenant, measure: Measure, amount: int = 1) -> Taken:
+        """Takes an amount from each of the caller's limits, or from none.
+
+        Raises:
+            ResourceExhausted: One doesn't have it (`RATE_LIMITED`).
+        """
+        now = time.time()
+        counts, scopes, lefts = self._counts(tenant, measure, amount, now)
+        if not counts:
+            return Taken()
+        totals = await self._store.add(counts)
+        limits = self._limits(tenant, measure)
+        states = tuple(
+            LimitState(measure, scope, limits[scope], total, left)
+            for scope, total, left in zip(scopes, totals, lefts, strict=True)
+        )
+        over = [state for state in states if state.used > state.limit]
+        if over:
+            await self._store.add([count._replace(amount=-amount) for count in counts])
+            # That what is refused takes nothing: the error says what is left without it.
+            raise _limited(tenant, max(over, key=lambda state: state.seconds_left), amount)
+        return Taken(states, counts, now + min(lefts))
+
+    async def settle(self, taken: Taken, amount: int) -> None:
+        """Corrects what was taken to the amount that it was in the end; in windows that have passed, it stays."""
+        if not taken.counts or time.time() >= taken.ends_at:
+            return
+        difference = amount - taken.counts[0].amount
+        if difference:
+            await self._store.add([count._replace(amount=difference) for count in taken.counts])
+
+    @asynccontextmanager
+    async def stream(self, tenant: Tenant, seconds: float) -> AsyncGenerator[None]:
+        """Holds one of the caller's streams during the block.
+
+        Args:
+            tenant: Who calls.
+            seconds: The longest that it may take.
+
+        Raises:
+            ResourceExhausted: All are taken (`RATE_LIMITED`).
+        """
+        limits = self._limits(tenant, Measure.STREAMS)
+        names = {scope: _whose(tenant, scope) for scope in limits}
+        scopes = [scope for scope in limits if names[scope]]
+        seats = [Seat(f"{Measure.STREAMS}:{scope}:{names[scope]}", limits[scope]) for scope in scopes]
+        lease = secrets.token_hex(8)
+        full = await self._store.take_seats(seats, lease, seconds) if seats else None
+        if full is not None:
+            limit = seats[full].limit
+            raise _limited(tenant, LimitState(Measure.STREAMS, scopes[full], limit, limit, 0), 1)
+        try:
+            yield
+        finally:
+            if seats:
+                await self._store.leave_seats(seats, lease)
+
+    @asynccontextmanager
+    async def chat(self, tenant: Tenant, tokens: int, seconds: float) -> AsyncGenerator["Spending"]:
+        """Holds a stream and `tokens` during the block, whose spending then takes their place.
+
+        Raises:
+            ResourceExhausted: The caller has too many streams or too few tokens (`RATE_LIMITED`).
+        """
+        async with self.stream(tenant, seconds):
+            taken, spending = await self.take(tenant, Measure.TOKENS, tokens), Spending(tokens)
+            try:
+                yield spending
+            finally:
+                await self.settle(taken, spending.tokens)
+
+    async def states(self, tenant: Tenant) -> list[LimitState]:
+        """Returns the caller's limits with windows, and where they stand."""
+        states: list[LimitState] = []
+        for measure in WINDOW_SECONDS:
+            counts, scopes, lefts = self._counts(tenant, measure, 0, time.time())
+            limits = self._limits(tenant, measure)
+            totals = await self._store.add(counts)
+            states += [
+                LimitState(measure, scope, limits[scope], total, left)
+                for scope, total, left in zip(scopes, totals, lefts, strict=True)
+            ]
+        return states
+
+    def limits_of(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
+        """Returns the limits of the caller's plan."""
+        return dict(self._limits(tenant, measure))
+
+    def _limits(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
+        return {} if self._plans is None else dict(self._plans[tenant.plan][measure])
+
+    def _counts(
+        self, tenant: Tenant, measure: Measure, amount: int, now: float
+    ) -> tuple[tuple[Count, ...], list[LimitScope], list[int]]:
+        """The counters of now, whose each is, and the seconds until it ends."""
+        seconds = WINDOW_SECONDS[measure]
+        counts: list[Count] = []
+        scopes: list[LimitScope] = []
+        lefts: list[int] = []
+        for scope in self._limits(tenant, measure):
+            whose = _whose(tenant, scope)
+            if not whose:
+                continue
+            key = f"{measure}:{scope}:{whose}"
+            number, passed = divmod(now + crc32(key.encode()) % seconds, seconds)
+            counts.append(Count(f"{key}:{int(number)}", amount, seconds))
+            scopes.append(scope)
+            lefts.append(max(1, round(seconds - passed)))
+        return tuple(counts), scopes, lefts
+
+
+class FailedKeys:
+    """Counts wrong API keys by address, in this process: guessing must not cost the database anything.
+
+    Who has sent a valid key a moment ago is never refused, whoever else calls from the same address.
+    """
+
+    def __init__(self) -> None:
+        self._store = MemoryStore()
+
+    def check(self, address: str) -> None:
+        """Refuses an address that has sent too many.
+
+        Raises:
+            ResourceExhausted: `RATE_LIMITED`.
+        """
+        if self._store.add_now(self._count(address, 0)) >= MAX_FAILED_KEYS:
+            LIMITED.labels("failed-keys", "address", "none").inc()
+            raise ResourceExhausted(
+                "too many wrong API keys came from your address: wait a minute",
+                reason="RATE_LIMITED",
+                retry_after=_FAILED_SECONDS,
+                metadata={
+                    "limit": "failed-keys-address",
+                    "quota": str(MAX_FAILED_KEYS),
+                    "window_seconds": str(_FAILED_SECONDS),
+                },
+            )
+
+    def note(self, address: str) -> None:
+        """Counts a wrong key."""
+        self._store.add_now(self._count(address, 1))
+
+    def _count(self, address: str, amount: int) -> Count:
+        return Count(f"{address}:{time.time() // _FAILED_SECONDS:.0f}", amount, _FAILED_SECONDS)
+
+
+def _whose(tenant: Tenant, scope: LimitScope) -> str:
+    """A short name: ids have up to 128 characters, and a shared store needn't hold them."""
+    match scope:
+        case LimitScope.KEY if not tenant.key_id:
+            return ""
+        case LimitScope.KEY:
+            name = f"{tenant.org_id}\n{tenant.key_id}"
+        case LimitScope.USER:
+            name = f"{tenant.org_id}\n{tenant.user_id}"
+        case LimitScope.ORG:
+            name = tenant.org_id
+    return hashlib.blake2b(name.encode(), digest_size=12).hexdigest()
+
+
+def _limited(tenant: Tenant, state: LimitState, amount: int) -> CitewireError:
+    LIMITED.labels(state.measure, state.scope, tenant.plan).inc()
+    seconds = WINDOW_SECONDS.get(state.measure)
+    whose = {"key": "this API key", "user": "this user", "org": "this organisation"}[state.scope]
+    what = str(state.measure).replace("-", " ")
+    within = f"in {seconds} s" if seconds else "at the same time"
+    never = f"; this request alone takes {amount}" if amount > state.limit else ""
+    return ResourceExhausted(
+        f"{whose} may have {state.limit} {what} {within} on plan {tenant.plan}{never}",
+        reason="RATE_LIMITED",
+        retry_after=state.seconds_left if seconds else _STREAM_RETRY_SECONDS,
+        metadata={
+            "limit": state.name,
+            "quota": str(state.limit),
+            **({"window_seconds": str(seconds)} if seconds else {}),
+            "ratelimit_policy": state.policy,
+            "ratelimit": LimitState(
+                state.measure, state.scope, state.limit, state.limit, state.seconds_left
+            ).service_limit,
+        },
+    )

@@ -1,0 +1,237 @@
+"""Limits by plan over HTTP, attacked: a script that runs wild, streams without end, guessed keys, spoofed addresses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import pytest
+
+from citewire_gateway.tenants import identity
+from citewire_gateway.tenants.identity import IdentityStore, KeyOwner, make_key
+from citewire_gateway.tenants.limits import MAX_FAILED_KEYS
+from citewire_kit.postgres import open_pool
+from gateway_fake_servers import running_fakes
+from gateway_fakes import completed, delta, started
+from gateway_process import Gateway, running_gateway
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from databases import Database
+
+Json = dict[str, Any]
+QUESTION = {"question": "How much did revenue grow?"}
+WHOLE = {**QUESTION, "stream": False}
+
+
+@asynccontextmanager
+async def limited(database: Database, limits: Json, **settings: object) -> AsyncGenerator[Gateway]:
+    async with running_fakes() as fakes:
+        plans = json.dumps({"free": limits})
+        async with running_gateway(database, fakes, auth="keys", plan_limits=plans, **settings) as gateway:
+            yield gateway
+
+
+async def key_of(database: Database, org: str, user: str) -> dict[str, str]:
+    """A new key's header."""
+    pool = await open_pool(database.dsn("citewire_chat"), max_size=1, name="test")
+    store, key = IdentityStore(pool), make_key()
+    await store.ensure_user(org, user, "free")
+    await store.add_key(org, user, "test", key)
+    await pool.close()
+    return {"Authorization": f"Bearer {key.text}"}
+
+
+def items(header: str) -> dict[str, dict[str, str]]:
+    """A list of items with parameters, as RFC 9651 writes them; the draft's fields hold nothing else."""
+    read: dict[str, dict[str, str]] = {}
+    for item in header.split(", "):
+        assert re.fullmatch(r'"[a-z-]+"(;[a-z]+=(\d+|"[a-z-]+"))+', item), header
+        name, *parameters = item.split(";")
+        read[name.strip('"')] = dict(parameter.split("=", 1) for parameter in parameters)
+    return read
+
+
+async def test_a_script_that_runs_wild_takes_its_users_share_and_no_more(database: Database) -> None:
+    limits = {"requests": {"key": 6, "user": 8, "org": 15}}
+    async with limited(database, limits) as gateway:
+        first, second = await key_of(database, "acme", "ana"), await key_of(database, "acme", "ana")
+        bob, eve = await key_of(database, "acme", "bob"), await key_of(database, "other", "ana")
+
+        async def send(headers: dict[str, str], times: int) -> list[httpx.Response]:
+            return list(
+                await asyncio.gather(*(gateway.http.get("/v1/documents", headers=headers) for _ in range(times)))
+            )
+
+        flood = await send(first, 40)
+        assert sorted({response.status_code for response in flood}) == [200, 429]
+        assert sum(response.status_code == 200 for response in flood) == 6
+        refused = next(response for response in flood if response.status_code == 429)
+        problem = refused.json()
+        assert (problem["reason"], problem["limit"], problem["quota"]) == ("RATE_LIMITED", "requests-key", 6)
+        assert problem["window_seconds"] == 60
+        seconds = int(refused.headers["retry-after"])
+        assert 1 <= seconds <= 60
+        assert items(refused.headers["ratelimit-policy"]) == {"requests-key": {"q": "6", "w": "60"}}
+        assert items(refused.headers["ratelimit"]) == {"requests-key": {"r": "0", "t": str(seconds)}}
+        # What was refused took nothing: the user's second key has the user's other two.
+        statuses = [response.status_code for response in await send(second, 5)]
+        assert sorted(statuses) == [200, 200, 429, 429, 429]
+        answers = await send(bob, 8)
+        assert [response.status_code for response in answers].count(200) == 6
+        assert (await gateway.http.get("/v1/documents", headers=eve)).status_code == 200
+        shown = items(answers[0].headers["ratelimit-policy"])
+        assert shown == {
+            f"requests-{scope}": {"q": str(limit), "w": "60"} for scope, limit in limits["requests"].items()
+        }
+        for path in ("/livez", "/readyz"):
+            assert (await gateway.http.get(path)).status_code == 200
+
+
+async def test_chats_at_once_are_bounded_and_leave_when_the_client_does(database: Database) -> None:
+    async with limited(database, {"streams": {"user": 2, "org": 3}}) as gateway:
+        ana, bob = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
+        gate = gateway.fakes.generator.log.gates["generate"] = asyncio.Event()
+        running = [asyncio.create_task(gateway.http.post("/v1/chat", json=WHOLE, headers=ana)) for _ in range(2)]
+        await wait_until(lambda: gateway.fakes.generator.log.calls.count("generate") == 2)
+        refused = await gateway.http.post("/v1/chat", json=QUESTION, headers=ana)
+        assert refused.status_code == 429
+        assert refused.json()["limit"] == "streams-user"
+        assert items(refused.headers["ratelimit-policy"])["streams-user"] == {"q": "2", "qu": '"concurrent-requests"'}
+        running.append(asyncio.create_task(gateway.http.post("/v1/chat", json=WHOLE, headers=bob)))
+        await wait_until(lambda: gateway.fakes.generator.log.calls.count("generate") == 3)
+        assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=bob)).json()["limit"] == "streams-org"
+        running[0].cancel()
+
+        async def admitted() -> bool:
+            other = asyncio.create_task(gateway.http.post("/v1/chat", json=WHOLE, headers=bob))
+            done, _ = await asyncio.wait((other,), timeout=0.5)
+            if not done:
+                running.append(other)
+            return not done
+
+        await wait_until(admitted)
+        gate.set()
+        answers = await asyncio.gather(*running[1:])
+        assert {answer.status_code for answer in answers} == {200}
+
+
+async def test_tokens_are_held_before_and_settled_after(database: Database) -> None:
+    """Each chat may take 2,048 tokens and the question's, so that two fit; in the end each took 120."""
+    async with limited(database, {"tokens": {"org": 4_500, "user": 4_500, "key": None}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        script = [started((1, 0)), delta("one"), completed()]
+        gateway.fakes.generator.script = lambda _request: iter_of(script)
+        gate = gateway.fakes.generator.log.gates["generate"] = asyncio.Event()
+        running = [asyncio.create_task(gateway.http.post("/v1/chat", json=WHOLE, headers=ana)) for _ in range(2)]
+        await wait_until(lambda: gateway.fakes.generator.log.calls.count("generate") == 2)
+        refused = await gateway.http.post("/v1/chat/completions", json=COMPLETION, headers=ana)
+        assert refused.status_code == 429
+        error = refused.json()["error"]
+        assert (error["type"], error["code"]) == ("rate_limit_error", "rate_limited")
+        assert refused.json()["limit"] == "tokens-user"
+        assert int(refused.headers["retry-after"]) >= 1
+        gate.set()
+        assert {answer.status_code for answer in await asyncio.gather(*running)} == {200}
+        for _ in range(5):  # each takes 120 of them in the end
+            assert (await gateway.http.post("/v1/chat", json=WHOLE, headers=ana)).status_code == 200
+
+
+COMPLETION = {"model": "documents", "messages": [{"role": "user", "content": "How much did revenue grow?"}]}
+
+
+async def iter_of(messages: list[Any]) -> AsyncGenerator[Any]:
+    for message in messages:
+        yield message
+
+
+async def test_uploads_and_their_bytes_are_bounded_before_they_are_read(database: Database) -> None:
+    async with limited(database, {"uploads": {"user": 3}, "upload-bytes": {"user": 3_000}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+
+        async def upload(size: int) -> httpx.Response:
+            return await gateway.http.post("/v1/documents", files={"file": ("a.txt", b"x" * size)}, headers=ana)
+
+        too_large = await upload(5_000)
+        assert (too_large.status_code, too_large.json()["limit"]) == (429, "upload-bytes-user")
+        assert gateway.fakes.corpus.uploads == 0
+        assert (await upload(1_000)).status_code == 202
+        assert (await upload(1_500)).status_code == 202
+        typed = {"type": "article", "title": "T", "content": "y" * 100}
+        refused = await gateway.http.post("/v1/documents", json=typed, headers=ana)
+        assert (refused.status_code, refused.json()["limit"]) == (429, "uploads-user")
+
+
+async def test_guessed_keys_stop_at_the_gateway_and_lock_nobody_out(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up = 0
+    find = IdentityStore.find
+
+    async def counted_find(self: IdentityStore, key_hash: bytes) -> KeyOwner | None:
+        nonlocal looked_up
+        looked_up += 1
+        return await find(self, key_hash)
+
+    monkeypatch.setattr(identity.IdentityStore, "find", counted_find)
+    async with limited(database, {}, trusted_proxies="127.0.0.0/8") as gateway:
+        ana, late = await key_of(database, "acme", "ana"), await key_of(database, "acme", "bob")
+
+        async def ask(headers: dict[str, str], forwarded: str = "") -> httpx.Response:
+            more = {"X-Forwarded-For": forwarded} if forwarded else {}
+            return await gateway.http.get("/v1/documents", headers={**headers, **more})
+
+        def guess() -> dict[str, str]:
+            return {"Authorization": f"Bearer {make_key().text}"}
+
+        assert (await ask(ana, "203.0.113.7")).status_code == 200
+        before = looked_up
+        answers = [await ask(guess(), "203.0.113.7") for _ in range(3 * MAX_FAILED_KEYS)]
+        assert [answer.status_code for answer in answers].count(401) in range(MAX_FAILED_KEYS, 2 * MAX_FAILED_KEYS + 1)
+        assert answers[-1].status_code == 429 or time.time() % 60 < 5
+        assert looked_up - before <= 2 * MAX_FAILED_KEYS
+        refused = next(answer for answer in answers if answer.status_code == 429)
+        assert refused.json()["limit"] == "failed-keys-address"
+        assert int(refused.headers["retry-after"]) >= 1
+        # The attacker's neighbours behind one address: a key that worked goes on, another address is another counter,
+        # and what a client itself puts into the header is not believed before what the proxy saw.
+        assert (await ask(ana, "203.0.113.7")).status_code == 200
+        assert (await ask(late, "203.0.113.8")).status_code == 200
+        assert (await ask(guess(), "198.51.100.1, 203.0.113.7")).status_code == 429
+
+
+async def test_without_trusted_proxies_a_header_moves_nobody(database: Database) -> None:
+    async with limited(database, {}) as gateway:
+        statuses: list[int] = []
+        for number in range(2 * MAX_FAILED_KEYS + 2):
+            headers = {"Authorization": f"Bearer {make_key().text}", "X-Forwarded-For": f"203.0.113.{number}"}
+            statuses.append((await gateway.http.get("/v1/documents", headers=headers)).status_code)
+        assert 429 in statuses
+
+
+async def test_limits_are_shown_with_what_is_used(database: Database) -> None:
+    async with limited(database, {"requests": {"user": 50}, "tokens": {"key": None}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        assert (await gateway.http.post("/v1/chat", json=WHOLE, headers=ana)).status_code == 200
+        answer = (await gateway.http.get("/v1/limits", headers=ana)).json()
+        limits = {limit["name"]: limit for limit in answer["limits"]}
+        assert answer["plan"] == "free"
+        assert "tokens-key" not in limits
+        assert (limits["requests-user"]["limit"], limits["requests-user"]["window_seconds"]) == (50, 60)
+        assert limits["requests-user"]["used"] in (1, 2)  # a minute may have ended between them
+        assert limits["tokens-org"]["used"] in (0, 120)
+
+
+async def test_without_authentication_there_are_no_limits(database: Database) -> None:
+    async with running_fakes() as fakes:
+        plans = json.dumps({"pro": {"requests": {"org": 1}}})
+        async with running_gateway(database, fakes, plan_limits=plans) as gateway:
+            answers = [await gateway.http.get("/v1/documents") for _ in range(3)]
+            assert [answer.status_code for answer in answers] == [200, 200, 200]
+            assert "ratelimit" not in answers[0].headers
