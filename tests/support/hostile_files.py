@@ -85,11 +85,10 @@ def _many_outlined_pages(size: int) -> tuple[str, bytes]:
 
 
 def _long_paragraph(size: int) -> tuple[str, bytes]:
-    """One page of lines so close that they are one paragraph, each a word cut by a hyphen."""
+    """One page of lines that are one paragraph, each with a word cut by a hyphen."""
     count = max(3, size // 60)
-    return "a.pdf", make_pdf(
-        [[(72, 700 - 0.01 * index, 10, "regular", "and so it goes on-") for index in range(count)]]
-    )
+    lines = [(72.0, 700 - 12.0 * index, 10.0, "regular", f"and so {index} goes on-") for index in range(count)]
+    return "a.pdf", make_pdf([lines])
 
 
 def _nested_objects(size: int) -> tuple[str, bytes]:

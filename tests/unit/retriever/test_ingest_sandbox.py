@@ -30,7 +30,7 @@ from ingest_files import make_pdf, prose_page
 from planted_parser import plant
 
 RULES = SandboxRules(
-    seconds=30,
+    seconds=300,
     cpu_seconds=20,
     cpu_seconds_per_mib=10,
     memory_mib=1024,

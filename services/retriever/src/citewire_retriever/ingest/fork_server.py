@@ -17,7 +17,7 @@ from citewire_retriever.ingest.wire import PREFIX_BYTES
 log = get_logger(__name__)
 
 ARGUMENTS = ("-I", "-X", "utf8", "-m", "citewire_retriever.ingest.confined.server")
-_START_SECONDS: Final = 60
+_START_SECONDS: Final = 120
 _KILL_SECONDS: Final = 5
 _READ_BYTES: Final = 65_536
 

@@ -50,7 +50,6 @@ def main() -> None:
     end_with_parent()
     _volunteer_for_the_oom_killer()
     hide()
-    os.nice(5)
     preload()
     _preload_encodings()
     gc.collect()
@@ -142,6 +141,7 @@ def _be_reader(job: dict[str, Any], file: int, answer: int, missing: list[str]) 
     """Reads one file, locked in; returns the exit status."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.nice(5)
     gc.disable()  # it lives for one file, and has a limit
     # Mapped, not read: not a byte of it is touched yet.
     size = os.fstat(file).st_size

@@ -4,6 +4,7 @@ import re
 
 from citewire_retriever.ingest.document import Block, BlockKind, Format, ParsedDocument, ParseLimits, TextBuilder
 from citewire_retriever.ingest.errors import IngestCode, IngestError
+from citewire_retriever.ingest.parsers.html_measures import LISTS, Measures, measure
 from citewire_retriever.ingest.parsers.html_tables import is_data_table, read_table
 from citewire_retriever.ingest.parsers.html_text import BLOCKS, is_skipped, visible_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element, parse_html, walk
@@ -27,8 +28,9 @@ def parse_html_page(text: str, limits: ParseLimits) -> ParsedDocument:
     root = parse_html(text.encode("utf-8"))
     if root is None:
         raise IngestError(IngestCode.EMPTY, "The page holds no element.")
-    reader = _Reader(limits)
-    reader.read(_main_part(root))
+    main = _main_part(root)
+    reader = _Reader(limits, measure(root))
+    reader.read(main)
     if not reader.builder.blocks:
         raise IngestError(IngestCode.NO_TEXT, "The page holds no visible text.")
     return ParsedDocument(
@@ -39,7 +41,8 @@ def parse_html_page(text: str, limits: ParseLimits) -> ParsedDocument:
 class _Reader:
     """Collects inline text until a block starts or ends, then writes it as one block."""
 
-    def __init__(self, limits: ParseLimits) -> None:
+    def __init__(self, limits: ParseLimits, measures: dict[Element, Measures]) -> None:
+        self.measures = measures
         self.builder = TextBuilder(limits)
         self.inline: list[str] = []
         self.item = False  # whether the next paragraph starts a list item
@@ -71,7 +74,7 @@ class _Reader:
         tag = element.tag
         if is_skipped(element):
             return True
-        if tag in {"ul", "ol"} and _is_link_list(element):
+        if tag in LISTS and _is_link_list(self.measures[element]):
             return True
         if tag in _HEADINGS:
             self._flush()
@@ -81,7 +84,7 @@ class _Reader:
             self._flush()
             self._write(BlockKind.CODE, "".join(visible_text(element)).strip("\n").rstrip())
             return True
-        if tag == "table" and is_data_table(element):
+        if tag == "table" and is_data_table(element, self.measures[element]):
             self._flush()
             caption, rows = read_table(element)
             if caption:
@@ -114,15 +117,9 @@ class _Reader:
             self.builder.add(Block(kind, start, end))
 
 
-def _is_link_list(element: Element) -> bool:
+def _is_link_list(measures: Measures) -> bool:
     """Whether a list in a page's or section's header or footer is mere links: navigation that isn't marked as such."""
-    around = element.getparent()
-    while around is not None and around.tag not in {"header", "footer"}:
-        around = around.getparent()
-    if around is None:
-        return False
-    links = sum(len(piece.strip()) for link in element.iter("a") for piece in visible_text(link))
-    return 5 * links > 4 * sum(len(piece.strip()) for piece in visible_text(element))
+    return measures.at_edge and 5 * measures.in_links > 4 * measures.visible
 
 
 def _space(match: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from citewire_retriever.ingest.parsers.html_measures import Measures
 from citewire_retriever.ingest.parsers.html_text import is_skipped, visible_text
 from citewire_retriever.ingest.parsers.lxml_facade import Element
 from citewire_retriever.ingest.parsers.pairs import one_line, pairs
@@ -26,16 +27,11 @@ class TableRow:
     """Whether it is one cell across the table: a title, not data."""
 
 
-def is_data_table(table: Element) -> bool:
+def is_data_table(table: Element, measures: Measures) -> bool:
     """Whether a table's rows are data: it isn't for layout, has two columns or more, and isn't mostly other tables."""
     if table.get("role", "") in {"presentation", "none"}:
         return False
-    inner = [each for each in table.iter("table") if each is not table]
-    if inner:
-        nested = sum(len(piece.strip()) for each in inner for piece in visible_text(each))
-        if 2 * nested > sum(len(piece.strip()) for piece in visible_text(table)):
-            return False
-    return any(sum(1 for cell in row if cell.tag in {"td", "th"}) > 1 for row in table.iter("tr"))
+    return measures.in_tables <= measures.visible / 2 and measures.columns
 
 
 def read_table(table: Element) -> tuple[str, list[TableRow]]:
@@ -137,12 +133,11 @@ def _header_depth(grid: list[list[_Cell]]) -> int:
 
 
 def _header(rows: list[list[_Cell]]) -> list[str]:
-    names: list[str] = []
-    for column in range(max((len(row) for row in rows), default=0)):
-        parts: list[str] = []
-        for row in rows:
-            text = row[column].text if column < len(row) else ""
-            if text and text not in parts:
-                parts.append(text)
-        names.append(" / ".join(parts))
-    return names
+    """The columns' names: the texts above each other, each of them once."""
+    columns: list[dict[str, None]] = []
+    for row in rows:
+        columns += [{} for _ in range(len(row) - len(columns))]
+        for texts, cell in zip(columns, row, strict=False):
+            if cell.text:
+                texts[cell.text] = None
+    return [" / ".join(texts) for texts in columns]

@@ -21,6 +21,8 @@ from citewire_retriever.ingest.parsers.plain import lined_block, paragraphs
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\n(?:.*\n){0,200}?(?:\1|\.\.\.)[ \t]*(?:\n|\Z)")
 _FRONT_TITLE = re.compile(r"""^title\s*[:=]\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\n]+?))\s*$""", re.M)
+# Of a heading's markup, many times what its label keeps: links are cut away. Reading all could take minutes.
+_INLINE_LIMIT = 20 * LABEL_LIMIT
 _KINDS = {"fence": BlockKind.CODE, "code_block": BlockKind.CODE}
 _LISTS = {"bullet_list_open", "ordered_list_open"}
 
@@ -142,7 +144,7 @@ class _Reader:
 
     def _plain(self, content: str) -> str:
         """Inline Markdown without its markup, on one line."""
-        children = self.inline.parseInline(content)[0].children or []
+        children = self.inline.parseInline(content[:_INLINE_LIMIT])[0].children or []
         text = "".join(" " if child.type.endswith("break") else _visible(child) for child in children)
         return one_line(text)[:LABEL_LIMIT]
 

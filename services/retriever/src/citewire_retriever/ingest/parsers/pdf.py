@@ -1,7 +1,8 @@
 """PDF: text page by page, with paragraphs, and headings by the outline or by their look."""
 
 import re
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from mmap import mmap
 
@@ -27,6 +28,7 @@ _LINEARISED = re.compile(rb"/Linearized\b.{0,200}?/L\s+(\d+)", re.S)
 _MAX_BOOKMARKS = 5000
 _MAX_HEADING_SHARE = 0.3
 _FEW_LINES = 10
+_LOOK_BACK = 60
 _MAX_NUMBERING = 8  # letters and digits that may stand before a bookmark's words in the heading itself
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NO_TITLE = re.compile(
@@ -90,11 +92,14 @@ class _Reader:
         style = usual_style(pages)
         paragraphs = [group(lines, style) for lines in pages]
         outline = self._outline()
+        by_page: dict[int, list[Bookmark]] = defaultdict(list)
+        for mark in outline:
+            by_page[mark.page].append(mark)
         levels = {} if outline else _heading_levels(paragraphs, style)
         words = Counter(word.lower() for lines in pages for line in lines for word in _WORD.findall(line.text))
         for index, page in enumerate(paragraphs):
             texts = [_joined(paragraph.lines, words) for paragraph in page]
-            marks = _marked([mark for mark in outline if mark.page == index], texts)
+            marks = _marked(by_page[index], texts)
             for place, (paragraph, text) in enumerate(zip(page, texts, strict=True)):
                 heading = marks.get(place) if outline else _by_look(paragraph, text, levels)
                 self._write(text if heading is None else one_line(text), index + 1, heading)
@@ -164,22 +169,27 @@ class _Reader:
 def _marked(marks: list[Bookmark], texts: list[str]) -> dict[int, _Heading]:
     """Finds a page's bookmarks again among its paragraphs, in order: the same words, else the same at a line's end."""
     results: dict[int, _Heading] = {}
-    keys = [_key(text) for text in texts]
+    titles = [_key(mark.title) for mark in marks]
+    places = _places_by_end([_key(text) for text in texts], max(map(len, titles), default=0))
     first = 0
-    for mark in marks:
-        wanted = _key(mark.title)
-        places = range(first, len(keys))
-        exact = (place for place in places if wanted and keys[place] == wanted)
-        close = (
-            place
-            for place in places
-            if wanted and keys[place].endswith(wanted) and len(keys[place]) <= len(wanted) + _MAX_NUMBERING
-        )
-        place = next(exact, next(close, None))
+    for mark, title in zip(marks, titles, strict=True):
+        exact, close = places.get(title, ([], [])) if title else ([], [])
+        place = next((each[index] for each in (exact, close) if (index := bisect_left(each, first)) < len(each)), None)
         if place is not None:
             results[place] = _Heading(one_line(texts[place])[:LABEL_LIMIT], min(mark.level + 1, 6))
             first = place + 1
     return results
+
+
+def _places_by_end(keys: list[str], longest: int) -> dict[str, tuple[list[int], list[int]]]:
+    """For each end that a bookmark of this length may be: the paragraphs that are it, and those numbered before it."""
+    places: dict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for place, key in enumerate(keys):
+        if len(key) > longest + _MAX_NUMBERING:
+            continue
+        for numbering in range(min(_MAX_NUMBERING, len(key) - 1) + 1):
+            places[key[numbering:]][numbering > 0].append(place)
+    return places
 
 
 def _key(text: str) -> str:
@@ -213,19 +223,22 @@ def _by_look(paragraph: Paragraph, text: str, levels: dict[tuple[float, bool], i
 
 def _joined(lines: tuple[Line, ...], words: Counter[str]) -> str:
     """A paragraph's text. Full lines run on; short ones and rows of numbers keep their line end."""
-    text = ""
+    parts: list[str] = []
     edges = _full_from(lines)
-    for index, line in enumerate(lines):
-        text += line.text
-        if index == len(lines) - 1:
-            break
+    before = ""  # the end of what is joined without white space
+    for index, line in enumerate(lines[:-1]):
         following = lines[index + 1]
         if line.text.endswith(HYPHEN) or (line.text[-1] == "-" and line.text[-2:-1].isalpha()):
-            text = _unhyphenated(text.rstrip(HYPHEN).rstrip("-"), following.text, words)
+            text = line.text.rstrip(HYPHEN).rstrip("-")
+            if _keeps_hyphen(f"{before}{text}", following.text, words):
+                text += "-"
+            parts.append(text)
+            before = f"{before}{text}"[-_LOOK_BACK:]
         else:
             runs_on = line.right >= edges[index] and not _is_numbers(line.text) and not _is_numbers(following.text)
-            text += " " if runs_on else "\n"
-    return text.rstrip(HYPHEN)
+            parts += [line.text, " " if runs_on else "\n"]
+            before = ""
+    return "".join([*parts, lines[-1].text]).rstrip(HYPHEN)
 
 
 def _full_from(lines: tuple[Line, ...]) -> list[float]:
@@ -247,14 +260,12 @@ def _is_numbers(text: str) -> bool:
     return sum(any(char.isdigit() for char in word) for word in words) >= 0.3 * len(words) and len(words) > 2
 
 
-def _unhyphenated(text: str, following: str, words: Counter[str]) -> str:
-    """The text up to a hyphen at a line's end, with the hyphen only if the word has one elsewhere in the document."""
-    before = _WORD.findall(text[-60:])
-    after = _WORD.match(following)
-    if not before or not after or len(before[-1]) == 1:
-        return f"{text}-"
-    joined = (before[-1] + after.group()).lower()
-    hyphenated = f"{before[-1]}-{after.group()}".lower()
-    if words[joined] >= words[hyphenated] and after.group()[0].islower():
-        return text
-    return f"{text}-"
+def _keeps_hyphen(before: str, following: str, words: Counter[str]) -> bool:
+    """Whether the hyphen at a line's end is the word's own: it is one elsewhere in the document, or no word is cut."""
+    starts = _WORD.findall(before[-_LOOK_BACK:])
+    rest = _WORD.match(following)
+    if not starts or not rest or len(starts[-1]) == 1:
+        return True
+    joined = f"{starts[-1]}{rest.group()}".lower()
+    hyphenated = f"{starts[-1]}-{rest.group()}".lower()
+    return words[joined] < words[hyphenated] or not rest.group()[0].islower()

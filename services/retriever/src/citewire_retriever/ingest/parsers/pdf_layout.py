@@ -103,11 +103,14 @@ def usual_style(pages: list[list[Line]]) -> Style:
 def group(lines: list[Line], style: Style) -> list[Paragraph]:
     """Lines as paragraphs and headings, in order."""
     groups: list[list[Line]] = []
+    right = 0.0  # how far right the last group's lines reach
     for line in lines:
-        if groups and not _starts_new(groups[-1], line, style):
+        if groups and not _starts_new(groups[-1], right, line, style):
             groups[-1].append(line)
+            right = max(right, line.right)
         else:
             groups.append([line])
+            right = line.right
     return [
         Paragraph(tuple(each), heading=_is_heading(each, index, groups, style)) for index, each in enumerate(groups)
     ]
@@ -148,7 +151,7 @@ def _join_beside(line: Line, after: Line) -> None:
     line.size = max(line.size, after.size)
 
 
-def _starts_new(lines: list[Line], line: Line, style: Style) -> bool:
+def _starts_new(lines: list[Line], right: float, line: Line, style: Style) -> bool:
     before = lines[-1]
     if before.text.endswith(HYPHEN):
         return False
@@ -164,7 +167,7 @@ def _starts_new(lines: list[Line], line: Line, style: Style) -> bool:
     if _BULLET.match(line.text):
         return True
     indented = line.left > before.left + 0.8 * style.size and len(lines) > 1 and before.left <= lines[0].left + 1
-    short = before.right < max(each.right for each in lines) - 3 * style.size
+    short = before.right < right - 3 * style.size
     return bool(_SENTENCE_END.search(before.text)) and (indented or (short and len(lines) > 1))
 
 
