@@ -45,9 +45,9 @@ def check_title(violations: Violations, field: str, title: str, *, needed: bool 
 
 def check_url(violations: Violations, field: str, url: str) -> str:
     """Checks where an original lives; "" is nowhere. Clients make links of it, so that it mustn't be a script."""
-    check_text(violations, field, url, longest=MAX_URL)
-    violations.require(not url or is_web_address(url), field, "must be an http or https URL, or empty")
-    return url
+    if is_storable(url) and len(url) <= MAX_URL:
+        violations.require(not url or is_web_address(url), field, "must be an http or https URL, or empty")
+    return check_text(violations, field, url, longest=MAX_URL)
 
 
 def check_collection(violations: Violations, field: str, name: str, *, needed: bool = False) -> str:
