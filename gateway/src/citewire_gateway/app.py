@@ -43,6 +43,7 @@ from citewire_gateway.http import middleware
 from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.middleware import body_limit, time_budget
 from citewire_gateway.http.server import Drain, StreamRules
+from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
@@ -109,7 +110,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
     for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
-    calls = FairCalls(settings.max_calls, settings.max_waiting_calls)
+    calls = FairCalls(settings.max_calls, settings.max_waiting_calls, CALL_WAIT_SECONDS.observe)
     embedder = Embedder(
         embedder_channel,
         calls,

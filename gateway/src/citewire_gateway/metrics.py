@@ -25,6 +25,12 @@ REFUSED_CONNECTIONS = Counter(
     ["cause"],
 )
 
+CALL_WAIT_SECONDS = Histogram(
+    "citewire_gateway_call_wait_seconds",
+    "Seconds that calls of embedder or retriever waited for their organisation's turn, of those that had to.",
+    buckets=(0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30),
+)
+
 _OWN = "own"
 """A tenant's own profiles together: their names are unbounded."""
 

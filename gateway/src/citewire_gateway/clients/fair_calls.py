@@ -1,7 +1,8 @@
 """Calls of services in fair shares: one organisation's requests, however many, leave every other its part."""
 
-import asyncio
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import grpc
@@ -22,10 +23,15 @@ _PRESENT_SECONDS = 1.0
 class FairCalls:
     """Unary calls, so many at once. One that gets no turn within its own time is refused."""
 
-    def __init__(self, most: int, most_waiting: int) -> None:
-        """Takes how many may run at once, and how many of one organisation may wait."""
+    def __init__(self, most: int, most_waiting: int, note_wait: Callable[[float], None]) -> None:
+        """Takes how many may run at once, how many of one organisation may wait, and who is told the seconds."""
+        self._note_wait = note_wait
         self._shares = FairShares(
-            most, lambda _: _overloaded(), most_waiting=most_waiting, linger_seconds=_PRESENT_SECONDS
+            most,
+            lambda _: _overloaded(),
+            most_waiting=most_waiting,
+            linger_seconds=_PRESENT_SECONDS,
+            while_waiting=self._waiting,
         )
 
     async def unary(self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, *, timeout: float) -> Res:
@@ -36,13 +42,16 @@ class FairCalls:
             CitewireError: As the service raises.
         """
         tenant = find_tenant()
-        async with AsyncExitStack() as stack:
-            try:
-                async with asyncio.timeout(timeout):
-                    await stack.enter_async_context(self._shares.hold(tenant.org_id if tenant else ""))
-            except TimeoutError:
-                raise _overloaded() from None
+        async with self._shares.hold(tenant.org_id if tenant else "", seconds=timeout):
             return await client.unary(method, request, timeout=timeout)
+
+    @contextmanager
+    def _waiting(self) -> Generator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._note_wait(time.perf_counter() - began)
 
 
 def _overloaded() -> ResourceExhausted:

@@ -10,7 +10,7 @@ import itertools
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import Generic, TypeVar
 
 from citewire_kit.errors import CitewireError
@@ -156,6 +156,7 @@ class FairShares:
         most_waiting: int = 0,
         linger_seconds: float = 0.0,
         beyond: bool = False,
+        while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Starts with all permits free.
@@ -167,6 +168,7 @@ class FairShares:
             linger_seconds: How long a key counts as present after its last permit was given back. While several are
                 present, each is held to its share, so that one that asks again finds permits free.
             beyond: Let a key have its share at once where others hold all: what is held may then exceed the capacity.
+            while_waiting: Entered by each caller that waits in `hold`, for metrics.
             clock: Seconds, growing.
         """
         self._capacity = capacity
@@ -174,6 +176,7 @@ class FairShares:
         self._most_waiting = most_waiting
         self._linger = linger_seconds
         self._beyond = beyond
+        self._while_waiting = while_waiting
         self._clock = clock
         self._total = 0
         self._used: dict[str, int] = {}
@@ -223,17 +226,22 @@ class FairShares:
             self._hand_over()
 
     @asynccontextmanager
-    async def hold(self, key: str, amount: int = 1) -> AsyncGenerator[Holding]:
-        """Holds permits inside the block; waits for them in turn.
+    async def hold(self, key: str, amount: int = 1, *, seconds: float | None = None) -> AsyncGenerator[Holding]:
+        """Holds permits inside the block; waits for them in turn, at most so many seconds.
 
         Raises:
-            CitewireError: Too many callers of the key wait already.
+            CitewireError: Too many callers of the key wait already, or there were none in time.
         """
         holding = Holding(key, amount)
         if not self._waiting and self._fits(key, amount):
             self._take(holding)
         else:
-            await self._wait(holding)
+            try:
+                with self._while_waiting():
+                    async with asyncio.timeout(seconds):
+                        await self._wait(holding)
+            except TimeoutError:
+                raise self._refusal(key) from None
         try:
             yield holding
         finally:

@@ -1,6 +1,5 @@
 """Connections to Postgres, and the one function that sets the tenant of a transaction."""
 
-import asyncio
 import importlib.resources
 import re
 import select
@@ -8,7 +7,7 @@ import time
 import weakref
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
@@ -285,18 +284,16 @@ async def _transaction(
 @asynccontextmanager
 async def _connection_of(pool: Pool, tenant: Tenant | None) -> AsyncGenerator[Connection, None]:
     """Takes a connection in the tenant's turn: organisations share a pool, however many ask of each."""
-    async with AsyncExitStack() as stack:
-        if tenant is not None:
-            shares = _shares.get(pool)
-            if shares is None:
-                shares = _shares[pool] = FairShares(pool.max_size, lambda _: _none_free())
-            try:
-                with pool_metrics.waiting_in_turn(pool):
-                    async with asyncio.timeout(_patience(pool)):
-                        await stack.enter_async_context(shares.hold(tenant.org_id))
-            except TimeoutError:
-                raise _none_free() from None
-        yield await stack.enter_async_context(autocommit_connection(pool))
+    if tenant is None:
+        async with autocommit_connection(pool) as connection:
+            yield connection
+        return
+    shares = _shares.get(pool)
+    if shares is None:
+        waiting = partial(pool_metrics.waiting_in_turn, pool)
+        shares = _shares[pool] = FairShares(pool.max_size, lambda _: _none_free(), while_waiting=waiting)
+    async with shares.hold(tenant.org_id, seconds=_patience(pool)), autocommit_connection(pool) as connection:
+        yield connection
 
 
 def _none_free() -> Unavailable:

@@ -14,7 +14,14 @@ QUEUED_TOKENS = Gauge(
 REFUSED = Counter(
     "citewire_embedder_refused_total", "Requests refused because the queue was full, by purpose.", ["purpose"]
 )
+WAIT_SECONDS = Histogram(
+    "citewire_embedder_wait_seconds",
+    "Seconds that a request waited for its turn at the model, by purpose.",
+    ["purpose"],
+    buckets=(0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384, 65.536),
+)
 for _purpose in Purpose:
+    WAIT_SECONDS.labels(_purpose.value)
     QUEUED_TOKENS.labels(_purpose.value)
     REFUSED.labels(_purpose.value)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from citewire_embedder.metrics import BATCH_SECONDS, BATCH_TEXTS
+from citewire_embedder.metrics import BATCH_SECONDS, BATCH_TEXTS, WAIT_SECONDS
 from citewire_embedder.providers.base import EmbeddingModel, Purpose, TokenisedText, Vectors
 from citewire_kit.errors import CitewireError, Internal, Unavailable
 from citewire_kit.fair import FairQueue
@@ -49,6 +49,7 @@ class Job:
         self.tokens_read = 0
         """Tokens that the model has been given so far."""
         self._texts = texts
+        self._submitted = time.perf_counter()
         # Longest first, so that the last batches, which use the cores least, are small.
         self._waiting = deque(sorted(range(len(texts)), key=lambda index: -len(texts[index].ids)))
         self._missing = len(texts)
@@ -67,6 +68,8 @@ class Job:
     def take(self) -> tuple["Job", int, TokenisedText]:
         """Takes the next text out, with its index."""
         index = self._waiting.popleft()
+        if not self.tokens_read:
+            WAIT_SECONDS.labels(self.purpose.value).observe(time.perf_counter() - self._submitted)
         self.tokens_read += len(self._texts[index].ids)
         return self, index, self._texts[index]
 
