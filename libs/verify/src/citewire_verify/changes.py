@@ -21,6 +21,8 @@ _BEFORE_NUMBER = 2
 _AFTER_NUMBER = 3
 """Tokens between a number and its bound where a language writes it behind, as Hindi does."""
 _PASSIVE = frozenset(["by", "von", "par", "por", "da", "dal", "dalla", "door"])
+_MOST_POSITIONS = 4
+"""Places of a number whose bounds are looked at."""
 _MOST_NEW = 2
 """Words with a topic that a quotation with changes has of its own, at most; with more it is a rewording."""
 _LONG_GAP = 3
@@ -117,7 +119,7 @@ def _compare_bounds(a: Alignment, operators: list[Operator], changes: Changes) -
         positions = [] if number is None or number not in place else a.positions_in(a.quote, place[number])
         if number is None or not positions:
             continue
-        stated = {value for at in positions for value in _bounds_around(a, at)}
+        stated = {value for at in positions[:_MOST_POSITIONS] for value in _bounds_around(a, at)}
         if operator.value in stated or _is_met(a, tokens[number], positions, operator.value):
             continue
         written = _written(a, min(operator.start, number), max(operator.end, number + 1))

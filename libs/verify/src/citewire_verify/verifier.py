@@ -13,6 +13,8 @@ from citewire_verify.tokens import tokenise_sentence
 MAX_CITED = 16
 """Passages that a sentence is compared with; one that cites more points at everything."""
 MAX_MISMATCHES = 8
+_SHORT = 1500
+"""Code points of a passage that a sentence is compared with in one go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,12 @@ class Verifier:
         return [UncitedSentence(sentence.start, sentence.end)] if self._uncited else []
 
     def effort(self, sentence: Sentence) -> int:
-        """Returns how many code points `verify` has to go through, of the sentence as often as it is compared."""
-        compared = self._compared(sentence)
-        return self.unread(sentence) + len(sentence.text) * (1 + len(compared))
+        """Returns how many code points `verify` has to go through, of the sentence as often as it is compared.
+
+        A token of the sentence stands the more often in a passage the longer it is.
+        """
+        lengths = [len(self._passages[number].text) for number in self._compared(sentence)]
+        return self.unread(sentence) + len(sentence.text) * (1 + sum(max(1, length // _SHORT) for length in lengths))
 
     def unverified(self, sentence: Sentence) -> list[VerifiedCitation]:
         """Returns what is known of a sentence whose verification failed: what it cites."""

@@ -17,6 +17,8 @@ _NUMBERED = frozenset({pb.CONTEXT_FORMAT_UNSPECIFIED, pb.CONTEXT_FORMAT_NUMBERED
 
 SLICE = 512
 """Code points that are filtered without letting other answers go on: some milliseconds' work at most."""
+DELTA_COST = 32
+"""What a delta takes besides its text, in code points' work."""
 
 
 class TextFilter(Protocol):

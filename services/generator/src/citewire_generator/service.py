@@ -8,7 +8,7 @@ from dataclasses import replace
 from citewire.generator.v1 import generator_pb2 as pb
 
 from citewire_generator import metrics
-from citewire_generator.answer import AnswerText, slices_of
+from citewire_generator.answer import DELTA_COST, SLICE, AnswerText, slices_of
 from citewire_generator.engine import Admitted, Began, Ended, Engine, EngineEvent, Work
 from citewire_generator.model import FINISH_REASONS, Event, FinishReason, Message, ModelInfo, Suggestions
 from citewire_generator.planning import AnswerPlan
@@ -80,14 +80,17 @@ class Generator:
             quoted = not began.chat_model.model.remote
             text = AnswerText(request.policy, plan.context.citations, quoted=quoted)
             ended: EngineEvent = began
+            work_done = 0
             try:
                 async for event in events:
                     if not isinstance(event, Delta):
                         ended = event
                         break
-                    for index, texts in enumerate(slices_of(event.texts)):
-                        if index:
-                            await asyncio.sleep(0)  # others go on
+                    for texts in slices_of(event.texts):
+                        if work_done > SLICE:
+                            await asyncio.sleep(0)  # others go on, however the provider cut its text
+                            work_done = 0
+                        work_done += DELTA_COST + sum(map(len, texts))
                         if shown := text.feed(texts):
                             yield pb.TextDelta(texts=shown)
                         for message in await text.verify() if text.sentences else ():

@@ -29,7 +29,7 @@ from citewire_verify import (
 
 log = get_logger(__name__)
 
-IN_LOOP = 600
+IN_LOOP = 400
 """Code points that are compared in the event loop, some milliseconds' work; more are in a thread, so that other answers
 go on."""
 MAX_RESULTS = 500

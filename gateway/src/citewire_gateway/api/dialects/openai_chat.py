@@ -6,7 +6,9 @@ While streaming, markers stay visible and a list of sources follows the text; th
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 from citewire.generator.v1 import generator_pb2
@@ -34,6 +36,8 @@ UrlOf = Callable[[Citation], str]
 """Where a citation's original can be opened."""
 
 _MARKER = re.compile(r"\[(?:ref:|SOURCE )(\d{1,6})\]")
+_MOST_ANNOTATIONS = 500
+"""Markers of an answer that are annotated: as many as its sentences are verified."""
 _BESIDE = re.compile(rf"(?:{_MARKER.pattern}|[^\w\[])*")
 """What stands between a sentence and its marker: other markers, no words."""
 _LEADS = re.compile(rf"(?:{_MARKER.pattern}|[\s>*+•-]|\d{{1,3}}[.)])*")
@@ -85,12 +89,16 @@ class OpenAiAnswer(AnswerDialect):
         if self.outcome.not_found:
             return []
         code = [match.span() for match in _CODE.finditer(answer)]
-        spans = [
-            (by_number[int(match[1])], *match.span(), self._of_marker(answer, int(match[1]), *match.span()))
+        markers = (
+            match
             for match in _MARKER.finditer(answer)
             if int(match[1]) in self.outcome.cited and int(match[1]) in by_number
             # In code nothing is a marker.
-            if not any(start <= match.start() < end for start, end in code)
+            if not _is_inside(match.start(), code)
+        )
+        spans = [
+            (by_number[int(match[1])], *match.span(), self._of_marker(answer, int(match[1]), *match.span()))
+            for match in islice(markers, _MOST_ANNOTATIONS)
         ]
         if not spans:
             verified = [event for event in self.all(VerifiedCitation) if event.verified.number in by_number]
@@ -154,6 +162,16 @@ class OpenAiAnswer(AnswerDialect):
                 start_index=start, end_index=end, url=self._url_of(citation), title=citation.chunk.label
             ),
         )
+
+
+def _start_of(span: tuple[int, int]) -> int:
+    return span[0]
+
+
+def _is_inside(place: int, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether a place is in one of some spans, which are in order."""
+    index = bisect_right(spans, place, key=_start_of) - 1
+    return index >= 0 and place < spans[index][1]
 
 
 class OpenAiStream(StreamDialect[Event]):

@@ -44,6 +44,10 @@ _SUGGESTION_CHARS: Final = 24_000
 _USER_AGENT: Final = f"citewire/{version('citewire-generator')}"
 
 
+_PART = 8192
+"""Bytes of a stream that are read in one go: a hundred events or two, a millisecond's work."""
+
+
 class RemoteChat(ChatProvider):
     """Streams answers from one address.
 
@@ -112,12 +116,15 @@ class RemoteChat(ChatProvider):
                 chunk = await self._read(response, watch, ended=reader.finished)
                 if chunk is None:
                     break
-                texts = reader.feed(chunk) if chunk else reader.finish()
-                if reader.progress > seen:
-                    watch.progressed(finished=reader.finished)
-                if texts:
-                    yield Delta(tuple(texts))
-                reader.check()
+                for start in range(0, len(chunk) or 1, _PART):
+                    if start:
+                        await asyncio.sleep(0)  # others go on: a burst may hold thousands of events
+                    texts = reader.feed(chunk[start : start + _PART]) if chunk else reader.finish()
+                    if reader.progress > seen:
+                        watch.progressed(finished=reader.finished)
+                    if texts:
+                        yield Delta(tuple(texts))
+                    reader.check()
                 if not chunk:
                     break
             if reader.done:

@@ -1,0 +1,61 @@
+"""Whatever an answer holds takes linear work in every dialect, streamed or whole: counted, not timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from citewire_gateway.api.dialects import StreamDialect
+from citewire_gateway.api.dialects.native import NativeDialect
+from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
+from citewire_gateway.api.dialects.self_rag import SelfRagDialect
+from citewire_gateway.api.dialects.simple import SimpleDialect
+from citewire_gateway.api.dialects.ui_message import UiMessageDialect
+from citewire_gateway.chat.events import Citation, Citations, Done, Event, Outcome, Tokens
+from citewire_gateway.profiles.builtin import DOCUMENTS
+from gateway_fakes import result
+from steps import count_steps
+
+SHORT, LONG = 2_000, 8_000
+MOST = 8
+LEAST = 1_000
+UNITS = ["a", "[ref:1] ", '"', "\n", "\u2028", "data: \n\n", "語", "\x00"]
+
+DIALECTS: dict[str, Callable[[], StreamDialect[Event]]] = {
+    "native": lambda: NativeDialect(DOCUMENTS.events),
+    "simple": SimpleDialect,
+    "ui-message": lambda: UiMessageDialect(DOCUMENTS.events, "message"),
+    "self-rag": SelfRagDialect,
+    "openai": lambda: OpenAiStream("completion", "model", lambda _: "", include_usage=True),
+}
+
+
+def assert_linear(work: Callable[[str], object], unit: str) -> None:
+    short, long = (count_steps(lambda size=size: work((unit * size)[:size])) for size in (SHORT, LONG))
+    assert long <= MOST * max(short, LEAST), f"{short:,} steps for {SHORT:,} characters, {long:,} for {LONG:,}"
+
+
+@pytest.mark.parametrize("size", [3, LONG])
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_stream_is_written_in_linear_work(name: str, size: int) -> None:
+    def write(text: str) -> None:
+        dialect = DIALECTS[name]()
+        for start in range(0, len(text), size):
+            dialect.encode(Tokens((text[start : start + size],)))
+
+    for unit in UNITS:
+        assert_linear(write, unit)
+
+
+@pytest.mark.parametrize("unit", [*UNITS, "`a`[ref:1] ", "```\n", "[ref:1]\n"])
+def test_a_whole_answer_is_written_in_linear_work(unit: str) -> None:
+    def write(text: str) -> None:
+        answer = OpenAiAnswer("completion", "model", lambda _: "")
+        answer.add(Citations((Citation(1, result(1)),)))
+        for start in range(0, len(text), 5):
+            answer.add(Tokens((text[start : start + 5],)))
+        answer.add(Done(Outcome("c", "e", "grounded", cited=(1,))))
+        assert len(answer.annotations()) <= 500
+
+    assert_linear(write, unit)
