@@ -68,6 +68,10 @@ ROUTES = {
     ("get", "/v1/providers/{type}"),
     ("put", "/v1/providers/{type}"),
     ("delete", "/v1/providers/{type}"),
+    ("get", "/v1/providers/{type}/{name}"),
+    ("put", "/v1/providers/{type}/{name}"),
+    ("delete", "/v1/providers/{type}/{name}"),
+    ("post", "/v1/providers/{type}/{name}:activate"),
     ("get", "/livez"),
     ("get", "/readyz"),
 }

@@ -62,6 +62,8 @@ async def test_a_provider_is_shown_without_its_secrets(gateway: Gateway, databas
     assert shown == {
         "type": "chat",
         "scope": "user",
+        "name": "default",
+        "active": True,
         "provider": "openai-compatible",
         "model": "own-1",
         "has_key": True,

@@ -14,6 +14,7 @@ from citewire_cli.commands import (
     ingest,
     keys,
     limits,
+    providers,
     search,
     spaces,
     status,
@@ -45,6 +46,7 @@ app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
 app.command("limits")(limits.limits)
 app.add_typer(spaces.spaces_app, name="spaces")
+app.add_typer(providers.providers_app, name="providers")
 app.command("completion")(completion.completion)
 if eval_points := entry_points(group="citewire.commands", name="eval"):
     app.command("eval")(next(iter(eval_points)).load())

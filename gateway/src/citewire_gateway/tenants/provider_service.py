@@ -45,14 +45,14 @@ class TenantProviders:
         return model_route(await self._store.load(tenant), tenant.user_id, needed, self._offered)
 
     async def load(self, tenant: Tenant) -> ProviderEntries:
-        """Returns all that the caller may see."""
-        return await self._store.load(tenant)
+        """Returns all that the caller may see, those that aren't active too."""
+        return await self._store.load_all(tenant)
 
     async def find(self, tenant: Tenant, type_: ProviderType, owner: str | None) -> tuple[ProviderEntry, ...]:
-        """Returns an owner's providers of a type; with None those that count for the caller.
+        """Returns an owner's active provider of a type and its fallbacks; with None what counts for the caller.
 
         Raises:
-            NotFound: There are none (reason `PROVIDER_NOT_FOUND`).
+            NotFound: There is none (reason `PROVIDER_NOT_FOUND`).
         """
         entries = await self._store.load(tenant)
         chain = entries.effective(type_, tenant.user_id) if owner is None else entries.chain(type_, owner)
@@ -60,10 +60,37 @@ class TenantProviders:
             raise _not_found(type_)
         return chain
 
+    async def find_saved(self, tenant: Tenant, type_: ProviderType, owner: str, name: str) -> tuple[ProviderEntry, ...]:
+        """Returns the provider that an owner saved under a name, active or not, and its fallbacks.
+
+        Raises:
+            NotFound: There is none (reason `PROVIDER_NOT_FOUND`).
+        """
+        for chain in (await self._store.load_all(tenant)).chains():
+            if (chain[0].type, chain[0].user_id, chain[0].name) == (type_, owner, name):
+                return chain
+        raise _not_found(type_, name)
+
     async def save(
-        self, tenant: Tenant, first: common_pb2.ProviderSpec, fallbacks: Sequence[common_pb2.ProviderSpec | str]
-    ) -> None:
-        """Tries out, seals and keeps a provider and who takes over from it; what was there before is replaced.
+        self,
+        tenant: Tenant,
+        first: common_pb2.ProviderSpec,
+        fallbacks: Sequence[common_pb2.ProviderSpec | str],
+        name: str | None = None,
+        *,
+        activate: bool = True,
+    ) -> str:
+        """Tries out, seals and keeps a provider and who takes over from it; what had that name before is replaced.
+
+        Args:
+            tenant: Who saves it.
+            first: The provider.
+            fallbacks: Who takes over; a text is a model of the operator's.
+            name: What it is saved as; None: the active one's name, or else `default`.
+            activate: Whether it is to be the active one of its owner and type.
+
+        Returns:
+            The name.
 
         Raises:
             InvalidArgument: A field is wrong; one of a fallback is named `fallbacks.N.field`.
@@ -91,17 +118,28 @@ class TenantProviders:
             )
             for position, spec in enumerate(specs)
         ]
-        await self._store.save(tenant, chain)
+        name = await self._store.save(tenant, chain, name, activate=activate)
         log.info("provider_saved", type=type_, provider=first.provider, own=bool(first.user_id), entries=len(chain))
+        return name
 
-    async def delete(self, tenant: Tenant, type_: ProviderType, owner: str) -> None:
-        """Deletes an owner's providers of a type.
+    async def activate(self, tenant: Tenant, type_: ProviderType, owner: str, name: str) -> None:
+        """Makes a saved provider the active one of its owner and type, from the next request on.
 
         Raises:
-            NotFound: There are none (reason `PROVIDER_NOT_FOUND`).
+            NotFound: There is none of that name (reason `PROVIDER_NOT_FOUND`).
         """
-        if not await self._store.delete(tenant, owner, type_):
-            raise _not_found(type_)
+        if not await self._store.activate(tenant, owner, type_, name):
+            raise _not_found(type_, name)
+        log.info("provider_activated", type=type_, own=bool(owner))
+
+    async def delete(self, tenant: Tenant, type_: ProviderType, owner: str, name: str | None = None) -> None:
+        """Deletes an owner's active provider of a type, or the one of a name; no other becomes active by that.
+
+        Raises:
+            NotFound: There is none (reason `PROVIDER_NOT_FOUND`).
+        """
+        if not await self._store.delete(tenant, owner, type_, name):
+            raise _not_found(type_, name)
         log.info("provider_deleted", type=type_, own=bool(owner))
 
     async def require_own(self, tenant: Tenant, required: bool) -> None:
@@ -188,5 +226,6 @@ async def _rotate_row(store: ProviderStore, sealer: ProviderSealer, row: SealedR
         rotation.current += 1
 
 
-def _not_found(type_: ProviderType) -> NotFound:
-    return NotFound(f"there is no {type_} provider of your own", reason="PROVIDER_NOT_FOUND")
+def _not_found(type_: ProviderType, name: str | None = None) -> NotFound:
+    called = "" if name is None else f" that is saved as {name}"
+    return NotFound(f"there is no {type_} provider of your own{called}", reason="PROVIDER_NOT_FOUND")

@@ -15,11 +15,15 @@ from google.protobuf import json_format
 from psycopg.types.json import Jsonb
 
 from citewire_kit.enums import EnumMap
-from citewire_kit.errors import FieldViolation, InvalidArgument
-from citewire_kit.postgres import Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.errors import FieldViolation, InvalidArgument, invalid_field
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.tenant import Tenant
 
 _SQL = load_queries("citewire_gateway.tenants", "providers.sql")
+
+DEFAULT_NAME = "default"
+MOST_SAVED = 20
+"""Chains of one owner and type."""
 
 ORG = ""
 """The `user_id` of what is the organisation's."""
@@ -58,6 +62,10 @@ class ProviderEntry:
     """Whether a key is sealed in it."""
     has_api_base: bool = False
     """Whether an address is."""
+    name: str = ""
+    """What the owner calls the chain."""
+    active: bool = True
+    """Whether it is the one that counts, of all that its owner saved for the type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +76,16 @@ class ProviderEntries:
     require_own: bool = False
 
     def chain(self, type_: ProviderType, user_id: str) -> tuple[ProviderEntry, ...]:
-        """Returns the entries of one owner and type, first the one that is asked first."""
-        chain = [entry for entry in self.entries if entry.type is type_ and entry.user_id == user_id]
+        """Returns the active entries of one owner and type, first the one that is asked first."""
+        chain = [entry for entry in self.entries if entry.type is type_ and entry.user_id == user_id and entry.active]
         return tuple(sorted(chain, key=lambda entry: entry.position))
+
+    def chains(self) -> list[tuple[ProviderEntry, ...]]:
+        """Returns all that are saved, those that aren't active too."""
+        chains: dict[tuple[str, ...], list[ProviderEntry]] = {}
+        for entry in self.entries:
+            chains.setdefault((entry.type, entry.user_id, entry.name), []).append(entry)
+        return [tuple(sorted(chain, key=lambda entry: entry.position)) for chain in chains.values()]
 
     def effective(self, type_: ProviderType, user_id: str) -> tuple[ProviderEntry, ...]:
         """Returns what counts for a user: their own, or else the organisation's."""
@@ -152,6 +167,7 @@ class SealedRow:
     org_id: str
     user_id: str
     type: ProviderType
+    name: str
     position: int
 
 
@@ -162,24 +178,73 @@ class ProviderStore:
         self._pool = pool
 
     async def load(self, tenant: Tenant) -> ProviderEntries:
-        """Returns the caller's and the caller's organisation's."""
+        """Returns the active ones, the caller's and the caller's organisation's."""
+        return await self._load(tenant, inactive=False)
+
+    async def load_all(self, tenant: Tenant) -> ProviderEntries:
+        """Returns the same, and those that are saved beside them."""
+        return await self._load(tenant, inactive=True)
+
+    async def _load(self, tenant: Tenant, *, inactive: bool) -> ProviderEntries:
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(_SQL["load"], _names(tenant), binary=True)).fetchall()
+            if inactive:
+                rows += await (await connection.execute(_SQL["load_saved"], _names(tenant), binary=True)).fetchall()
         return ProviderEntries(tuple(_entry(row) for row in rows if row[1] is not None), bool(rows[0][0]))
 
-    async def save(self, tenant: Tenant, chain: Sequence[ProviderEntry]) -> None:
-        """Puts a chain of one owner and type in the place of the one that was there."""
-        async with tenant_transaction(self._pool, tenant) as connection:
-            for entry in chain:
-                await connection.execute(_SQL["save"], _values(tenant, entry))
-            after = {**_names(tenant), "owner": chain[0].user_id, "type": chain[0].type, "position": len(chain)}
-            await connection.execute(_SQL["cut"], after)
+    async def save(self, tenant: Tenant, chain: Sequence[ProviderEntry], name: str | None, *, activate: bool) -> str:
+        """Saves a chain of one owner and type under a name, in the place of what had that name.
 
-    async def delete(self, tenant: Tenant, user_id: str, type_: ProviderType) -> bool:
-        """Deletes an owner's providers of a type; False if there were none."""
-        values = {**_names(tenant), "owner": user_id, "type": type_, "position": 0}
+        Args:
+            tenant: Who saves it.
+            chain: The chain.
+            name: None: the active one's, or else `default`.
+            activate: Whether it is to be the active one; what has been so stays saved.
+
+        Returns:
+            The name.
+
+        Raises:
+            InvalidArgument: There are as many as an owner may have of a type.
+        """
+        owned = _owned(tenant, chain[0].user_id, chain[0].type)
         async with tenant_transaction(self._pool, tenant) as connection:
-            return (await connection.execute(_SQL["cut"], values)).rowcount > 0
+            active = await _take_turns(connection, owned)
+            name = name or active or DEFAULT_NAME
+            owned["name"] = name
+            saved = {row[0] for row in await (await connection.execute(_SQL["saved_names"], owned)).fetchall()}
+            if name != active and name not in saved and len(saved) + (active is not None) >= MOST_SAVED:
+                raise invalid_field("name", f"must be one of those there are: {MOST_SAVED} are saved, no more fit")
+            await connection.execute(_SQL["delete_saved"], owned)
+            if name == active:
+                await connection.execute(_SQL["delete_active"], owned)
+            elif activate and active is not None:
+                await connection.execute(_SQL["deactivate"], owned)
+            query = _SQL["save" if activate or name == active else "save_inactive"]
+            for entry in chain:
+                await connection.execute(query, _values(tenant, entry) | {"name": name})
+        return name
+
+    async def activate(self, tenant: Tenant, user_id: str, type_: ProviderType, name: str) -> bool:
+        """Makes a saved chain the active one; False if there is none of that name."""
+        owned = _owned(tenant, user_id, type_, name)
+        async with tenant_transaction(self._pool, tenant) as connection:
+            if await _take_turns(connection, owned) == name:
+                return True
+            saved = await (await connection.execute(_SQL["saved_names"], owned)).fetchall()
+            if (name,) not in saved:
+                return False
+            await connection.execute(_SQL["deactivate"], owned)
+            await connection.execute(_SQL["activate"], owned)
+        return True
+
+    async def delete(self, tenant: Tenant, user_id: str, type_: ProviderType, name: str | None = None) -> bool:
+        """Deletes an owner's active chain of a type, or the one of a name; False if there was none."""
+        owned = _owned(tenant, user_id, type_, name)
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await _take_turns(connection, owned)
+            deleted = (await connection.execute(_SQL["delete_active"], owned)).rowcount
+            return deleted + (await connection.execute(_SQL["delete_saved"], owned)).rowcount > 0
 
     async def require_own(self, tenant: Tenant, required: bool) -> None:
         """Writes whether the organisation demands its own providers."""
@@ -189,8 +254,8 @@ class ProviderStore:
     async def sealed_rows(self) -> list[SealedRow]:
         """Returns the keys of all rows with something sealed, over all organisations."""
         async with transaction(self._pool) as connection:
-            rows = await (await connection.execute(_SQL["sealed_providers"])).fetchall()
-        return [SealedRow(row[0], row[1], ProviderType(row[2]), row[3]) for row in rows]
+            rows = await (await connection.execute(_SQL["sealed_rows"])).fetchall()
+        return [SealedRow(row[0], row[1], ProviderType(row[2]), row[3], row[4]) for row in rows]
 
     async def get(self, key: SealedRow) -> common_pb2.ProviderRef | None:
         """Returns what a row holds; None if it is gone."""
@@ -208,7 +273,8 @@ class ProviderStore:
             "new_key": new.sealed_key,
         }
         async with tenant_transaction(self._pool, tenant_of(key)) as connection:
-            return (await connection.execute(_SQL["swap"], values)).rowcount == 1
+            swapped = (await connection.execute(_SQL["swap"], values)).rowcount
+            return swapped + (await connection.execute(_SQL["swap_saved"], values)).rowcount == 1
 
 
 def tenant_of(row: SealedRow) -> Tenant:
@@ -221,7 +287,19 @@ def _names(tenant: Tenant) -> dict[str, Any]:
 
 
 def _key(row: SealedRow) -> dict[str, Any]:
-    return {"org": row.org_id, "owner": row.user_id, "type": row.type, "position": row.position}
+    names = {"org": row.org_id, "owner": row.user_id, "type": row.type, "name": row.name}
+    return names | {"position": row.position}
+
+
+def _owned(tenant: Tenant, owner: str, type_: ProviderType, name: str | None = None) -> dict[str, Any]:
+    return _names(tenant) | {"owner": owner, "type": type_, "name": name}
+
+
+async def _take_turns(connection: Connection, owned: dict[str, Any]) -> str | None:
+    """Waits for whoever changes the same owner's providers of a type; returns the active one's name."""
+    await connection.execute(_SQL["take_turns"], owned)
+    row = await (await connection.execute(_SQL["active_name"], owned)).fetchone()
+    return None if row is None else row[0]
 
 
 def _values(tenant: Tenant, entry: ProviderEntry) -> dict[str, Any]:
@@ -246,7 +324,8 @@ def _test_json(test: common_pb2.ProviderTest) -> dict[str, Any]:
 
 
 def _entry(row: Sequence[Any]) -> ProviderEntry:
-    _, user_id, type_name, position, provider, model, dimensions, base, key, test_json, updated_at, *has = row
+    _, user_id, type_name, position, provider, model, dimensions, base, key, test_json, updated_at, *rest = row
+    has_key, has_api_base, name, active = rest
     type_, ref, test = ProviderType(type_name), None, None
     if provider:
         ref = common_pb2.ProviderRef(
@@ -260,4 +339,6 @@ def _entry(row: Sequence[Any]) -> ProviderEntry:
         )
     if test_json is not None:
         test = json_format.ParseDict(test_json, common_pb2.ProviderTest(), ignore_unknown_fields=True)
-    return ProviderEntry(user_id, type_, position, model, ref, test, updated_at, *map(bool, has))
+    return ProviderEntry(
+        user_id, type_, position, model, ref, test, updated_at, bool(has_key), bool(has_api_base), name, active
+    )

@@ -24,6 +24,9 @@ from citewire_kit.tenant import Tenant
 router = APIRouter(tags=["providers"], dependencies=[Depends(authenticate)])
 
 TypeName = Annotated[ProviderType, Path(alias="type", description="What the provider is for.")]
+SavedName = Annotated[
+    str, Path(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="What it is saved as: 1-64 of a-z, 0-9, ., _ and -.")
+]
 OwnScope = Annotated[
     ScopeName, Query(description="`user`: the caller's. `org`: the organisation's, which owners and admins change.")
 ]
@@ -36,12 +39,11 @@ AnyScope = Annotated[
 async def list_providers(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ProviderList:
     """Returns the caller's providers and the organisation's, and whether the organisation demands its own.
 
-    `q` looks into types, providers and models, those of fallbacks too.
+    Several may be saved for a type; one of them is active. `q` looks into types, names, providers and models, those of
+    fallbacks too.
     """
     entries = await services.providers.load(tenant)
-    owners = dict.fromkeys((tenant.user_id, ORG))
-    chains = [chain for type_ in ProviderType for owner in owners if (chain := entries.chain(type_, owner))]
-    page, token = pages.page(chains, key=_place, text=_text)
+    page, token = pages.page(entries.chains(), key=_place, text=_text)
     return ProviderList(
         require_own=entries.require_own, providers=[ProviderInfo.of(chain) for chain in page], next_page_token=token
     )
@@ -74,33 +76,80 @@ async def put_provider(
     body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
     scope: OwnScope = "user",
 ) -> ProviderInfo:
-    """Tries a provider out and keeps it, sealed, in the place of the one before. It counts from the next request on.
+    """Tries a provider out and keeps it, sealed, in the place of the active one. It counts from the next request on.
 
     A test call that fails doesn't keep it from being saved: `test` in the answer says what the provider said.
     """
     owner = _owner(tenant, scope, change=True)
-    if body.fallbacks and type_ is not ProviderType.CHAT:
-        raise invalid_field("fallbacks", "are for chat providers only")
-    fallbacks = [_fallback(fallback, number, owner, test=body.test) for number, fallback in enumerate(body.fallbacks)]
-    await services.providers.save(tenant, body.spec(type_, owner, test=body.test), fallbacks)
-    return ProviderInfo.of(await services.providers.find(tenant, type_, owner))
+    name = await services.providers.save(tenant, *_specs(type_, body, owner))
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
 
 
 @router.delete("/v1/providers/{type}", summary="Delete a tenant provider", **deleted(403, 404))
 async def delete_provider(type_: TypeName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user") -> None:
-    """Deletes a provider with its key; requests that are running finish with it."""
+    """Deletes the active provider with its key; requests that are running finish with it.
+
+    None of the others that are saved becomes active.
+    """
     await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True))
 
 
+@router.get("/v1/providers/{type}/{name}", summary="Show a saved provider", responses=problems(404))
+async def get_saved_provider(
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+) -> ProviderInfo:
+    """Returns a provider that was saved under a name, active or not, without its key and address."""
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, _owner(tenant, scope), name))
+
+
+@router.put("/v1/providers/{type}/{name}", summary="Save a provider under a name", responses=problems(403, 409, 503))
+async def put_saved_provider(
+    type_: TypeName,
+    name: SavedName,
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[ProviderBody, Depends(JsonBody(ProviderBody))],
+    scope: OwnScope = "user",
+    activate: Annotated[bool, Query(description="Also makes it the active one.")] = False,
+) -> ProviderInfo:
+    """Tries a provider out and keeps it, sealed, beside the active one; what had that name before is replaced.
+
+    Of each owner and type 20 fit.
+    """
+    owner = _owner(tenant, scope, change=True)
+    await services.providers.save(tenant, *_specs(type_, body, owner), name, activate=activate)
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
+
+
+@router.post(
+    "/v1/providers/{type}/{name}:activate", summary="Make a saved provider the active one", responses=problems(403, 404)
+)
+async def activate_provider(
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+) -> ProviderInfo:
+    """Has the next requests use another of the saved providers; the one that was active stays saved."""
+    owner = _owner(tenant, scope, change=True)
+    await services.providers.activate(tenant, type_, owner, name)
+    return ProviderInfo.of(await services.providers.find_saved(tenant, type_, owner, name))
+
+
+@router.delete("/v1/providers/{type}/{name}", summary="Delete a saved provider", **deleted(403, 404))
+async def delete_saved_provider(
+    type_: TypeName, name: SavedName, tenant: TenantDep, services: ServicesDep, scope: OwnScope = "user"
+) -> None:
+    """Deletes a provider with its key, active or not; none of the others becomes active by that."""
+    await services.providers.delete(tenant, type_, _owner(tenant, scope, change=True), name)
+
+
 def _place(chain: tuple[ProviderEntry, ...]) -> tuple[str, ...]:
-    """By type, the caller's before the organisation's."""
+    """By type, the caller's before the organisation's, the active one before the others."""
     first = chain[0]
-    return first.type, "1" if first.user_id == ORG else "0"
+    return first.type, "1" if first.user_id == ORG else "0", "0" if first.active else "1", first.name
 
 
 def _text(chain: tuple[ProviderEntry, ...]) -> str:
     names = [f"{entry.ref.provider if entry.ref else ''}\n{entry.model}" for entry in chain]
-    return "\n".join((chain[0].type, *names))
+    return "\n".join((chain[0].type, chain[0].name, *names))
 
 
 def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:
@@ -109,6 +158,16 @@ def _owner(tenant: Tenant, scope: ScopeName, *, change: bool = False) -> str:
     if change:
         require_admin(tenant)
     return ORG
+
+
+def _specs(
+    type_: ProviderType, body: ProviderBody, owner: str
+) -> tuple[common_pb2.ProviderSpec, list[common_pb2.ProviderSpec | str]]:
+    """The provider, and who takes over."""
+    if body.fallbacks and type_ is not ProviderType.CHAT:
+        raise invalid_field("fallbacks", "are for chat providers only")
+    fallbacks = [_fallback(fallback, number, owner, test=body.test) for number, fallback in enumerate(body.fallbacks)]
+    return body.spec(type_, owner, test=body.test), fallbacks
 
 
 def _fallback(fallback: FallbackBody, number: int, owner: str, *, test: bool) -> common_pb2.ProviderSpec | str:

@@ -248,6 +248,8 @@ class ProviderInfo(ResponseModel):
 
     type: ProviderType = Field(examples=["chat"])
     scope: ScopeName = Field(examples=["user"])
+    name: str = Field(description="What it is saved as.", examples=["default"])
+    active: bool = Field(description="Whether it counts, of all that are saved for the type.", examples=[True])
     provider: str | MISSING = Field(default=MISSING, examples=["openai"])
     model: str = Field(examples=["gpt-4.1-mini"])
     has_key: bool | MISSING = Field(default=MISSING, examples=[True])

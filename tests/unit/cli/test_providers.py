@@ -1,0 +1,50 @@
+"""`citewire providers` against a gateway that answers as scripted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fake_gateway import reply_json, reply_problem
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli_types import Run
+    from fake_gateway import FakeGateway
+
+WORK = {"type": "chat", "scope": "user", "name": "work", "active": False, "provider": "openai", "model": "gpt-4.1-mini"}
+
+
+def test_providers_are_listed(gateway: FakeGateway, run: Run) -> None:
+    active = WORK | {"name": "home", "active": True, "provider": "ollama", "model": "llama3.2"}
+    gateway.on("GET", "/v1/providers", reply_json({"providers": [active, WORK]}))
+    lines = run("providers", "list").stdout.splitlines()
+    assert lines[1].split() == ["chat", "user", "home", "active", "ollama", "llama3.2"]
+    assert lines[2].split() == ["chat", "user", "work", "-", "openai", "gpt-4.1-mini"]
+    gateway.on("GET", "/v1/providers", reply_json({"providers": []}))
+    assert run("providers", "list").stdout == "There are none of your own: the server's are used.\n"
+
+
+def test_one_is_saved_with_a_key_that_no_argument_shows(gateway: FakeGateway, run: Run, tmp_path: Path) -> None:
+    gateway.on("PUT", "/v1/providers/chat/work", reply_json(WORK))
+    key = tmp_path / "key"
+    key.write_text("sk-1\n")
+    done = run("providers", "save", "chat", "work", "openai", "--model", "gpt-4.1-mini", "--api-key-file", str(key))
+    assert done.exit_code == 0, done.stderr
+    assert gateway.requests[-1].json() == {"provider": "openai", "model": "gpt-4.1-mini", "api_key": "sk-1"}
+    assert "sk-1" not in done.stdout
+    run("providers", "save", "chat", "work", "ollama", "--api-base", "http://gpu:11434", "--activate", "--org")
+    assert gateway.requests[-1].json() == {"provider": "ollama", "api_base": "http://gpu:11434"}
+    assert gateway.requests[-1].query == {"scope": "org", "activate": "true"}
+
+
+def test_one_is_activated_and_deleted(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("POST", "/v1/providers/chat/work:activate", reply_json(WORK | {"active": True}))
+    assert run("providers", "activate", "chat", "work").stdout.splitlines()[1].split()[3] == "active"
+    missing = reply_problem(
+        404, "Not found", reason="PROVIDER_NOT_FOUND", detail="there is no chat provider of your own"
+    )
+    gateway.on("DELETE", "/v1/providers/chat/gone", missing)
+    refused = run("providers", "delete", "chat", "gone")
+    assert refused.exit_code == 5
+    assert "there is no chat provider" in refused.stderr
