@@ -82,7 +82,7 @@ async def test_a_provider_that_fails_costs_no_answer() -> None:
         judged = await client.unary(running.stub.JudgeRelevance, passages, timeout=5)
     assert (decision.needs_retrieval, decision.fallback) == (True, True)
     assert decision.reason == "The model could not be asked (scripted, model parrot), so the saved content is searched."
-    failure = pb.JudgementFailure(provider="scripted", model="parrot", reason="PROVIDER_UNAVAILABLE")
+    failure = pb.JudgementFailure(provider="scripted", model="parrot", error_reason="PROVIDER_UNAVAILABLE")
     nothing = pb.TokenUsage()
     assert assessment == pb.AssessResponse(supported=True, utility=0.7, fallback=True, usage=nothing, failure=failure)
     assert rewritten == pb.RewriteResponse(text="x", fallback=True, usage=nothing, failure=failure)

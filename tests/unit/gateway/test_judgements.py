@@ -67,7 +67,7 @@ async def test_a_judge_that_fails_keeps_all_passages_and_is_named(harness: Pipel
         message = "the model provider openai failed (model gpt-4.1-mini)"
         harness.log.errors["judge"] = Unavailable(message, reason="PROVIDER_UNAVAILABLE", metadata=named)
     else:
-        failure = generator_pb2.JudgementFailure(**named, reason="PROVIDER_UNAVAILABLE")
+        failure = generator_pb2.JudgementFailure(**named, error_reason="PROVIDER_UNAVAILABLE")
         harness.generator.relevance = generator_pb2.JudgeRelevanceResponse(fallback=True, failure=failure)
     events = await harness.events(replace(DOCUMENTS, judge_relevance=True))
     assert [passage.chunk_id for passage in harness.generator.requests[0].passages] == [1, 2]
@@ -105,7 +105,9 @@ async def test_a_library_read_whole_has_nothing_to_be_judged(harness: PipelineHa
 
 
 async def test_a_failed_decision_names_its_provider_in_a_step(harness: PipelineHarness) -> None:
-    failure = generator_pb2.JudgementFailure(provider="openai", model="gpt-4.1-mini", reason="PROVIDER_UNAVAILABLE")
+    failure = generator_pb2.JudgementFailure(
+        provider="openai", model="gpt-4.1-mini", error_reason="PROVIDER_UNAVAILABLE"
+    )
     harness.generator.decision = generator_pb2.DecideResponse(needs_retrieval=True, fallback=True, failure=failure)
     events = await harness.events(SELF_RAG)
     assert [type(event) for event in events[:3]] == [Decision, Step, Citations]

@@ -106,7 +106,7 @@ async def test_a_decision_that_failed_is_true_and_says_so() -> None:
         reason="The model could not be asked (judge, model judge-model), so the saved content is searched.",
         usage=pb.TokenUsage(),
         fallback=True,
-        failure=pb.JudgementFailure(provider="judge", model="judge-model", reason="PROVIDER_UNAVAILABLE"),
+        failure=pb.JudgementFailure(provider="judge", model="judge-model", error_reason="PROVIDER_UNAVAILABLE"),
     )
     assert len(judge.tasks) == 2  # tried again, as an answer is
 
@@ -161,7 +161,7 @@ async def test_a_decision_that_is_late_is_left(caller: float | None) -> None:
     assert decision.reason == (
         "The model did not decide in time (judge, model judge-model), so the saved content is searched."
     )
-    assert decision.failure.reason == "PROVIDER_TIMEOUT"
+    assert decision.failure.error_reason == "PROVIDER_TIMEOUT"
     assert judge.open == 0
     [row] = ledger.rows
     assert row.outcome is Outcome.CANCELLED

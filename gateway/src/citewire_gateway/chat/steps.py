@@ -115,7 +115,7 @@ def decision_failed_step(
 ) -> Step:
     """Says that the model didn't decide whether the question needs retrieval, and whose failure that was."""
     text = "The model could not decide whether the documents are needed."
-    if failure is None or failure.reason:  # otherwise a rule decided
+    if failure is None or failure.error_reason:  # otherwise a rule decided
         text = "The model could not decide whether the documents are needed, so they are searched."
     return Step("decision_failed", text + _at_fault(error, failure), reason=_reason(error, failure))
 
@@ -140,7 +140,7 @@ def _at_fault(error: CitewireError | None, failure: generator_pb2.JudgementFailu
 
 
 def _reason(error: CitewireError | None, failure: generator_pb2.JudgementFailure | None) -> str | None:
-    return (error.reason if error is not None else failure.reason if failure is not None else "") or None
+    return (error.reason if error is not None else failure.error_reason if failure is not None else "") or None
 
 
 def _provider_at_fault(error: CitewireError) -> str:

@@ -376,14 +376,14 @@ class VerifyResponse(_message.Message):
     def __init__(self, verified_citations: _Optional[_Iterable[_Union[VerifiedCitation, _Mapping]]] = ..., uncited_sentences: _Optional[_Iterable[_Union[UncitedSentence, _Mapping]]] = ..., cited_numbers: _Optional[_Iterable[int]] = ..., invalid_markers: _Optional[int] = ...) -> None: ...
 
 class JudgementFailure(_message.Message):
-    __slots__ = ("provider", "model", "reason")
+    __slots__ = ("provider", "model", "error_reason")
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
-    REASON_FIELD_NUMBER: _ClassVar[int]
+    ERROR_REASON_FIELD_NUMBER: _ClassVar[int]
     provider: str
     model: str
-    reason: str
-    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    error_reason: str
+    def __init__(self, provider: _Optional[str] = ..., model: _Optional[str] = ..., error_reason: _Optional[str] = ...) -> None: ...
 
 class DecideRequest(_message.Message):
     __slots__ = ("question", "model", "provider", "fallbacks")

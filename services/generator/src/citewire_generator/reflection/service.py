@@ -107,7 +107,7 @@ class Reflector:
         _count(Purpose.DECISION, fallback=decision is None)
         usage = reply.usage.to_proto()
         if decision is None:
-            late = reply.failure is not None and reply.failure.reason == _TOO_LATE
+            late = reply.failure is not None and reply.failure.error_reason == _TOO_LATE
             reason = _UNREADABLE if reply.text is not None else _LATE if late else _FAILED
             return pb.DecideResponse(
                 needs_retrieval=True,
@@ -224,7 +224,7 @@ def _with_failure(response: R, reply: _Reply) -> R:
 
 
 def _failure(chat_model: ChatModel, reason: str = "") -> pb.JudgementFailure:
-    return pb.JudgementFailure(provider=chat_model.provider.name, model=chat_model.model.name, reason=reason)
+    return pb.JudgementFailure(provider=chat_model.provider.name, model=chat_model.model.name, error_reason=reason)
 
 
 def _count(purpose: Purpose, *, fallback: bool) -> None:
