@@ -56,7 +56,7 @@ POLICY_FAULTS: list[tuple[str, Rule, str, Change, str]] = [
         "callers of another namespace that a label no longer admits",
         policies_are_the_picture,
         "own-database",
-        lambda all_: _callers(all_, "generator").pop(2),
+        lambda all_: _callers(all_, "generator").pop(3),
         "generator: a caller of the generator in a labelled namespace may not reach 50053",
     ),
     (
