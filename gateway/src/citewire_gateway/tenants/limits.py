@@ -16,10 +16,7 @@ from citewire_gateway.tenants.limit_store import Count, LimitStore, MemoryStore,
 from citewire_kit.errors import CitewireError, ResourceExhausted
 from citewire_kit.metrics import LIMITED
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, PlanLimits
-from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
-
-log = get_logger(__name__)
 
 MAX_FAILED_KEYS = 30
 """API keys of one address that may be wrong in a minute."""
@@ -187,10 +184,6 @@ class Limiter:
                 for scope, total, left in zip(scopes, totals, lefts, strict=True)
             ]
         return states
-
-    def limits_of(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
-        """Returns the limits of the caller's plan."""
-        return dict(self._limits(tenant, measure))
 
     def _limits(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
         return {} if self._plans is None else dict(self._plans[tenant.plan][measure])
