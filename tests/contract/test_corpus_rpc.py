@@ -182,3 +182,7 @@ async def test_a_version_that_does_not_exist_is_not_found(me: Caller) -> None:
     with pytest.raises(CitewireError) as refused:
         await me.stream(me.running.corpus.DownloadDocument, request)
     assert (refused.value.code, refused.value.reason) == (Code.NOT_FOUND, "VERSION_NOT_FOUND")
+    beyond = pb.DownloadDocumentRequest(document_id=document.document_id, version=(1 << 32) - 1)
+    with pytest.raises(CitewireError) as refused:
+        await me.stream(me.running.corpus.DownloadDocument, beyond)
+    assert refused.value.code is Code.INVALID_ARGUMENT

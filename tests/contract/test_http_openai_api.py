@@ -161,6 +161,8 @@ async def test_rerank_in_the_shape_of_cohere_and_jina(gateway: Gateway, path: st
         (1, {"text": "b"}),
     ]
     assert body["results"][0]["relevance_score"] > body["results"][1]["relevance_score"]
+    most = await gateway.http.post(path, json={**asked, "top_n": 1 << 40})
+    assert len(most.json()["results"]) == 3
 
 
 def _json(line: str) -> dict[str, Any]:

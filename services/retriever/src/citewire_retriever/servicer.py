@@ -141,9 +141,8 @@ class CorpusServicer(CorpusServiceServicer):
         self, request: corpus_pb2.DownloadDocumentRequest, context: Context
     ) -> AsyncGenerator[corpus_pb2.DownloadDocumentResponse]:
         tenant = current_tenant()
-        version = request.version if request.HasField("version") else None
         find = self._service.find_text if request.text else self._service.find_original
-        original = await find(tenant, convert.required_id(request.document_id), version)
+        original = await find(tenant, *convert.download_from_proto(request))
         yield corpus_pb2.DownloadDocumentResponse(header=convert.original_to_proto(original))
         parts = cast("AsyncGenerator[bytes, None]", self._service.read(tenant, original))
         async with aclosing(parts):

@@ -153,7 +153,7 @@ async def order(
         query=body.query,
         documents=texts,
         model=body.model or "",
-        top_n=body.top_n or len(texts),
+        top_n=min(body.top_n or len(texts), len(texts)),
         provider=None if body.model else route.rerank,
     )
     response = await services.embedder.rerank(request)

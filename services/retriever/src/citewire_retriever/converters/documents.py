@@ -25,6 +25,7 @@ from citewire_retriever.model import Changes, DocumentQuery, NewContent, Origina
 
 _MAX_MEDIA_TYPE: Final = 255
 _MAX_REQUEST_ID: Final = 128
+_MAX_VERSION: Final = (1 << 31) - 1
 _MAX_SEARCHED: Final = 200
 _CHANGEABLE: Final = ("title", "url", "tags", "metadata", "collection")
 
@@ -89,6 +90,16 @@ def required_id(document_id: int, field: str = "document_id") -> int:
     check_id(violations, field, document_id)
     violations.raise_if_any()
     return document_id
+
+
+def download_from_proto(request: pb.DownloadDocumentRequest) -> tuple[int, int | None]:
+    """Reads a document's id and the version that is wanted, if one is named."""
+    violations = Violations()
+    document_id = check_id(violations, "document_id", request.document_id)
+    version = request.version if request.HasField("version") else None
+    violations.require((version or 0) <= _MAX_VERSION, "version", f"must be at most {_MAX_VERSION}")
+    violations.raise_if_any()
+    return document_id, version
 
 
 def required_name(name: str, field: str = "name") -> str:
