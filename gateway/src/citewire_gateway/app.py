@@ -34,6 +34,7 @@ from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
+from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_gateway.clients.generator import Generator
@@ -206,6 +207,7 @@ def build_app(services: Services) -> ASGIApp:
         problem_response=problems.problem_response,
         seconds=time_budget(settings),
         body_limit=body_limit(settings),
+        arrivals=Arrivals(settings.arrival_seconds),
         local_only=settings.auth == "off",
         cross_origin=middleware.cross_origin_rules(settings),
     )

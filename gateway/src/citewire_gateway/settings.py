@@ -77,13 +77,17 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     upload_grace_seconds: float = Field(default=20.0, gt=0)
     """How long an upload may be slower than that."""
 
-    max_calls: int = Field(default=8, ge=1)
+    max_calls: int = Field(default=6, ge=1)
     """Calls of embedder and retriever at once, streams aside; one more waits. Organisations share them: while several
-    are there, each has its part. Four for each core behind this gateway keep those busy; more only wait there, where
+    are there, each has its part. Three for each core behind this gateway keep those busy; more only wait there, where
     one organisation's many make another's slower."""
 
     max_waiting_calls: int = Field(default=256, ge=1)
     """Calls of one organisation that may wait; more are refused with 503."""
+
+    arrival_seconds: float = Field(default=0.5, gt=0)
+    """How long a caller's oldest request may have waited for its first turn: while it is longer, further ones are
+    refused with 503 at once, so that those that are let in are answered in time."""
 
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""

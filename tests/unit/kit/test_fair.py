@@ -202,6 +202,23 @@ async def test_more_than_may_wait_are_refused() -> None:
     await asyncio.gather(*tasks)
 
 
+async def test_who_is_first_waits_before_the_others_of_its_key() -> None:
+    permits, served = shares(1, most_waiting=2), list[str]()
+
+    async def work(name: str, key: str, *, first: bool = False) -> None:
+        async with permits.hold(key, first=first):
+            served.append(name)
+
+    async with permits.hold("c"):
+        tasks = [asyncio.create_task(work(name, "a")) for name in ("one", "two")]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(work("begun", "a", first=True)))
+        tasks.append(asyncio.create_task(work("other", "b")))
+        await asyncio.sleep(0)
+    await asyncio.gather(*tasks)
+    assert [name for name in served if name != "other"] == ["begun", "one", "two"]
+
+
 async def test_a_large_request_is_not_passed_by_small_ones() -> None:
     permits, order = shares(10), list[str]()
 

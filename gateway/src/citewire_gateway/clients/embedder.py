@@ -7,6 +7,7 @@ from citewire.common.v1 import common_pb2
 from citewire.embedder.v1 import embedder_pb2, embedder_pb2_grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 
+from citewire_gateway.clients.arrivals import begin_turn
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 
@@ -62,6 +63,7 @@ class ProviderSealer:
         Raises:
             InvalidArgument: A field is wrong, or the address may not be connected to (`PROVIDER_ADDRESS`).
         """
+        begin_turn()
         if spec.type != common_pb2.PROVIDER_TYPE_CHAT:
             request = embedder_pb2.SealProviderRequest(spec=spec)
             return await client.unary(self._embedder.SealProvider, request, timeout=self._seconds)

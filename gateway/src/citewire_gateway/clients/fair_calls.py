@@ -8,8 +8,8 @@ from typing import TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from citewire_gateway.clients.arrivals import begin_turn, has_begun, overloaded
 from citewire_kit import client
-from citewire_kit.errors import ResourceExhausted
 from citewire_kit.fair import FairShares
 from citewire_kit.tenant import find_tenant
 
@@ -21,14 +21,17 @@ _PRESENT_SECONDS = 1.0
 
 
 class FairCalls:
-    """Unary calls, so many at once. One that gets no turn within its own time is refused."""
+    """Unary calls, so many at once. One that gets no turn within its own time is refused.
+
+    A request that has begun goes before its organisation's others: it is finished rather than more are begun.
+    """
 
     def __init__(self, most: int, most_waiting: int, note_wait: Callable[[float], None]) -> None:
         """Takes how many may run at once, how many of one organisation may wait, and who is told the seconds."""
         self._note_wait = note_wait
         self._shares = FairShares(
             most,
-            lambda _: _overloaded(),
+            lambda _: overloaded(),
             most_waiting=most_waiting,
             linger_seconds=_PRESENT_SECONDS,
             while_waiting=self._waiting,
@@ -42,7 +45,9 @@ class FairCalls:
             CitewireError: As the service raises.
         """
         tenant = find_tenant()
-        async with self._shares.hold(tenant.org_id if tenant else "", seconds=timeout):
+        org_id = tenant.org_id if tenant else ""
+        async with self._shares.hold(org_id, seconds=timeout, first=has_begun()):
+            begin_turn()
             return await client.unary(method, request, timeout=timeout)
 
     @contextmanager
@@ -52,9 +57,3 @@ class FairCalls:
             yield
         finally:
             self._note_wait(time.perf_counter() - began)
-
-
-def _overloaded() -> ResourceExhausted:
-    return ResourceExhausted(
-        "too many requests of this organisation at once; try again later", reason="OVERLOADED", retry_after=1.0
-    )

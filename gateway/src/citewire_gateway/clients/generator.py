@@ -2,12 +2,18 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import TypeVar
 
 import grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
+from google.protobuf.message import Message
 
+from citewire_gateway.clients.arrivals import begin_turn
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
+
+Req = TypeVar("Req", bound=Message)
+Res = TypeVar("Res", bound=Message)
 
 
 class Generator:
@@ -36,6 +42,7 @@ class Generator:
         self, request: generator_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         """Streams an answer: `started` first, `completed` last, or it raises. Closing it stops the model."""
+        begin_turn()
         complete = False
         stream = client.stream(self._streams.Generate, request, timeout=self._chat_seconds)
         async with aclosing(stream) as messages:
@@ -49,26 +56,30 @@ class Generator:
         self, request: generator_pb2.SuggestQuestionsRequest
     ) -> generator_pb2.SuggestQuestionsResponse:
         """Suggests questions that the passages answer."""
-        return await client.unary(self._stub.SuggestQuestions, request, timeout=self._suggest_seconds)
+        return await self._ask(self._stub.SuggestQuestions, request, self._suggest_seconds)
 
     async def decide(self, request: generator_pb2.DecideRequest) -> generator_pb2.DecideResponse:
         """Decides whether a question needs retrieval."""
-        return await client.unary(self._stub.Decide, request, timeout=self._judge_seconds)
+        return await self._ask(self._stub.Decide, request, self._judge_seconds)
 
     async def assess(self, request: generator_pb2.AssessRequest) -> generator_pb2.AssessResponse:
         """Assesses an answer against the passages that it was written from."""
-        return await client.unary(self._stub.Assess, request, timeout=self._judge_seconds)
+        return await self._ask(self._stub.Assess, request, self._judge_seconds)
 
     async def judge_relevance(
         self, request: generator_pb2.JudgeRelevanceRequest
     ) -> generator_pb2.JudgeRelevanceResponse:
         """Judges which passages have nothing to do with a question."""
-        return await client.unary(self._stub.JudgeRelevance, request, timeout=self._judge_seconds)
+        return await self._ask(self._stub.JudgeRelevance, request, self._judge_seconds)
 
     async def rewrite(self, request: generator_pb2.RewriteRequest) -> generator_pb2.RewriteResponse:
         """Rewrites a question."""
-        return await client.unary(self._stub.Rewrite, request, timeout=self._judge_seconds)
+        return await self._ask(self._stub.Rewrite, request, self._judge_seconds)
 
     async def verify(self, request: generator_pb2.VerifyRequest) -> generator_pb2.VerifyResponse:
         """Verifies an answer that any system wrote against the passages that it cites."""
-        return await client.unary(self._stub.Verify, request, timeout=self._chat_seconds)
+        return await self._ask(self._stub.Verify, request, self._chat_seconds)
+
+    async def _ask(self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, seconds: float) -> Res:
+        begin_turn()
+        return await client.unary(method, request, timeout=seconds)

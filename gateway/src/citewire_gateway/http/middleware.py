@@ -12,6 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.http.bodies import too_large
 from citewire_gateway.settings import MIB, GatewaySettings
 from citewire_kit.deadline import budget
@@ -110,6 +111,7 @@ def wrap(
     problem_response: ProblemResponse,
     seconds: Seconds,
     body_limit: BodyLimit,
+    arrivals: Arrivals,
     local_only: bool = False,
     cross_origin: CrossOrigin | None = None,
 ) -> ASGIApp:
@@ -121,8 +123,9 @@ def wrap(
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with budget(seconds(scope["method"], scope["path"])):
-                limited = _limited(scope, receive, body_limit(scope["path"], header(scope, b"content-type")))
+            with budget(seconds(scope["method"], scope["path"])), arrivals.admit(_caller(scope)) as arrival:
+                limit = body_limit(scope["path"], header(scope, b"content-type"))
+                limited = _limited(scope, receive, limit, arrival.complete)
                 if local_only:
                     _check_local(scope, cross_origin.origins if cross_origin is not None else ())
                 await app(scope, limited, send)
@@ -227,12 +230,23 @@ def _as_answered(exc: Exception) -> CitewireError:
     return Internal("something went wrong on our side; the log has the details", reason="INTERNAL")
 
 
-def _limited(scope: Scope, receive: Receive, limit: Limit) -> Receive:
-    """Stops reading a body at its limit, by its declared length already where there is one."""
+def _caller(scope: Scope) -> str:
+    """Whose request it is, before its key is looked up: what it was sent with, or else from where."""
+    peer: tuple[str, int] | None = scope["client"]
+    return header(scope, b"authorization") or (peer[0] if peer else "")
+
+
+def _limited(scope: Scope, receive: Receive, limit: Limit, on_end: Callable[[], None]) -> Receive:
+    """Stops reading a body at its limit, by its declared length already where there is one.
+
+    `on_end` is called when all of the request is here.
+    """
     declared = header(scope, b"content-length")
     if declared.isdecimal() and int(declared) > limit.read_bytes:
         raise too_large(limit.shown_bytes, limit.what)
     seen = 0
+    if declared in ("", "0") and not header(scope, b"transfer-encoding"):
+        on_end()
 
     async def limited() -> Message:
         nonlocal seen
@@ -241,6 +255,8 @@ def _limited(scope: Scope, receive: Receive, limit: Limit) -> Receive:
             seen += len(message.get("body", b""))
             if seen > limit.read_bytes:
                 raise too_large(limit.shown_bytes, limit.what)
+            if not message.get("more_body", False):
+                on_end()
         return message
 
     return limited

@@ -11,8 +11,10 @@ from typing import NamedTuple
 
 from cachetools import TTLCache
 
+from citewire_gateway.clients.arrivals import overloaded
 from citewire_gateway.tenants.limits import FailedKeys
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
+from citewire_kit.fair import FairShares
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import LOCAL_TENANT, Plan, Tenant
@@ -23,6 +25,7 @@ _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
 _PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
 _MAX_NOTED = 10_000
 _KNOWN_SECONDS = 600.0
+_LOOKUPS = 4  # at once; a lookup is a millisecond of one connection
 _SQL = load_queries("citewire_gateway.tenants", "identity.sql")
 
 
@@ -185,6 +188,7 @@ class Authenticator:
         self._used: dict[bytes, datetime] = {}
         self._failed = FailedKeys()
         self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
+        self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
 
     async def tenant_of(self, authorization: str | None, site: str = "") -> Tenant:
         """Returns the caller; with auth off that is always the local tenant, whatever the header says.
@@ -202,7 +206,8 @@ class Authenticator:
         hashed = hash_key(_key_in(authorization))
         if hashed not in self._known:
             self._failed.check(site)
-        owner = await self._store.find(hashed)
+        async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
+            owner = await self._store.find(hashed)
         if owner is None or owner.revoked:
             self._known.pop(hashed, None)
             self._failed.note(site)

@@ -226,8 +226,16 @@ class FairShares:
             self._hand_over()
 
     @asynccontextmanager
-    async def hold(self, key: str, amount: int = 1, *, seconds: float | None = None) -> AsyncGenerator[Holding]:
-        """Holds permits inside the block; waits for them in turn, at most so many seconds.
+    async def hold(
+        self, key: str, amount: int = 1, *, seconds: float | None = None, first: bool = False
+    ) -> AsyncGenerator[Holding]:
+        """Holds permits inside the block; waits for them in turn.
+
+        Args:
+            key: Who asks.
+            amount: For how many permits.
+            seconds: How long it waits; None is for ever.
+            first: Wait before the key's others, of any number.
 
         Raises:
             CitewireError: Too many callers of the key wait already, or there were none in time.
@@ -239,7 +247,7 @@ class FairShares:
             try:
                 with self._while_waiting():
                     async with asyncio.timeout(seconds):
-                        await self._wait(holding)
+                        await self._wait(holding, first=first)
             except TimeoutError:
                 raise self._refusal(key) from None
         try:
@@ -248,12 +256,12 @@ class FairShares:
             self._release(holding)
             self._hand_over()
 
-    async def _wait(self, holding: Holding) -> None:
+    async def _wait(self, holding: Holding, *, first: bool) -> None:
         line = self._waiting.setdefault(holding.key, deque())
-        if self._most_waiting and len(line) >= self._most_waiting:
+        if self._most_waiting and len(line) >= self._most_waiting and not first:
             raise self._refusal(holding.key)
         waiter = (holding, asyncio.get_running_loop().create_future())
-        line.append(waiter)
+        line.insert(0 if first else len(line), waiter)
         self._hand_over()
         try:
             await waiter[1]

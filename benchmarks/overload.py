@@ -1,0 +1,244 @@
+"""What three times as many searches as can be answered do: to those that are answered, to the rest, and to others.
+
+The whole stack runs as `citewire up` starts it, with keys. First the peak: connections without pause, more and more of
+them. Then one organisation sends three times as many searches a second, whatever becomes of the ones before: first
+alone, then while a quiet organisation asks one question at a time, as it did beside a well-behaved busy neighbour.
+What should be true: searches answered within the time that a caller waits are at least 90 % of the peak, a refusal
+takes at most 50 ms, and the quiet organisation's p95 is at most 1.5 times what it was.
+
+`python -m benchmarks.overload` takes two minutes; callers are a process of their own, on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import psutil
+
+from benchmarks.fairness import Client, busy, make_key, p95, search, times_of, upload
+from benchmarks.tables import describe_machine, format_table
+from local_stack import LocalStack, local_stack
+
+CONNECTIONS = (2, 4, 8, 16)
+TIMES = 3
+WAIT_SECONDS = 2.0
+"""What an answer that comes later is worth: nothing."""
+MOST_OPEN = 1500
+GOODPUT, REFUSAL_MS, RATIO = 0.9, 50.0, 1.5
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of the searches of one phase, in milliseconds."""
+
+    answered: list[float] = field(default_factory=list[float])
+    refused: list[float] = field(default_factory=list[float])
+    failed: int = 0
+    """Server errors other than a refusal, and connections that broke."""
+    errors: Counter[str] = field(default_factory=Counter[str])
+
+
+class Sender:
+    """Sends searches over kept connections, with as little work of its own as can be."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._address = urlsplit(url)
+        self._key = key
+        self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
+        self._number = 0
+
+    async def send(self, sent: Sent) -> None:
+        """Sends one search and notes what became of it."""
+        began = time.perf_counter()
+        try:
+            connection, status = await self._send_once()
+            self._idle.append(connection)
+        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+            sent.failed += 1
+            sent.errors[repr(error)[:100]] += 1
+            return
+        took = (time.perf_counter() - began) * 1000
+        if status == 200:
+            sent.answered.append(took)
+        elif status in (429, 503):
+            sent.refused.append(took)
+        else:
+            sent.failed += 1
+            sent.errors[str(status)] += 1
+
+    def close(self) -> None:
+        """Closes the connections that nobody uses."""
+        for _, writer in self._idle:
+            writer.close()
+
+    async def _send_once(self) -> tuple[tuple[asyncio.StreamReader, asyncio.StreamWriter], int]:
+        """Sends over a kept connection; where the server has just closed that, as it may, over another one."""
+        while self._idle:
+            connection = self._idle.pop()
+            with suppress(asyncio.IncompleteReadError, ConnectionError):
+                return connection, await self._exchange(*connection)
+        connection = await self._connect()
+        return connection, await self._exchange(*connection)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(self._address.hostname, self._address.port)
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        self._number += 1
+        body = json.dumps({"query": f"how high was the water on day {self._number}?"}).encode()
+        head = (
+            f"POST /v1/search HTTP/1.1\r\nHost: {self._address.netloc}\r\nAuthorization: Bearer {self._key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode() + body)
+        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+        length = next(int(line.partition(":")[2]) for line in lines if line.startswith("content-length:"))
+        await reader.readexactly(length)
+        return int(lines[0].split(" ")[1])
+
+
+async def closed_loop(sender: Sender, connections: int, seconds: float) -> Sent:
+    """So many callers, each of which waits for its answer."""
+    sent, until = Sent(), time.monotonic() + seconds
+
+    async def go_on() -> None:
+        while time.monotonic() < until:
+            await sender.send(sent)
+
+    await asyncio.gather(*(go_on() for _ in range(connections)))
+    return sent
+
+
+async def open_loop(sender: Sender, rate: float, seconds: float) -> Sent:
+    """So many searches a second at random moments (Poisson), whoever waits."""
+    sent, tasks, random = Sent(), set[asyncio.Task[None]](), np.random.default_rng(1)
+    moment = time.monotonic()
+    until = moment + seconds
+    while moment < until:
+        moment += random.exponential(1 / rate)
+        if (pause := moment - time.monotonic()) > 0:
+            await asyncio.sleep(pause)
+        if len(tasks) >= MOST_OPEN:
+            sent.failed += 1
+            sent.errors["too many open"] += 1
+            continue
+        task = asyncio.create_task(sender.send(sent))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    if tasks:
+        await asyncio.wait(tasks, timeout=30)
+    return sent
+
+
+def cpu_of(stack: LocalStack) -> dict[str, float]:
+    """CPU seconds of each process of the stack until now, and of this one."""
+    used: dict[str, float] = {"callers": time.process_time()}
+    for name, pid in stack.pids().items():
+        process = psutil.Process(pid)
+        times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+        used[name] = sum(each.user + each.system for each in times)
+    return used
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> list[object]:
+    """Cores that each process used."""
+    return [after[name] / seconds - before.get(name, 0.0) / seconds for name in sorted(after)]
+
+
+def goodput(sent: Sent, seconds: float) -> float:
+    """Searches a second that were answered while their caller still waited."""
+    return sum(took <= WAIT_SECONDS * 1000 for took in sent.answered) / seconds
+
+
+async def run(stack: LocalStack, seconds: float) -> bool:
+    """Measures, prints the tables, and says whether all is as it should be."""
+    keys = {org_id: make_key(stack, org_id) for org_id in ("quiet", "neighbour", "flood")}
+    clients = {
+        org_id: Client(
+            httpx.AsyncClient(
+                base_url=stack.base_url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
+            ),
+            key,
+        )
+        for org_id, key in keys.items()
+    }
+    for client in clients.values():
+        for _ in range(20):
+            await upload(client)
+    sender = Sender(stack.base_url, keys["flood"])
+    rates: dict[int, float] = {}
+    cores: list[list[object]] = []
+    for connections in CONNECTIONS:
+        await closed_loop(sender, connections, seconds / 10)
+        began = cpu_of(stack)
+        rates[connections] = goodput(await closed_loop(sender, connections, seconds), seconds)
+        cores = [spent(began, cpu_of(stack), seconds)]
+    peak = max(rates.values())
+    async with busy(clients["neighbour"], search, 1):
+        before = await times_of(clients["quiet"], search, seconds)
+    began = cpu_of(stack)
+    alone = await open_loop(sender, TIMES * peak, seconds)
+    cores.append(spent(began, cpu_of(stack), seconds))
+    beside, sent = await asyncio.gather(
+        times_of(clients["quiet"], search, seconds), open_loop(sender, TIMES * peak, seconds)
+    )
+    sender.close()
+    for client in clients.values():
+        await client.http.aclose()
+    ratio, share = p95(beside) / p95(before), goodput(alone, seconds) / peak
+    together = (goodput(sent, seconds) + len(beside) / seconds) / peak
+    refusal = p95(alone.refused) if alone.refused else 0.0
+    failed = sum(count for status, count in clients["quiet"].statuses.items() if status >= 400)
+    print(f"{describe_machine()}\n")
+    print(format_table(["connections", "searches a second"], [[each, rate] for each, rate in rates.items()]))
+    print(f"\n{TIMES} times the peak, {TIMES * peak:.0f} a second, for {seconds:.0f} s:\n")
+    rows: Sequence[Sequence[object]] = [
+        ["answered in time, of the peak", share, f"≥ {GOODPUT}"],
+        ["the same, the quiet one's included, while it asks", together, ""],
+        ["refused", len(alone.refused), ""],
+        ["p95 of a refusal, ms", refusal, f"≤ {REFUSAL_MS:.0f}"],
+        ["failed otherwise", alone.failed + sent.failed, "0"],
+        ["the quiet one's p95 beside a neighbour, ms", p95(before), ""],
+        ["beside the flood, ms", p95(beside), ""],
+        ["ratio", ratio, f"≤ {RATIO}"],
+        ["of the quiet one's requests failed", failed, "0"],
+    ]
+    print(format_table(["", "measured", "wanted"], rows))
+    print("\nCores used:\n")
+    labels = [f"{max(CONNECTIONS)} connections", f"{TIMES} times the peak"]
+    print(format_table(["", *sorted(began)], [[label, *row] for label, row in zip(labels, cores, strict=True)]))
+    errors = alone.errors + sent.errors
+    if errors:
+        print(f"\nfailed: {dict(errors.most_common(5))}")
+    return (
+        share >= GOODPUT and refusal <= REFUSAL_MS and ratio <= RATIO and not failed and not alone.failed + sent.failed
+    )
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=20, help="for each phase")
+    options = parser.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        local_stack(Path(folder), environ={"CITEWIRE_AUTH": "keys", "CITEWIRE_SAMPLE_LIBRARY": "off"}) as stack,
+    ):
+        return 0 if asyncio.run(run(stack, options.seconds)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
