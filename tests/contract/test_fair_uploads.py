@@ -78,8 +78,8 @@ async def test_dripping_uploads_of_one_organisation_keep_nobody_else_out(databas
             assert b"retry-after" in answer.lower()
             assert gateway.services.uploads.used("acme") == SLOTS - 1
             # Its own further uploads find one place, and then none: it can't take from who has less.
-            own = {"files": {"file": ("a.md", b"x")}, "headers": bearer(mine)}
-            assert (await gateway.http.post("/v1/documents", **own)).status_code == 202
+            own = await gateway.http.post("/v1/documents", files={"file": ("a.md", b"x")}, headers=bearer(mine))
+            assert own.status_code == 202
         await wait_until(lambda: gateway.services.uploads.total == 0, 20)
 
 

@@ -189,7 +189,7 @@ async def test_the_users_own_counts_before_the_organisations(database: Database)
         assert (await member.get("/v1/providers/chat")).json()["scope"] == "user"
         assert (await member.get("/v1/providers/chat?scope=org")).json()["model"] == "org-1"
         assert len((await member.get("/v1/providers")).json()["providers"]) == 2
-        nothing = {"require_own": False, "providers": [], "next_page_token": ""}
+        nothing: dict[str, object] = {"require_own": False, "providers": [], "next_page_token": ""}
         assert (await other.get("/v1/providers")).json() == nothing
         assert (await member.delete("/v1/providers/chat?scope=org")).status_code == 403
         assert (await member.patch("/v1/providers", json={"require_own": True})).status_code == 403

@@ -7,6 +7,7 @@ from prometheus_client import REGISTRY
 from starlette.types import Message, Receive, Scope, Send
 
 from citewire_gateway.api.problems import problem_response
+from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.http.middleware import Limit, wrap
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Unauthenticated
@@ -53,6 +54,7 @@ async def call(inner: Inner, *bodies: bytes, headers: list[tuple[bytes, bytes]] 
         problem_response=problem_response,
         seconds=lambda _method, _path: 7.0,
         body_limit=lambda _path, _type: Limit("the body", 10, 10),
+        arrivals=Arrivals(0.5),
     )
     await app({**SCOPE, "headers": [*SCOPE["headers"], *(headers or [])]}, receive, send)  # type: ignore[misc] # messages as plain dicts
     return sent

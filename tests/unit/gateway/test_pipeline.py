@@ -16,8 +16,10 @@ from pipeline_harness import PipelineHarness, usage
 from waiting import wait_until
 
 
-def notice(text: str, **fields: str) -> generator_pb2.GenerateResponse:
-    return generator_pb2.GenerateResponse(notice=generator_pb2.Notice(name="failover", text=text, **fields))
+def notice(text: str, provider: str = "", model: str = "") -> generator_pb2.GenerateResponse:
+    return generator_pb2.GenerateResponse(
+        notice=generator_pb2.Notice(name="failover", text=text, provider=provider, model=model)
+    )
 
 
 @pytest.fixture

@@ -99,11 +99,11 @@ def test_what_was_not_asked_for_is_left() -> None:
     ids=lambda value: repr(value)[:12],
 )
 def test_a_label_that_is_none(value: object) -> None:
-    answer = {
+    answer: dict[str, object] = {
         "entity_type": value,
         "category": value,
         "tags": value,
-        "summary": value if isinstance(value, list) else 0,
+        "summary": [] if value == [] else 0,
     }
     assert read_enrichment(answer, request()) == pb.EnrichResponse()
 

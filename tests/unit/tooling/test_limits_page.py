@@ -21,12 +21,14 @@ from citewire_remote import bodies, stream_decoders, transport
 from citewire_retriever.converters import checks
 from citewire_retriever.ingest.document import ParseLimits
 from citewire_retriever.ingest.settings import WorkerSettings
+from citewire_retriever.service.metadata import MAX_URL
 from citewire_retriever.settings import RetrieverSettings
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "limits.md"
 KIB, MIB = 1024, 1024 * 1024
-PLAN_LIMITS = GatewaySettings.model_fields["plan_limits"].validation_alias
-assert isinstance(PLAN_LIMITS, AliasChoices)
+_PLAN_LIMITS = GatewaySettings.model_fields["plan_limits"].validation_alias
+assert isinstance(_PLAN_LIMITS, AliasChoices)
+PLAN_LIMITS = set(map(str, _PLAN_LIMITS.choices))
 
 
 def default(settings: type[BaseModel], field: str) -> int:
@@ -63,7 +65,7 @@ EXPECTED: dict[str, list[int]] = {
     "path (a file's name with its folders)": [checks.MAX_FILE_PATH],
     "title": [checks.MAX_TITLE],
     "collection": [checks.MAX_COLLECTION],
-    "url": [checks.MAX_URL],
+    "url": [MAX_URL],
     "tags": [checks.MAX_TAGS, checks.MAX_TAG],
     "metadata": [checks.MAX_METADATA_BYTES // KIB],
     "uploads at once, of one gateway": [default(GatewaySettings, "max_uploads")],
@@ -130,7 +132,7 @@ def test_settings_exist() -> None:
         f"{settings.model_config.get('env_prefix')}{field}".upper()
         for settings in (GatewaySettings, GeneratorSettings, RetrieverSettings, WorkerSettings)
         for field in settings.model_fields
-    } | set(PLAN_LIMITS.choices)
+    } | PLAN_LIMITS
     named = {name for _, setting in rows().values() for name in re.findall(r"CITEWIRE_[A-Z_]+", setting)}
     assert named <= known
 

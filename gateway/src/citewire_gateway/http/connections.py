@@ -149,7 +149,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._begun = self._progressed = self._checked = self.loop.time()
         self._answered = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Admits the connection, or refuses it."""
         super().connection_made(transport)
         address = self.client[0] if self.client else ""
