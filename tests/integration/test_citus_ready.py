@@ -36,6 +36,7 @@ POLICIES_WITHOUT = {
     "chat.idempotency_keys owner_sweeps_all": "the sweeper forgets old keys",
     "chat.plans owner_reads_all": "a key's plan",
     "chat.providers owner_reads_all": "counts providers by the key that sealed them",
+    "chat.saved_providers owner_reads_all": "the same",
     "chat.users owner_reads_all": "a key's user",
     "corpus.lexical owner_reads_all": "lexical search, which compares org_id itself",
     "ledger.budgets owner_reads_all": "the ledger's functions, which take the organisation",

@@ -232,7 +232,7 @@ def _as_answered(exc: Exception) -> CitewireError:
 
 def _caller(scope: Scope) -> str:
     """Whose request it is, before its key is looked up: what it was sent with, or else from where."""
-    peer: tuple[str, int] | None = scope["client"]
+    peer: tuple[str, int] | None = scope.get("client")
     return header(scope, b"authorization") or (peer[0] if peer else "")
 
 
