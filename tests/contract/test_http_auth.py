@@ -34,6 +34,7 @@ TABLES = (
     "exchanges",
     "idempotency_keys",
     "providers",
+    "saved_providers",
     "provider_rules",
     "profiles",
 )
@@ -190,6 +191,7 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=bearer(key))).status_code == 200
         own = {"provider": "openai", "api_key": "sk-canary"}
         assert (await gateway.http.put("/v1/providers/chat", json=own, headers=bearer(key))).status_code == 200
+        assert (await gateway.http.put("/v1/providers/chat/spare", json=own, headers=bearer(key))).status_code == 200
         rule = {"require_own": False}
         assert (await gateway.http.patch("/v1/providers", json=rule, headers=bearer(key))).status_code == 200
         profile = {"base": "grounded"}

@@ -47,6 +47,8 @@ def connection(postgres_server: EmbeddedPostgres, migrated_template: str) -> Ite
     name = "test_filters"
     postgres_server.create_database(name, template=migrated_template)
     with CorpusRows(postgres_server.dsn(database=name), dimensions=2) as rows:
+        # The ids of filters are known before.
+        rows.run("ALTER TABLE corpus.documents ALTER COLUMN document_id SET DEFAULT nextval('corpus.document_ids')")
         for it in SUBJECTS:
             document = NewDocument(
                 "acme",

@@ -86,8 +86,8 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     """Calls of one organisation that may wait; more are refused with 503."""
 
     arrival_seconds: float = Field(default=0.5, gt=0)
-    """How long a caller's oldest request may have waited for its first turn: while it is longer, further ones are
-    refused with 503 at once, so that those that are let in are answered in time."""
+    """How long the oldest of a caller's requests may have waited for its first turn: while it is longer, and 32 or more
+    wait, further ones are refused with 503 at once, so that those that are let in are answered in time."""
 
     spool_dir: str | None = None
     """Folder for spool files of uploads; None: the system's folder for temporary files."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 import pytest
 
+from citewire_gateway.clients import arrivals as arrivals_module
 from citewire_gateway.clients.arrivals import Arrivals, begin_turn, has_begun
 from citewire_kit.errors import ResourceExhausted
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals_module, "FEW", 1)
 
 
 class Clock:
@@ -107,3 +114,16 @@ async def test_a_turn_is_that_of_the_request_in_whose_context_it_is_taken() -> N
     await served
     assert not has_begun()
     begin_turn()  # of no request: nothing happens
+
+
+def test_few_are_let_in_however_long_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals_module, "FEW", 3)
+    clock = Clock()
+    arrivals = Arrivals(0.5, clock)
+    with ExitStack() as stack:
+        for _ in range(2):
+            stack.enter_context(arrivals.admit("a")).complete()
+        clock.now = 60.0
+        assert not refused(arrivals, "a")
+        stack.enter_context(arrivals.admit("a")).complete()
+        assert refused(arrivals, "a")

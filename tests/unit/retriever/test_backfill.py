@@ -83,6 +83,10 @@ class FakeStore:
         self.queued.append(([table.name for table in tables], [table.name for table in further]))
         return self.found
 
+    async def queue_enrichment(self, org_id: str, *, most: int) -> int:
+        del org_id, most
+        return 0
+
     async def is_waiting(self, org_id: str) -> bool:
         return self.waiting
 

@@ -1,7 +1,7 @@
 """Requests that wait for their first turn: where they wait too long, further ones are refused before any work.
 
 More requests than can be served end in a queue. If it is long, each answer comes when nobody waits for it any more, and
-all work is in vain. So a caller whose oldest request has waited for longer than a short time is refused further ones,
+all work is in vain. So a caller with many that wait, the oldest for longer than a short time, is refused further ones,
 at the cost of little more than reading their heads (Nichols and Jacobson's CoDel controls a queue by the same measure).
 """
 
@@ -9,8 +9,12 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Final
 
 from citewire_kit.errors import ResourceExhausted
+
+FEW: Final = 32
+"""Requests that may wait for however long: a caller with fewer isn't too much, but what they wait for is away."""
 
 _current: ContextVar["Arrival | None"] = ContextVar("arrival", default=None)
 
@@ -68,7 +72,7 @@ class Arrivals:
             ResourceExhausted: The caller's earlier requests wait too long (`OVERLOADED`).
         """
         own = self._waiting.get(caller)
-        if own and self._clock() - next(iter(own.values())) > self._seconds:
+        if own and len(own) >= FEW and self._clock() - next(iter(own.values())) > self._seconds:
             raise overloaded()
         arrival = Arrival(self._waiting, caller, self._clock)
         token = _current.set(arrival)

@@ -47,6 +47,8 @@ _STATUS_SECONDS: Final = 1.0
 """Longest wait for the server's status when the library's own error hides it; the status is already on its way."""
 
 log = get_logger(__name__)
+
+_HEALTH_SERVICE: Final = "grpc.health.v1.Health"
 _tracer = get_tracer(__name__)
 
 
@@ -204,7 +206,9 @@ class _ClientCall:
     def _log(self, exc: grpc.RpcError, error: CitewireError) -> None:
         """Logs the peer's message, which the `CitewireError` no longer holds."""
         if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
-            log.warning(
+            # Who asks about health asks again and again, of what may be starting, and says itself what it finds.
+            note = log.info if self._name.service == _HEALTH_SERVICE else log.warning
+            note(
                 "grpc_call_failed",
                 grpc_service=self._name.service,
                 grpc_method=self._name.method,

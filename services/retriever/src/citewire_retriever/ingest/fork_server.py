@@ -26,7 +26,7 @@ class ServerLostError(Unavailable):
     """The fork server ended, and with it every process that it had forked."""
 
     def __init__(self) -> None:
-        super().__init__("the process that reads files was ended", reason="UNAVAILABLE")
+        super().__init__("the process that reads files was ended", reason="SERVICE_UNAVAILABLE")
 
 
 class AnswerTooLongError(Exception):
