@@ -20,6 +20,13 @@ from embedded_postgres import start_embedded_postgres
 
 BODY: dict[str, object] = {"question": "What does the paced upstream say?", "profile": "simple"}
 
+_ALL_ADMITTED = {
+    "CITEWIRE_GATEWAY_MAX_CALLS": "512",
+    "CITEWIRE_GATEWAY_MAX_WAITING_CALLS": "5000",
+    "CITEWIRE_GATEWAY_ARRIVAL_SECONDS": "600",
+}
+"""What running streams cost is measured: hundreds that begin in the same moment would be refused in part."""
+
 
 @dataclass(frozen=True, slots=True)
 class RelayBackend:
@@ -86,6 +93,7 @@ async def relaying(
                 "CITEWIRE_GATEWAY_PORT": str(ports["gateway"]),
                 "CITEWIRE_GATEWAY_METRICS_PORT": str(ports["gateway_metrics"]),
                 "CITEWIRE_GATEWAY_DSN": backend.dsn,
+                **_ALL_ADMITTED,
                 "CITEWIRE_GATEWAY_EMBEDDER_TARGET": f"127.0.0.1:{backend.services_port}",
                 "CITEWIRE_GATEWAY_RETRIEVER_TARGET": f"127.0.0.1:{backend.services_port}",
                 "CITEWIRE_GATEWAY_GENERATOR_TARGET": f"127.0.0.1:{ports['generator']}",
