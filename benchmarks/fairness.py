@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -252,29 +252,34 @@ def make_key(stack: LocalStack, org_id: str) -> str:
     return str(json.loads(done.stdout)["key"])
 
 
+@asynccontextmanager
+async def organisations(stack: LocalStack) -> AsyncGenerator[dict[str, Client]]:
+    """Makes the organisations, each with a key and twenty documents; yields their clients."""
+    async with AsyncExitStack() as clients:
+        made: dict[str, Client] = {}
+        for org_id in ORGANISATIONS:
+            key = make_key(stack, org_id)
+            http = httpx.AsyncClient(
+                base_url=stack.base_url,
+                headers={"Authorization": f"Bearer {key}"},
+                limits=httpx.Limits(max_connections=CONNECTIONS + 4),
+                timeout=60,
+                trust_env=False,
+            )
+            made[org_id] = Client(await clients.enter_async_context(http), key)
+            for _ in range(20):
+                await upload(made[org_id])
+        yield made
+
+
 async def run(stack: LocalStack, names: Sequence[str], seconds: float) -> bool:
     """Measures the entrances, prints the table, and says whether all is as it should be."""
-    clients: dict[str, Client] = {}
-    for org_id in ORGANISATIONS:
-        key = make_key(stack, org_id)
-        limits = httpx.Limits(max_connections=CONNECTIONS + 4)
-        http = httpx.AsyncClient(
-            base_url=stack.base_url,
-            headers={"Authorization": f"Bearer {key}"},
-            limits=limits,
-            timeout=60,
-            trust_env=False,
-        )
-        clients[org_id] = Client(http, key)
-        for _ in range(20):
-            await upload(clients[org_id])
     rows: list[list[object]] = []
-    for entrance in ENTRANCES:
-        if entrance.name in names:
-            rows.append(await measure(stack, entrance, clients, seconds))
-            print(f"{entrance.name}: {float(str(rows[-1][3])):.2f}", file=sys.stderr)
-    for client in clients.values():
-        await client.http.aclose()
+    async with organisations(stack) as clients:
+        for entrance in ENTRANCES:
+            if entrance.name in names:
+                rows.append(await measure(stack, entrance, clients, seconds))
+                print(f"{entrance.name}: {float(str(rows[-1][3])):.2f}", file=sys.stderr)
     headings = ("flooded", "p95 beside a neighbour, ms", "beside a flood, ms", "ratio", "failed")
     print(f"{describe_machine()}\n")
     print(format_table([*headings, "measured", "the flood's requests", "refused"], rows))

@@ -24,11 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import httpx
 import numpy as np
 import psutil
 
-from benchmarks.fairness import Client, busy, make_key, p95, search, times_of, upload
+from benchmarks.fairness import Client, busy, organisations, p95, search, times_of
 from benchmarks.tables import describe_machine, format_table
 from local_stack import LocalStack, local_stack
 
@@ -163,22 +162,9 @@ def goodput(sent: Sent, seconds: float) -> float:
     return sum(took <= WAIT_SECONDS * 1000 for took in sent.answered) / seconds
 
 
-async def run(stack: LocalStack, seconds: float) -> bool:
+async def run(stack: LocalStack, clients: Mapping[str, Client], seconds: float) -> bool:
     """Measures, prints the tables, and says whether all is as it should be."""
-    keys = {org_id: make_key(stack, org_id) for org_id in ("quiet", "neighbour", "flood")}
-    clients = {
-        org_id: Client(
-            httpx.AsyncClient(
-                base_url=stack.base_url, headers={"Authorization": f"Bearer {key}"}, timeout=60, trust_env=False
-            ),
-            key,
-        )
-        for org_id, key in keys.items()
-    }
-    for client in clients.values():
-        for _ in range(20):
-            await upload(client)
-    sender = Sender(stack.base_url, keys["flood"])
+    sender = Sender(stack.base_url, clients["flood"].key)
     rates: dict[int, float] = {}
     cores: list[list[object]] = []
     for connections in CONNECTIONS:
@@ -196,8 +182,6 @@ async def run(stack: LocalStack, seconds: float) -> bool:
         times_of(clients["quiet"], search, seconds), open_loop(sender, TIMES * peak, seconds)
     )
     sender.close()
-    for client in clients.values():
-        await client.http.aclose()
     ratio, share = p95(beside) / p95(before), goodput(alone, seconds) / peak
     together = (goodput(sent, seconds) + len(beside) / seconds) / peak
     refusal = p95(alone.refused) if alone.refused else 0.0
@@ -228,6 +212,12 @@ async def run(stack: LocalStack, seconds: float) -> bool:
     )
 
 
+async def measure(stack: LocalStack, seconds: float) -> bool:
+    """Makes the organisations, and runs."""
+    async with organisations(stack) as clients:
+        return await run(stack, clients, seconds)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -237,7 +227,7 @@ def main() -> int:
         tempfile.TemporaryDirectory() as folder,
         local_stack(Path(folder), environ={"CITEWIRE_AUTH": "keys", "CITEWIRE_SAMPLE_LIBRARY": "off"}) as stack,
     ):
-        return 0 if asyncio.run(run(stack, options.seconds)) else 1
+        return 0 if asyncio.run(measure(stack, options.seconds)) else 1
 
 
 if __name__ == "__main__":

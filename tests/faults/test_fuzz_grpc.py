@@ -6,7 +6,6 @@ The services describe themselves by reflection, and requests are made from that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -19,7 +18,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from fuzz_target import ATTACKER, CANARY, HEALTH_CHECKS, FuzzTarget, fuzz_target
+from fuzz_target import ATTACKER, CANARY, HEALTH_CHECKS, FuzzTarget
 from message_strategies import MessageMaker
 
 if TYPE_CHECKING:
@@ -30,12 +29,6 @@ SECONDS = 5.0
 SERVICES = ("embedder", "retriever", "generator")
 CALLER = (("cw-org", ATTACKER), ("cw-user", "ann"), ("cw-plan", "pro"))
 OUR_FAULT = {grpc.StatusCode.UNKNOWN, grpc.StatusCode.INTERNAL, grpc.StatusCode.DATA_LOSS}
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
-    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
-        yield target
 
 
 class Fuzzer:

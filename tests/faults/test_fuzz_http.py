@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +19,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, Case, GenerationMode
 
-from fuzz_target import CANARY, HEALTH_CHECKS, FuzzTarget, fuzz_target
+from fuzz_target import CANARY, HEALTH_CHECKS, FuzzTarget
 
 if TYPE_CHECKING:
     from proof_scale import PrintTable, ProofScale
@@ -38,12 +37,6 @@ _IDS = {
     "collection": "names",
     "profile": "names",
 }
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
-    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
-        yield target
 
 
 class Fuzzer:

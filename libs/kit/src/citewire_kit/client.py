@@ -22,6 +22,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from citewire_kit import metrics
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Unavailable
+from citewire_kit.health import NAME as HEALTH
 from citewire_kit.methods import Shape, methods_of, parse_method
 from citewire_kit.status import from_rpc_error
 from citewire_kit.telemetry import get_logger
@@ -47,8 +48,6 @@ _STATUS_SECONDS: Final = 1.0
 """Longest wait for the server's status when the library's own error hides it; the status is already on its way."""
 
 log = get_logger(__name__)
-
-_HEALTH_SERVICE: Final = "grpc.health.v1.Health"
 _tracer = get_tracer(__name__)
 
 
@@ -207,7 +206,7 @@ class _ClientCall:
         """Logs the peer's message, which the `CitewireError` no longer holds."""
         if isinstance(exc, grpc.aio.AioRpcError) and error.code in (Code.INTERNAL, Code.UNAVAILABLE):
             # Who asks about health asks again and again, of what may be starting, and says itself what it finds.
-            note = log.info if self._name.service == _HEALTH_SERVICE else log.warning
+            note = log.info if self._name.service == HEALTH else log.warning
             note(
                 "grpc_call_failed",
                 grpc_service=self._name.service,

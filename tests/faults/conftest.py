@@ -1,0 +1,16 @@
+"""What the fuzz tests of both entrances share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from fuzz_target import FuzzTarget, fuzz_target
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FuzzTarget]:
+    """A running stack with two organisations."""
+    with fuzz_target(tmp_path_factory.mktemp("fuzz")) as target:
+        yield target
