@@ -13,7 +13,10 @@ from citewire_kit import deadline
 from citewire_kit.errors import InvalidArgument, Unauthenticated
 from citewire_kit.tenant import (
     LOCAL_TENANT,
+    MAX_GROUPS,
+    ROLES,
     CallContext,
+    Role,
     Tenant,
     context_from_metadata,
     context_to_metadata,
@@ -29,6 +32,7 @@ from citewire_kit.tenant import (
 )
 
 TOKENS = st.text("ABCxyz019_.:@-", min_size=1, max_size=128)
+GROUPS = st.sampled_from(["Human Resources", "/hr/leads", "a,b", "100 %", "会计", "Köche"]) | TOKENS
 
 
 @given(
@@ -39,10 +43,36 @@ TOKENS = st.text("ABCxyz019_.:@-", min_size=1, max_size=128)
         st.sampled_from(["free", "basic", "pro"]),
         st.lists(TOKENS, max_size=32).map(tuple),
         st.just("") | TOKENS,
+        st.lists(GROUPS, max_size=10).map(tuple),
     )
 )
 def test_a_tenant_survives_the_way(tenant: Tenant) -> None:
     assert from_metadata(to_metadata(tenant)) == tenant
+
+
+def test_groups_are_refused_rather_than_cut() -> None:
+    tenant = Tenant("acme", "ann", "pro", groups=tuple(f"group {number}" for number in range(MAX_GROUPS)))
+    assert from_metadata(to_metadata(tenant)) == tenant
+    for groups in ((*tenant.groups, "one more"), ("",), ("g" * 201,), ("line\nbreak",)):
+        with pytest.raises(InvalidArgument, match="cw-groups"):
+            to_metadata(Tenant("acme", "ann", "pro", groups=groups))
+    with pytest.raises(InvalidArgument, match="201 groups"):
+        from_metadata([("cw-org", "acme"), ("cw-user", "ann"), ("cw-plan", "pro"), ("cw-groups", "a," * 201)])
+
+
+@pytest.mark.parametrize(
+    ("roles", "may"),
+    [
+        ((), []),
+        (("stranger",), []),
+        (("reader",), ["reader"]),
+        (("member",), ["reader", "editor"]),
+        (("reader", "admin"), ["reader", "editor", "admin"]),
+        (("owner",), ["reader", "editor", "admin", "owner"]),
+    ],
+)
+def test_each_role_may_all_that_the_ones_below_it_may(roles: tuple[str, ...], may: list[Role]) -> None:
+    assert [role for role in ROLES if Tenant("acme", "ann", "pro", roles).is_at_least(role)] == may
 
 
 def test_no_metadata_is_no_tenant() -> None:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeGuard
+from urllib.parse import quote, unquote
 
 from citewire_kit.errors import FieldViolation, InvalidArgument, Unauthenticated
 
@@ -27,6 +28,7 @@ ORG_KEY = "cw-org"
 USER_KEY = "cw-user"
 PLAN_KEY = "cw-plan"
 ROLES_KEY = "cw-roles"
+GROUPS_KEY = "cw-groups"
 API_KEY_KEY = "cw-key"
 PROFILE_KEY = "cw-profile"
 EXCHANGE_KEY = "cw-exchange"
@@ -34,6 +36,18 @@ REQUEST_ID_KEY = "x-request-id"
 
 _TOKEN = re.compile(r"[A-Za-z0-9_.:@-]{1,128}")
 _MAX_ROLES = 32
+_MAX_GROUP_CHARS = 200
+
+MAX_GROUPS: Final = 200
+"""Groups of one user that may travel; more are refused, never cut."""
+
+ROLES: Final = ("reader", "editor", "admin", "owner")
+"""What a user may do in an organisation, from the least to the most: each may all that the one before may."""
+
+Role = Literal["reader", "editor", "admin", "owner"]
+
+_ROLE_ALIASES: Final[Mapping[str, Role]] = MappingProxyType({"member": "editor"})
+"""What roles were called before; rows and callers of then still have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +60,13 @@ class Tenant:
     roles: tuple[str, ...] = ()
     key_id: str = ""
     """Id of the API key that the request came with, never the key; "" without one. Budgets may be its own."""
+    groups: tuple[str, ...] = ()
+    """Names of the user's groups, as who signed the user in says; at most `MAX_GROUPS`."""
+
+    def is_at_least(self, role: Role) -> bool:
+        """Says whether the user's highest role is `role` or one above it. Roles that aren't known give nothing."""
+        names: set[str] = {_ROLE_ALIASES.get(name, name) for name in self.roles}
+        return not names.isdisjoint(ROLES[ROLES.index(role) :])
 
 
 LOCAL_TENANT = Tenant("local", "local", "pro", ("owner",))
@@ -149,12 +170,15 @@ def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
         InvalidArgument: A value holds a character that may not travel.
     """
     _check_all({ORG_KEY: tenant.org_id, USER_KEY: tenant.user_id}, tenant.roles, tenant.key_id)
+    _check_groups(tenant.groups)
     return (
         (ORG_KEY, tenant.org_id),
         (USER_KEY, tenant.user_id),
         (PLAN_KEY, tenant.plan),
         (ROLES_KEY, ",".join(tenant.roles)),
         *(((API_KEY_KEY, tenant.key_id),) if tenant.key_id else ()),
+        # Names of groups are people's own words, in any script: percent-encoded.
+        *(((GROUPS_KEY, ",".join(quote(group, safe="") for group in tenant.groups)),) if tenant.groups else ()),
     )
 
 
@@ -193,10 +217,12 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
     roles = tuple(role for role in found.get(ROLES_KEY, "").split(",") if role)
     key_id = found.get(API_KEY_KEY, "")
     _check_all({ORG_KEY: found[ORG_KEY], USER_KEY: found[USER_KEY]}, roles, key_id)
-    return Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id)
+    groups = tuple(unquote(group) for group in found.get(GROUPS_KEY, "").split(",") if group)
+    _check_groups(groups)
+    return Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id, groups)
 
 
-_KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY, API_KEY_KEY})
+_KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY, GROUPS_KEY, API_KEY_KEY})
 
 
 def _is_plan(text: str) -> TypeGuard[Plan]:
@@ -209,6 +235,13 @@ def _check_all(ids: dict[str, str], roles: tuple[str, ...], key_id: str) -> None
             raise _invalid(key, "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
     if len(roles) > _MAX_ROLES or not all(is_token(role) for role in roles):
         raise _invalid(ROLES_KEY, f"must be at most {_MAX_ROLES} names of A-Z a-z 0-9 _ . : @ -, separated by commas")
+
+
+def _check_groups(groups: tuple[str, ...]) -> None:
+    if len(groups) > MAX_GROUPS:
+        raise _invalid(GROUPS_KEY, f"names {len(groups)} groups; at most {MAX_GROUPS} may travel")
+    if not all(0 < len(group) <= _MAX_GROUP_CHARS and group.isprintable() for group in groups):
+        raise _invalid(GROUPS_KEY, f"must be names of 1-{_MAX_GROUP_CHARS} printable characters")
 
 
 def _invalid(key: str, message: str) -> InvalidArgument:

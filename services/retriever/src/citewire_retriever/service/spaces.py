@@ -1,7 +1,6 @@
 """Embedding spaces: which ones an organisation has, preparing the next one, switching to it and back."""
 
 from dataclasses import asdict
-from typing import Final
 
 from citewire.retriever.v1.calibration_pb2 import Calibration, SpaceScale
 from citewire.retriever.v1.corpus_pb2 import SpaceInfo
@@ -14,8 +13,6 @@ from citewire_retriever.model import Space, space_from_proto
 from citewire_retriever.store.spaces import PostgresSpaces
 
 log = get_logger(__name__)
-
-_MANAGERS: Final = frozenset({"owner", "admin"})
 
 
 class SpaceService:
@@ -111,5 +108,5 @@ def _not_found() -> NotFound:
 
 
 def _check_role(tenant: Tenant) -> None:
-    if not _MANAGERS & set(tenant.roles):
+    if not tenant.is_at_least("admin"):
         raise PermissionDenied("only an owner or admin may change the embedding space", reason="PERMISSION_DENIED")
