@@ -124,7 +124,7 @@ async def test_chats_at_once_are_bounded_and_leave_when_the_client_does(database
 
 async def test_tokens_are_held_before_and_settled_after(database: Database) -> None:
     """Each chat may take 2,048 tokens and the question's, so that two fit; in the end each took 120."""
-    async with limited(database, {"tokens": {"org": 4_500, "user": 4_500, "key": None}}) as gateway:
+    async with limited(database, {"tokens": {"org": 9_000, "user": 4_500, "key": None}}) as gateway:
         ana = await key_of(database, "acme", "ana")
         script = [started((1, 0)), delta("one"), completed()]
         gateway.fakes.generator.script = lambda _request: iter_of(script)
