@@ -18,7 +18,7 @@ from google.protobuf.wrappers_pb2 import StringValue
 from grpc_health.v1 import health_pb2
 
 from certificates import Authority, files_in
-from citewire_kit import client, tls
+from citewire_kit import client, tls, watched
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import StartupError, Unavailable
 from citewire_kit.health import LIVENESS, STARTUP
@@ -124,7 +124,7 @@ async def test_a_server_with_another_name_is_not_trusted(tmp_path: Path) -> None
 async def test_both_sides_follow_renewed_certificates_and_streams_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tls, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.0)
     go_on = asyncio.Event()
 
     async def slow(_request: StringValue) -> AsyncGenerator[StringValue]:
@@ -167,7 +167,7 @@ async def served_serial(port: int | None, folder: Path) -> int:
 
 
 async def test_unreadable_files_leave_the_certificate_at_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tls, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watched, "_LOOK_SECONDS", 0.0)
     async with secured(tmp_path) as running:
         running.server.set_serving(True)
         folder = tmp_path / "client"

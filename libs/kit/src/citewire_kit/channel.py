@@ -5,10 +5,14 @@ from collections.abc import Iterable
 
 import grpc
 
+from citewire_kit.callers.signer import Signer
 from citewire_kit.tls import RenewedChannel
 from citewire_kit.tls_files import TlsFiles
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+MAX_METADATA_BYTES = 256 * 1024
+"""What a call's metadata may take in all: a caller with 200 groups of long names fits."""
 
 # Unary calls that may run twice without harm: UNAVAILABLE is retried. Calls that write, or that pay a model provider,
 # are not here.
@@ -33,6 +37,7 @@ def open_channel(
     streams: bool = False,
     idempotent: Iterable[tuple[str, str]] = IDEMPOTENT,
     tls: TlsFiles | None = None,
+    signer: Signer | None = None,
 ) -> grpc.aio.Channel:
     """Opens a channel that spreads calls over all healthy replicas behind `target`.
 
@@ -42,6 +47,7 @@ def open_channel(
             tokens in one message. It would slow large unary calls down, so streams have their own channel.
         idempotent: (service, method) pairs of unary calls that are retried when a replica is unavailable.
         tls: The caller's certificate, for mutual TLS; the server's must name the target's host. None: no TLS.
+        signer: Signs for whom each call is made. None: calls carry no caller.
 
     Returns:
         The channel; the caller closes it. Nothing is connected before the first call.
@@ -50,9 +56,13 @@ def open_channel(
         StartupError: The certificate can't be read.
     """
     address, options = _full_target(target), _options(streams=streams, idempotent=tuple(idempotent))
-    if tls is None:
-        return grpc.aio.insecure_channel(address, options=options)
-    return RenewedChannel(tls, lambda credentials: grpc.aio.secure_channel(address, credentials, options=options))
+
+    def opened(credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
+        if credentials is None:
+            return grpc.aio.insecure_channel(address, options=options)
+        return grpc.aio.secure_channel(address, credentials, options=options)
+
+    return RenewedChannel(tls, signer, opened)
 
 
 def service_config(idempotent: Iterable[tuple[str, str]] = IDEMPOTENT) -> str:
@@ -101,7 +111,7 @@ def _options(*, streams: bool, idempotent: Iterable[tuple[str, str]]) -> list[tu
         ("grpc.max_reconnect_backoff_ms", 2_000),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-        ("grpc.max_metadata_size", 16 * 1024),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ]
     if streams:
         options += [("grpc.http2.lookahead_bytes", 64), ("grpc.http2.bdp_probe", 0)]

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from citewire_kit import health, metrics, reflection
-from citewire_kit.channel import MAX_MESSAGE_BYTES
+from citewire_kit.channel import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
 from citewire_kit.interceptors import StageInterceptor
@@ -265,7 +265,7 @@ def _options(connection_seconds: float, *, stream_window: bool) -> list[tuple[st
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-        ("grpc.max_metadata_size", 16 * 1024),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ]
     if stream_window:
         options += [("grpc.http2.lookahead_bytes", 64), ("grpc.http2.bdp_probe", 0)]

@@ -163,14 +163,26 @@ def use_request_id(request_id: str) -> Generator[str]:
         _request_id.reset(token)
 
 
+def checked_tenant(tenant: Tenant) -> Tenant:
+    """Returns the tenant if it may travel.
+
+    Raises:
+        InvalidArgument: A value holds what may not travel, or there is too much of it; the error names it.
+    """
+    if not _is_plan(tenant.plan):
+        raise _invalid(PLAN_KEY, "must be free, basic or pro")
+    _check_all({ORG_KEY: tenant.org_id, USER_KEY: tenant.user_id}, tenant.roles, tenant.key_id)
+    _check_groups(tenant.groups)
+    return tenant
+
+
 def to_metadata(tenant: Tenant) -> tuple[tuple[str, str], ...]:
     """Writes a tenant as gRPC metadata.
 
     Raises:
         InvalidArgument: A value holds a character that may not travel.
     """
-    _check_all({ORG_KEY: tenant.org_id, USER_KEY: tenant.user_id}, tenant.roles, tenant.key_id)
-    _check_groups(tenant.groups)
+    checked_tenant(tenant)
     return (
         (ORG_KEY, tenant.org_id),
         (USER_KEY, tenant.user_id),
@@ -216,10 +228,8 @@ def from_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> Tenant | None:
         raise _invalid(PLAN_KEY, "must be free, basic or pro")
     roles = tuple(role for role in found.get(ROLES_KEY, "").split(",") if role)
     key_id = found.get(API_KEY_KEY, "")
-    _check_all({ORG_KEY: found[ORG_KEY], USER_KEY: found[USER_KEY]}, roles, key_id)
     groups = tuple(unquote(group) for group in found.get(GROUPS_KEY, "").split(",") if group)
-    _check_groups(groups)
-    return Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id, groups)
+    return checked_tenant(Tenant(found[ORG_KEY], found[USER_KEY], plan, roles, key_id, groups))
 
 
 _KEYS = frozenset({ORG_KEY, USER_KEY, PLAN_KEY, ROLES_KEY, GROUPS_KEY, API_KEY_KEY})

@@ -8,56 +8,25 @@ channel takes the old one's place, whose calls may finish.
 from __future__ import annotations  # grpc's classes are generic only in their type stubs
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import grpc
 
+from citewire_kit.callers.signer import Signer
 from citewire_kit.errors import StartupError
-from citewire_kit.telemetry import get_logger
-from citewire_kit.tls_files import TlsFiles
-
-_LOOK_SECONDS: Final = 1.0
-"""How often the files are looked at, at most."""
+from citewire_kit.tls_files import TlsFiles, TlsPair
+from citewire_kit.watched import Watched
 
 _FINISH_SECONDS: Final = 310.0
 """What the calls of a replaced channel have to finish: longer than the longest stream (300 s)."""
 
-log = get_logger(__name__)
 
-
-class _Watched:
-    """The newest readable content of the files."""
-
-    def __init__(self, files: TlsFiles) -> None:
-        self._files = files
-        try:
-            self._stamp, self.pair = files.read()
-        except OSError as exc:
-            raise StartupError(f"cannot read the TLS files (CITEWIRE_TLS_CERT, _KEY and _CA): {exc}") from exc
-        self._looked = time.monotonic()
-        self._failing = False
-
-    def changed(self) -> bool:
-        """Looks at the files, at most once a second; says whether `pair` is a new one."""
-        now = time.monotonic()
-        if now - self._looked < _LOOK_SECONDS:
-            return False
-        self._looked = now
-        try:
-            if self._files.stamp() == self._stamp:
-                return False
-            self._stamp, self.pair = self._files.read()
-        except OSError as exc:
-            # The certificate at hand is valid for a while: it is kept until the files can be read again.
-            if not self._failing:
-                log.warning("tls_files_unreadable", error=str(exc))
-            self._failing = True
-            return False
-        self._failing = False
-        log.info("tls_certificate_renewed", cert=str(self._files.cert))
-        return True
+def _watch(files: TlsFiles) -> Watched[TlsPair]:
+    try:
+        return Watched(files.read, "tls_certificate")
+    except OSError as exc:
+        raise StartupError(f"cannot read the TLS files (CITEWIRE_TLS_CERT, _KEY and _CA): {exc}") from exc
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
@@ -66,10 +35,10 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
     Raises:
         StartupError: The files can't be read.
     """
-    watched = _Watched(files)
+    watched = _watch(files)
 
     def configuration() -> grpc.ServerCertificateConfiguration:
-        pair = watched.pair
+        pair = watched.value
         return grpc.ssl_server_certificate_configuration([(pair.key, pair.cert)], root_certificates=pair.ca)
 
     def fetch() -> grpc.ServerCertificateConfiguration | None:
@@ -84,25 +53,32 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 class RenewedChannel(grpc.aio.Channel):
-    """A channel with a client certificate; when that is renewed, further calls go over a new connection.
+    """A channel that signs for whom it calls; when its certificate is renewed, calls go over a new connection.
 
     Args:
-        files: The certificate's.
-        open_secure: Opens a channel with the given credentials.
+        files: The certificate's; None: without TLS.
+        signer: Signs each call's tenant; None: nothing is signed.
+        open_channel: Opens a channel with the given credentials.
 
     Raises:
         StartupError: The files can't be read.
     """
 
-    def __init__(self, files: TlsFiles, open_secure: Callable[[grpc.ChannelCredentials], grpc.aio.Channel]) -> None:
-        self._watched = _Watched(files)
-        self._open = open_secure
+    def __init__(
+        self,
+        files: TlsFiles | None,
+        signer: Signer | None,
+        open_channel: Callable[[grpc.ChannelCredentials | None], grpc.aio.Channel],
+    ) -> None:
+        self._watched = None if files is None else _watch(files)
+        self._signer = signer
+        self._open = open_channel
         self._channel = self._opened()
         self._finishing: set[asyncio.Task[None]] = set()
 
     def current(self) -> grpc.aio.Channel:
         """Returns the channel for the next call."""
-        if self._watched.changed():
+        if self._watched is not None and self._watched.changed():
             old, self._channel = self._channel, self._opened()
             task = asyncio.get_running_loop().create_task(old.close(_FINISH_SECONDS))
             self._finishing.add(task)
@@ -154,8 +130,16 @@ class RenewedChannel(grpc.aio.Channel):
         await self.close()
 
     def _opened(self) -> grpc.aio.Channel:
-        pair = self._watched.pair
+        if self._watched is None:
+            return self._open(None)
+        pair = self._watched.value
         return self._open(grpc.ssl_channel_credentials(pair.ca, pair.key, pair.cert))
+
+    def signature(self, path: str) -> tuple[tuple[str, str], ...]:
+        """Returns the metadata that says who calls, bound to the certificate of the channel that is current."""
+        if self._signer is None:
+            return ()
+        return self._signer.metadata(path, b"" if self._watched is None else self._watched.value.cert)
 
 
 class _Method:
@@ -173,4 +157,5 @@ class _Method:
         if channel is not self._made_for:
             self._callable = getattr(channel, self._shape)(*self._args, **self._kwargs)
             self._made_for = channel
-        return self._callable(*args, **kwargs)
+        metadata = (*(kwargs.pop("metadata", None) or ()), *self._renewed.signature(self._method.decode()))
+        return self._callable(*args, metadata=metadata, **kwargs)

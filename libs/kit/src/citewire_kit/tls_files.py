@@ -1,12 +1,24 @@
 """The files of a process's certificate, which their issuer replaces while the process runs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 _ATTEMPTS: Final = 3
 
-Stamp = tuple[tuple[int, int, int], ...]
+Stamp = tuple[tuple[Path, int, int, int], ...]
+"""The state of some files: another one means that a file was replaced."""
+
+
+def stamp_of(paths: Iterable[Path]) -> Stamp:
+    """Returns what changes when one of the files is replaced.
+
+    Raises:
+        OSError: A file can't be found.
+    """
+    states = [(path, path.stat()) for path in paths]
+    return tuple((path, state.st_ino, state.st_mtime_ns, state.st_size) for path, state in states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +47,7 @@ class TlsFiles:
         Raises:
             OSError: A file can't be found.
         """
-        states = [path.stat() for path in (self.cert, self.key, self.ca)]
-        return tuple((state.st_ino, state.st_mtime_ns, state.st_size) for state in states)
+        return stamp_of((self.cert, self.key, self.ca))
 
     def read(self) -> tuple[Stamp, TlsPair]:
         """Reads the files, all of the same renewal.

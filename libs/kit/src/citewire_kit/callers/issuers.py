@@ -1,0 +1,218 @@
+"""Whose tokens a service believes: the file of CITEWIRE_CALLER_ISSUERS."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Self, cast
+
+import jwt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from citewire_kit.callers.token import LIFETIME_SECONDS
+from citewire_kit.errors import CitewireError
+from citewire_kit.tenant import Plan, Tenant, checked_tenant
+from citewire_kit.tls_files import Stamp, stamp_of
+
+ANY: Final = "*"
+
+ALGORITHMS: Final = frozenset(
+    {"EdDSA", "ES256", "ES384", "ES512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}
+)
+"""What an issuer may sign with: public keys only, as a shared secret would let every service sign."""
+
+_MAX_KEYS: Final = 64
+
+_Method = Annotated[str, Field(pattern=r"^(\*|[A-Za-z0-9_.]+/(\*|[A-Za-z0-9_]+))$")]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Subject(_Model):
+    """Who a subject of a foreign issuer is here: its tokens name no organisation."""
+
+    organisation: str
+    """The one organisation that it works for."""
+
+    user: str
+    """Its user in there."""
+
+    plan: Plan
+    """The tenant plan whose limits hold for it."""
+
+    roles: tuple[str, ...] = ()
+    """Its organisation roles."""
+
+    groups: tuple[str, ...] = ()
+    """Its groups."""
+
+    methods: tuple[_Method, ...] = ()
+    """What it may call, where that is less than its issuer may."""
+
+    @model_validator(mode="after")
+    def _may_travel(self) -> Self:
+        try:
+            checked_tenant(self.tenant())
+        except CitewireError as exc:
+            raise ValueError(exc.message) from exc
+        return self
+
+    def tenant(self) -> Tenant:
+        """Returns who that is."""
+        return Tenant(self.organisation, self.user, self.plan, self.roles, "", self.groups)
+
+
+class Issuer(_Model):
+    """One issuer, and what its tokens may do. Exactly one of `keys`, `keys_file` and `keys_url` is set."""
+
+    keys: tuple[dict[str, Any], ...] = ()
+    """Its public keys as JWKs, each with a `kid`."""
+
+    keys_file: Path | None = None
+    """File with its public keys, a JWK set; beside the file of issuers unless absolute."""
+
+    keys_url: Annotated[str, Field(pattern="^https://.+")] | None = None
+    """Where its JWK set is served; asked every five minutes, and for a key that isn't known yet."""
+
+    keys_ca: Path | None = None
+    """File with the authority that certifies `keys_url`, in PEM; unset: the system's."""
+
+    keys_bearer: Path | None = None
+    """File with the bearer token that `keys_url` wants, read for each request."""
+
+    organisations: tuple[str, ...] = ()
+    """Ids of the organisations that its tokens may name; `*` for all. Not for an issuer with `subjects`."""
+
+    methods: Annotated[tuple[_Method, ...], Field(min_length=1)]
+    """What may be called with its tokens: `*`, `package.Service/*` or `package.Service/Method`."""
+
+    certificates: tuple[str, ...] = ()
+    """Names (SAN) of the certificates that its tokens may come with. Required where the service uses TLS."""
+
+    lifetime_seconds: int = Field(default=LIFETIME_SECONDS, ge=1, le=86_400)
+    """The longest time from a token's start to its end. Only an issuer with `subjects` may have more than the
+    default: theirs are tokens of a platform, which decides."""
+
+    subjects: Mapping[str, Subject] = {}
+    """For a foreign issuer, such as Kubernetes: who its subjects are. Nobody else is let in."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults(cls, values: object) -> object:
+        # A foreign issuer's subjects say for which organisation each works.
+        if isinstance(values, dict) and cast("dict[str, object]", values).get("subjects"):
+            if "organisations" in values:
+                raise ValueError("organisations: an issuer with subjects has none, as each subject has its own")
+            return {**cast("dict[str, object]", values), "organisations": [ANY]}
+        return cast("object", values)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if sum(bool(way) for way in (self.keys, self.keys_file, self.keys_url)) != 1:
+            raise ValueError("set exactly one of keys, keys_file and keys_url")
+        if self.lifetime_seconds > LIFETIME_SECONDS and not self.subjects:
+            raise ValueError(f"lifetime_seconds: at most {LIFETIME_SECONDS} without subjects")
+        if not self.organisations:
+            raise ValueError("organisations: name those that its tokens may be for, or *")
+        return self
+
+
+class _File(_Model):
+    issuers: Mapping[str, Issuer] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerKey:
+    """A public key, and whose it is."""
+
+    issuer: str
+    key: jwt.PyJWK
+
+
+@dataclass(frozen=True, slots=True)
+class Issuers:
+    """What the file says, with the keys of the files that it names. Keys behind addresses are fetched later."""
+
+    by_name: Mapping[str, Issuer]
+    keys: Mapping[str, IssuerKey]
+    """By `kid`."""
+
+    @classmethod
+    def read(cls, path: Path, *, tls: bool) -> tuple[Stamp, Self]:
+        """Reads the file.
+
+        Args:
+            path: The file.
+            tls: Whether callers have certificates: every issuer must then say which.
+
+        Raises:
+            OSError: A file can't be read.
+            ValueError: The file isn't valid; the message says where.
+        """
+        before = stamp_of((path,))
+        try:
+            by_name = _File.model_validate_json(path.read_bytes()).issuers
+        except ValidationError as exc:
+            raise ValueError("; ".join(_describe(error) for error in exc.errors()[:8])) from None
+        for name, issuer in by_name.items():
+            if tls and not issuer.certificates:
+                raise ValueError(f"issuers.{name}.certificates: is required with TLS, to say who may send its tokens")
+        files = {name: path.parent / item.keys_file for name, item in by_name.items() if item.keys_file is not None}
+        before += stamp_of(files.values())
+        keys: dict[str, IssuerKey] = {}
+        for name, issuer in by_name.items():
+            for key in public_keys(name, parse_jwks(files[name].read_bytes()) if name in files else issuer.keys):
+                if keys.setdefault(str(key.key.key_id), key) is not key:
+                    raise ValueError(f"issuers.{name}.keys: the kid {key.key.key_id} is given twice")
+        return before, cls(by_name, keys)
+
+
+def parse_jwks(raw: bytes) -> tuple[dict[str, Any], ...]:
+    """Takes a JWK set apart.
+
+    Raises:
+        ValueError: It isn't one.
+    """
+    values: object = json.loads(raw)
+    keys = cast("dict[str, object]", values).get("keys") if isinstance(values, dict) else None
+    if not isinstance(keys, list) or len(cast("list[object]", keys)) > _MAX_KEYS:
+        raise ValueError(f"isn't a JWK set of at most {_MAX_KEYS} keys")
+    return tuple(cast("list[dict[str, Any]]", keys))
+
+
+def public_keys(issuer: str, jwks: tuple[dict[str, Any], ...], *, skip_unknown: bool = False) -> list[IssuerKey]:
+    """Makes the keys of one issuer usable.
+
+    Args:
+        issuer: Its name.
+        jwks: The keys.
+        skip_unknown: Whether keys of kinds that we don't use are left out instead of refused.
+
+    Raises:
+        ValueError: A key can't be used, is a secret one, or has no `kid`.
+    """
+    return [key for jwk in jwks if (key := _public_key(issuer, jwk, skip_unknown=skip_unknown)) is not None]
+
+
+def _public_key(issuer: str, jwk: dict[str, Any], *, skip_unknown: bool) -> IssuerKey | None:
+    where = f"issuers.{issuer}.keys"
+    if "d" in jwk:
+        raise ValueError(f"{where}: holds a private key; give the public one")
+    try:
+        key = jwt.PyJWK.from_dict(jwk)
+    except jwt.PyJWTError as exc:
+        if skip_unknown:
+            return None
+        raise ValueError(f"{where}: a key can't be used ({exc.__class__.__name__})") from None
+    if key.algorithm_name not in ALGORITHMS or not key.key_id or jwk.get("use", "sig") != "sig":
+        if skip_unknown:
+            return None
+        raise ValueError(f"{where}: each key needs a kid, and must be a public one for signatures")
+    return IssuerKey(issuer, key)
+
+
+def _describe(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    return f"{where}: {str(error['msg']).removeprefix('Value error, ')}"

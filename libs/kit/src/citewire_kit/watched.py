@@ -1,0 +1,54 @@
+"""Files that others replace while a process runs: certificates, keys, and who may call."""
+
+import time
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tls_files import Stamp, stamp_of
+
+T = TypeVar("T")
+
+_LOOK_SECONDS: Final = 1.0
+"""How often the files are looked at, at most."""
+
+log = get_logger(__name__)
+
+
+class Watched(Generic[T]):
+    """The newest readable content of some files.
+
+    Args:
+        read: Reads the files, with a stamp of before.
+        topic: What they are, for the log.
+
+    Raises:
+        OSError: A file can't be read.
+        ValueError: The content isn't what it should be.
+    """
+
+    def __init__(self, read: Callable[[], tuple[Stamp, T]], topic: str) -> None:
+        self._read, self._topic = read, topic
+        self._stamp, self.value = read()
+        self._looked = time.monotonic()
+        self._failing = False
+
+    def changed(self) -> bool:
+        """Looks at the files, at most once a second; says whether `value` is a new one."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return False
+        self._looked = now
+        try:
+            if stamp_of(path for path, *_ in self._stamp) == self._stamp:
+                return False
+            self._stamp, self.value = self._read()
+        except (OSError, ValueError) as exc:
+            # What is at hand is valid for a while: it is kept until the files can be read again.
+            if not self._failing:
+                log.warning("files_unreadable", files=self._topic, error=str(exc))
+            self._failing = True
+            return False
+        self._failing = False
+        log.info("files_renewed", files=self._topic)
+        return True
