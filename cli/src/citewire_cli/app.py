@@ -7,6 +7,7 @@ import typer
 
 from citewire_cli.commands import (
     ask,
+    audit,
     budgets,
     collections,
     completion,
@@ -42,6 +43,7 @@ app.add_typer(documents.documents_app, name="documents")
 app.add_typer(collections.collections_app, name="collections")
 app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
+app.add_typer(audit.audit_app, name="audit")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
 app.command("limits")(limits.limits)

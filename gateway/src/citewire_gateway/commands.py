@@ -11,6 +11,7 @@ from typing import Any
 
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.embedder import ProviderSealer
+from citewire_gateway.commands_audit import add_audit, run_audit
 from citewire_gateway.http.server import Drain, GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, DatabaseSettings, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.identity import IdentityStore, KeyInfo, make_key
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(run(_keys(options)))
         case "rotate":
             raise SystemExit(run(_rotate()))
+        case "audit":
+            raise SystemExit(run(run_audit(options)))
         case _:
             settings = load_settings(GatewaySettings)
             telemetry = setup("gateway", settings)
@@ -180,6 +183,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("serve", help="serve HTTP until a signal (the default)")
     add_migrate(commands, "chat")
     commands.add_parser("rotate", help="wrap tenants' sealed providers again under the newest master key")
+    add_audit(commands)
     keys = commands.add_parser("keys", help="create, list and revoke API keys")
     actions = keys.add_subparsers(dest="action", metavar="ACTION", required=True)
     creating = actions.add_parser("create", help="make a key and print it, this once; org and user are made if new")

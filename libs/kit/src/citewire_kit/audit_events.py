@@ -1,0 +1,147 @@
+"""What the audit trail notes: the vocabulary of actions, and an event.
+
+An event names who did what to which objects, from where, with which key, and how it ended. It never holds content:
+no question, no text, no title; ids and names of objects only.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+NOBODY: Final = "?"
+"""Organisation of an event whose caller isn't known. No organisation can have this id."""
+
+MAX_OBJECTS: Final = 50
+"""Objects of one event; more are left out, and `…` stands last."""
+
+_MAX_OBJECT_CHARS = 300
+_MAX_AGENT_CHARS = 200
+_MAX_REASON_CHARS = 64
+_MORE = "…"
+
+
+class Action(StrEnum):
+    """Everything that is noted. Names are kept forever: exports and alerts are built on them."""
+
+    AUDIT_CUT = "audit.cut"
+    AUDIT_DROPPED = "audit.dropped"
+    AUDIT_EXPORT = "audit.export"
+    BUDGET_DELETE = "budget.delete"
+    BUDGET_LIST = "budget.list"
+    BUDGET_SET = "budget.set"
+    CHAT = "chat"
+    CHUNK_READ = "chunk.read"
+    COLLECTION_CREATE = "collection.create"
+    COLLECTION_DELETE = "collection.delete"
+    COLLECTION_LIST = "collection.list"
+    COLLECTION_UPDATE = "collection.update"
+    CONVERSATION_DELETE = "conversation.delete"
+    CONVERSATION_EXPORT = "conversation.export"
+    CONVERSATION_LIST = "conversation.list"
+    CONVERSATION_READ = "conversation.read"
+    CONVERSATION_UPDATE = "conversation.update"
+    DOCUMENT_CREATE = "document.create"
+    DOCUMENT_DELETE = "document.delete"
+    DOCUMENT_LIST = "document.list"
+    DOCUMENT_READ = "document.read"
+    DOCUMENT_REPLACE = "document.replace"
+    DOCUMENT_RETRY = "document.retry"
+    DOCUMENT_UPDATE = "document.update"
+    KEY_CREATE = "key.create"
+    KEY_REVOKE = "key.revoke"
+    MODEL_CALL = "model.call"
+    ORGANISATION_PLAN = "organisation.plan"
+    ORGANISATION_READ = "organisation.read"
+    PROFILE_DELETE = "profile.delete"
+    PROFILE_READ = "profile.read"
+    PROFILE_SET = "profile.set"
+    PROVIDER_DELETE = "provider.delete"
+    PROVIDER_READ = "provider.read"
+    PROVIDER_RULES = "provider.rules"
+    PROVIDER_SET = "provider.set"
+    REQUEST = "request"
+    SEARCH = "search"
+    SPACE_CALIBRATE = "space.calibrate"
+    SPACE_LIST = "space.list"
+    SPACE_PREPARE = "space.prepare"
+    SPACE_SWITCH = "space.switch"
+    USAGE_READ = "usage.read"
+    USER_LIST = "user.list"
+    USER_ROLES = "user.roles"
+    VERIFY = "verify"
+
+
+class Outcome(StrEnum):
+    """How it ended."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """The caller may not, or may not now: no valid key, no right, a limit, a budget."""
+    FAILED = "failed"
+    """It was tried and didn't succeed: bad input, nothing there, a cancellation, a fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEvent:
+    """One thing that was done or tried."""
+
+    at: datetime
+    """When it ended; UTC, to the microsecond."""
+    org_id: str
+    """`NOBODY` where the caller isn't known."""
+    user_id: str
+    key_id: str
+    """Id of the API key; "" without one."""
+    issuer: str
+    """Who vouched for the caller; "" where that was this process."""
+    action: str
+    objects: tuple[str, ...]
+    """Each `kind:id`, such as `document:17`."""
+    outcome: str
+    reason: str
+    """The error's reason; "" where it ended well."""
+    address: str
+    """The client's."""
+    agent: str
+    """What the client calls itself."""
+    request_id: str
+
+    def lines(self) -> list[object]:
+        """Returns what is hashed: its values in the order of the fields, times as text."""
+        return [
+            self.at.astimezone(UTC).isoformat(timespec="microseconds"),
+            self.org_id,
+            self.user_id,
+            self.key_id,
+            self.issuer,
+            self.action,
+            list(self.objects),
+            self.outcome,
+            self.reason,
+            self.address,
+            self.agent,
+            self.request_id,
+        ]
+
+
+def bounded_objects(objects: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns objects as they are noted: each once, in their order, none too long and not too many."""
+    names = tuple(dict.fromkeys(printable(name, _MAX_OBJECT_CHARS) for name in objects))
+    return names if len(names) <= MAX_OBJECTS else (*names[:MAX_OBJECTS], _MORE)
+
+
+def bounded_agent(text: str) -> str:
+    """Returns what a client calls itself, as it is noted."""
+    return printable(text, _MAX_AGENT_CHARS)
+
+
+def bounded_reason(text: str) -> str:
+    """Returns a reason as it is noted."""
+    return printable(text, _MAX_REASON_CHARS)
+
+
+def printable(text: str, limit: int) -> str:
+    """Cuts a text, and replaces what a log or a database can't show."""
+    cut = text[:limit]
+    return cut if cut.isprintable() else "".join(char if char.isprintable() else "?" for char in cut)
