@@ -252,7 +252,10 @@ def test_keys_are_created_listed_and_revoked(database: Database) -> None:
         ("acme", "ada", "laptop"),
         ("other", "bob", "key"),
     ]
-    assert set(found[0]) == {"id", "org", "user", "name", "prefix", "created_at", "revoked_at", "last_used_at"}
+    assert set(found[0]) == {
+        "id", "org", "user", "name", "prefix", "created_at", "revoked_at", "last_used_at", "scopes", "expires_at",
+        "previous_until",
+    }  # fmt: skip
     only = json.loads(keys(database, "list", "--org", "acme", "--json").stdout)["keys"]
     assert [one["org"] for one in only] == ["acme"]
     assert "laptop" in keys(database, "list").stdout
@@ -326,7 +329,7 @@ async def test_the_functions_work_for_an_owner_without_special_powers(database: 
             await store.add_key("acme", "ada", "k", key)
             found = await store.find(key.hash)
             assert found is not None
-            assert found.tenant == Tenant("acme", "ada", "pro", ("owner",), key.key_id)
+            assert found.caller.tenant == Tenant("acme", "ada", "pro", ("owner",), key.key_id)
             insert = (
                 "INSERT INTO chat.exchanges (org_id, exchange_id, user_id, profile, dialect, request_id, lease_until) "
                 "SELECT 'acme', gen_random_uuid(), 'ada', 'documents', 'native', 'r', now() - interval '1 s' "

@@ -235,7 +235,7 @@ async def test_a_defect_shows_no_trace_of_itself(gateway: Gateway, monkeypatch: 
     async def breaks(*_: object) -> None:
         raise RuntimeError("a secret of the implementation")
 
-    monkeypatch.setattr(type(gateway.services.authenticator), "tenant_of", breaks)
+    monkeypatch.setattr(type(gateway.services.authenticator), "caller_of", breaks)
     response = await gateway.http.get("/v1/profiles")
     assert_problem(response, 500, "INTERNAL")
     assert "secret" not in response.text

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from databases import Database
 
 ROUTES = {
+    ("get", "/v1/keys"),
+    ("post", "/v1/keys"),
+    ("get", "/v1/keys/{key_id}"),
+    ("delete", "/v1/keys/{key_id}"),
+    ("post", "/v1/keys/{key_id}:rotate"),
     ("post", "/v1/chat"),
     ("post", "/api/chat/"),
     ("post", "/api/chat/query"),

@@ -23,6 +23,7 @@ from citewire_gateway.api.routes import (
     collections,
     conversations,
     documents,
+    keys,
     openai,
     profiles,
     providers,
@@ -77,6 +78,7 @@ ROUTES = (
     conversations,
     profiles,
     providers,
+    keys,
     accounting,
     system,
 )
@@ -169,6 +171,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     return Services(
         settings=settings,
         authenticator=authenticator,
+        identity=identity,
         limiter=limiter,
         chats=chats,
         accounts=accounts,

@@ -8,10 +8,15 @@ from citewire_cli.commands.options import JsonOption
 from citewire_cli.gateway_command import run_gateway
 
 keys_app = typer.Typer(
-    help="Create, list and revoke API keys. Runs beside the gateway, on its database: CITEWIRE_GATEWAY_DSN, or that of "
-    "the local stack at CITEWIRE_URL or on CITEWIRE_DATA_DIR.",
+    help="Create, list, rotate and revoke API keys. Runs beside the gateway, on its database: "
+    "CITEWIRE_GATEWAY_DSN, or that of the local stack at CITEWIRE_URL or on CITEWIRE_DATA_DIR.",
     no_args_is_help=True,
 )
+
+
+ExpiresOption = Annotated[
+    str | None, typer.Option("--expires", help="When it stops working: 90d from now, or 2027-06-30.")
+]
 
 
 @keys_app.command("create")
@@ -22,12 +27,18 @@ def create(
         Literal["free", "basic", "pro"] | None, typer.Option("--plan", help="The organisation's plan.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="What the key is for.")] = None,
+    scopes: Annotated[
+        str | None, typer.Option("--scopes", help="What it may be used for: read,chat,write,admin, or some of them.")
+    ] = None,
+    expires: ExpiresOption = None,
     json: JsonOption = False,
 ) -> None:
     """Create a key and print it; it is shown only this once."""
     arguments = ["create", "--org", org, "--user", user]
     arguments += ["--plan", plan] if plan else []
     arguments += ["--name", name] if name else []
+    arguments += ["--scopes", scopes] if scopes else []
+    arguments += ["--expires", expires] if expires else []
     run_gateway("keys", *arguments, json=json)
 
 
@@ -38,6 +49,17 @@ def list_keys(
 ) -> None:
     """List keys, without the secrets."""
     run_gateway("keys", "list", *(["--org", org] if org else []), json=json)
+
+
+@keys_app.command("rotate")
+def rotate(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="The key's id.", show_default=False)],
+    overlap: Annotated[str, typer.Option("--overlap", help="How long the text before works, too.")] = "24h",
+    expires: ExpiresOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Give a key a new text and print it, this once; id, scopes and budgets stay. Exits with 5 if there is none."""
+    run_gateway("keys", "rotate", key_id, "--overlap", overlap, *(["--expires", expires] if expires else []), json=json)
 
 
 @keys_app.command("revoke")

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
 from citewire_gateway.api.schemas import MAX_ID
+from citewire_gateway.api.scopes import check_scope, scope_for
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
@@ -28,7 +29,7 @@ from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.identity import Authenticator
+from citewire_gateway.tenants.identity import Authenticator, Caller, IdentityStore
 from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
@@ -45,6 +46,7 @@ class Services:
 
     settings: GatewaySettings
     authenticator: Authenticator
+    identity: IdentityStore
     limiter: Limiter
     chats: ChatStore
     accounts: AccountStore
@@ -74,17 +76,32 @@ async def get_services(request: Request) -> Services:
 ServicesDep = Annotated[Services, Depends(get_services)]
 
 
-async def authenticate(request: Request, services: ServicesDep) -> AsyncGenerator[Tenant, None]:
-    """Finds the caller, and makes it the tenant of every call until the response is sent.
+async def find_caller(request: Request, services: ServicesDep) -> Caller:
+    """Finds who sent the request.
 
     Raises:
         Unauthenticated: There is no valid key.
-        ResourceExhausted: The caller sends too many requests, or the address too many wrong keys.
-        InvalidArgument: The address has a parameter that the route doesn't know.
+        ResourceExhausted: The address sent too many wrong keys.
     """
     site = site_of(request.client.host) if request.client is not None else ""
-    tenant = await services.authenticator.tenant_of(request.headers.get("authorization"), site)
+    return await services.authenticator.caller_of(request.headers.get("authorization"), site)
+
+
+CallerDep = Annotated[Caller, Depends(find_caller)]
+
+
+async def authenticate(request: Request, services: ServicesDep, caller: CallerDep) -> AsyncGenerator[Tenant, None]:
+    """Makes the caller the tenant of every call until the response is sent.
+
+    Raises:
+        ResourceExhausted: The caller sends too many requests.
+        PermissionDenied: The key hasn't the scope that the route needs.
+        InvalidArgument: The address has a parameter that the route doesn't know.
+    """
+    tenant = caller.limited()
     add_headers(request.scope, (await services.limiter.take(tenant, Measure.REQUESTS)).headers())
+    route: APIRoute = request.scope["route"]
+    check_scope(caller, scope_for(request.method, route.tags))
     await check_parameters(request)
     with use_tenant(tenant):
         yield tenant

@@ -36,14 +36,15 @@ _TAGS = [
     {"name": "conversations", "description": "What was asked and answered, each user's own."},
     {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
+    {"name": "keys", "description": "API keys: their scopes, expiry and rotation."},
     {"name": "accounting", "description": "What was spent, and what may be."},
     {"name": "system", "description": "Health."},
 ]
 _PROBLEMS = {
     400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
-    401: "An API key is missing, unknown or revoked.",
+    401: "An API key is missing, unknown, revoked or expired.",
     402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
-    403: "The caller's role doesn't allow it.",
+    403: "The caller's role doesn't allow it, or the key hasn't the scope that this needs: `scope` names it.",
     404: "Something that the request names doesn't exist in the caller's scope.",
     409: "It conflicts with the present state.",
     413: "The body is larger than the limit.",
@@ -144,7 +145,7 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs) -> None:
     if bodies:
         schema = {"$ref": f"{REF}{bodies[0].__name__}"}
         operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-    common = (401, 422, 429) if authenticated else ()
+    common = (401, 403, 422, 429) if authenticated else ()
     more = problems(*common, *((400, 413, 415) if bodies else ()))
     responses = operation["responses"] | {str(status): response for status, response in more.items()}
     if not authenticated:

@@ -3,11 +3,11 @@
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
 
 from cachetools import TTLCache
 
@@ -23,10 +23,42 @@ log = get_logger(__name__)
 
 _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
 _PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
+_MAX_KEYS = 100  # of one user, that work
 _MAX_NOTED = 10_000
 _KNOWN_SECONDS = 600.0
 _LOOKUPS = 4  # at once; a lookup is a millisecond of one connection
 _SQL = load_queries("citewire_gateway.tenants", "identity.sql")
+
+
+Scope = Literal["read", "chat", "write", "admin"]
+
+SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
+"""What a key may be limited to: reading and searching; asking; changing; what owners and admins may, and keys."""
+
+KeyState = Literal["active", "revoked", "expired", "rotated"]
+
+_REFUSALS: Mapping[KeyState, tuple[str, str]] = {
+    "revoked": ("the API key was revoked", "API_KEY_REVOKED"),
+    "expired": ("the API key has expired: make a new one", "API_KEY_EXPIRED"),
+    "rotated": ("the API key was rotated: use the one that took its place", "API_KEY_EXPIRED"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request, and what it may be used for."""
+
+    tenant: Tenant
+    scopes: tuple[Scope, ...] = SCOPES
+    expires_at: datetime | None = None
+    """When what it was sent with expires; None: never."""
+
+    def limited(self) -> Tenant:
+        """Returns the tenant with no role above what the scopes need, for the services, which don't know scopes."""
+        role = "admin" if "admin" in self.scopes else "editor" if "write" in self.scopes else "reader"
+        if role == "admin" or not self.tenant.is_at_least(role):
+            return self.tenant
+        return replace(self.tenant, roles=(role,))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -70,10 +102,10 @@ def hash_key(text: str) -> bytes:
 
 
 class KeyOwner(NamedTuple):
-    """Whom a key belongs to."""
+    """Whom a key belongs to, and whether it counts."""
 
-    tenant: Tenant
-    revoked: bool
+    caller: Caller
+    state: KeyState
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +120,11 @@ class KeyInfo:
     created_at: datetime
     revoked_at: datetime | None
     last_used_at: datetime | None
+    scopes: Sequence[Scope]
+    expires_at: datetime | None
+    """None: never."""
+    previous_until: datetime | None
+    """Until when the text before the last rotation works; None: it was never rotated."""
 
 
 class IdentityStore:
@@ -99,11 +136,12 @@ class IdentityStore:
     async def find(self, key_hash: bytes) -> KeyOwner | None:
         """Returns whom a key belongs to, or None."""
         async with transaction(self._pool) as connection:
-            row = await (await connection.execute(_SQL["authenticate"], {"hash": key_hash})).fetchone()
+            row = await (await connection.execute(_SQL["find_key"], {"hash": key_hash})).fetchone()
         if row is None:
             return None
-        org, user, plan, roles, revoked, key_id = row
-        return KeyOwner(Tenant(org, user, plan or "free", tuple(roles), key_id), revoked)
+        org, user, plan, roles, key_id, scopes, expires_at, state = row
+        tenant = Tenant(org, user, plan or "free", tuple(roles), key_id)
+        return KeyOwner(Caller(tenant, tuple(scopes), expires_at), state)
 
     async def touch(self, used: Mapping[bytes, datetime]) -> None:
         """Notes when keys, by hash, were last used."""
@@ -132,43 +170,103 @@ class IdentityStore:
             await connection.execute(_SQL["add_user"], names)
         return new_plan
 
-    async def add_key(self, org_id: str, user_id: str, name: str, key: NewKey) -> KeyInfo:
-        """Keeps a new key of an existing user."""
-        values = {"org": org_id, "user": user_id, "name": name}
+    async def roles_of(self, org_id: str, user_id: str) -> tuple[str, ...] | None:
+        """Returns a user's roles; None if there is no such user."""
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            names = {"org": org_id, "user": user_id}
+            row = await (await connection.execute(_SQL["user_roles"], names)).fetchone()
+        return None if row is None else tuple(row[0])
+
+    async def add_key(
+        self,
+        org_id: str,
+        user_id: str,
+        name: str,
+        key: NewKey,
+        *,
+        scopes: Sequence[Scope] = SCOPES,
+        expires_at: datetime | None = None,
+    ) -> KeyInfo:
+        """Keeps a new key of an existing user.
+
+        Raises:
+            FailedPrecondition: The user has as many keys as one may.
+        """
+        values = {"org": org_id, "user": user_id, "name": name, "scopes": list(scopes), "expires_at": expires_at}
         values |= {"key_id": key.key_id, "hash": key.hash, "prefix": key.prefix}
         async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            count = await (await connection.execute(_SQL["count_keys"], values)).fetchone()
+            if count is not None and count[0] >= _MAX_KEYS:
+                raise FailedPrecondition(
+                    f"{user_id} has {_MAX_KEYS} API keys that work, which is the most: revoke one", reason="WRONG_STATE"
+                )
             row = await (await connection.execute(_SQL["add_key"], values)).fetchone()
-        if row is None:
-            raise RuntimeError("INSERT … RETURNING returned nothing")
-        return KeyInfo(org_id, key.key_id, user_id, name, key.prefix, row[0], None, None)
+        return _key_in_row(row)
 
-    async def list_keys(self, org_id: str | None) -> list[KeyInfo]:
-        """Lists an organisation's keys, oldest first; with None all organisations', which only the owner can see."""
+    async def list_keys(self, org_id: str | None, user_id: str | None = None) -> list[KeyInfo]:
+        """Lists keys, oldest first.
+
+        Args:
+            org_id: Their organisation; None is all, which only the schema's owner can see.
+            user_id: Their user; None is all of the organisation.
+        """
         async with self._within(org_id) as connection:
-            rows = await connection.execute(_SQL["list_keys"], {"org": org_id})
+            rows = await connection.execute(_SQL["list_keys"], {"org": org_id, "user": user_id})
             return [KeyInfo(*row) for row in await rows.fetchall()]
 
-    async def revoke_key(self, org_id: str | None, name: str) -> KeyInfo:
-        """Revokes a key, named by its id or its prefix. It stops working with the next request.
+    async def find_key(self, org_id: str | None, name: str, user_id: str | None = None) -> KeyInfo:
+        """Returns a key, named by its id or its prefix.
 
         Args:
             org_id: Its organisation; None looks in all, which only the owner can.
             name: Id or prefix.
+            user_id: Its user; None looks at all of the organisation.
 
         Raises:
             NotFound: There is no such key.
             FailedPrecondition: The prefix fits several keys.
         """
         async with self._within(org_id) as connection:
-            rows = await (await connection.execute(_SQL["find_keys"], {"org": org_id, "wanted": name})).fetchall()
-            if not rows:
-                raise NotFound(f"there is no API key {name!r}", reason="API_KEY_NOT_FOUND")
-            if len(rows) > 1:
-                raise FailedPrecondition(f"{name!r} fits several keys: name one by its id", reason="WRONG_STATE")
-            owner_id, key_id = rows[0]
-            row = await (await connection.execute(_SQL["revoke_key"], {"org": owner_id, "key_id": key_id})).fetchone()
+            values = {"org": org_id, "user": user_id, "named": name}
+            rows = await (await connection.execute(_SQL["find_keys"], values)).fetchall()
+        if not rows:
+            raise NotFound(f"there is no API key {name!r}", reason="API_KEY_NOT_FOUND")
+        if len(rows) > 1:
+            raise FailedPrecondition(f"{name!r} fits several keys: name one by its id", reason="WRONG_STATE")
+        return KeyInfo(*rows[0])
+
+    async def revoke_key(self, org_id: str | None, name: str, user_id: str | None = None) -> KeyInfo:
+        """Revokes a key, named as in `find_key`. It stops working with the next request.
+
+        Raises:
+            NotFound: There is no such key.
+            FailedPrecondition: The prefix fits several keys.
+        """
+        key = await self.find_key(org_id, name, user_id)
+        async with self._within(org_id) as connection:
+            values = {"org": key.org_id, "key_id": key.key_id}
+            return _key_in_row(await (await connection.execute(_SQL["revoke_key"], values)).fetchone())
+
+    async def rotate_key(
+        self, key: KeyInfo, new: NewKey, overlap: timedelta, expires_at: datetime | None = None
+    ) -> KeyInfo:
+        """Gives a key a new text under its old id, with which budgets and usage go on.
+
+        Args:
+            key: The key.
+            new: Where the new text is; its id counts for nothing.
+            overlap: How long the text before works, too.
+            expires_at: The new expiry; None keeps the present one.
+
+        Raises:
+            FailedPrecondition: It was revoked, or has expired.
+        """
+        values = {"org": key.org_id, "key_id": key.key_id, "overlap": overlap, "expires_at": expires_at}
+        values |= {"hash": new.hash, "prefix": new.prefix}
+        async with self._within(key.org_id) as connection:
+            row = await (await connection.execute(_SQL["rotate_key"], values)).fetchone()
         if row is None:
-            raise RuntimeError("the key vanished inside its own transaction")
+            raise FailedPrecondition(f"{key.key_id} was revoked or has expired: make a new key", reason="WRONG_STATE")
         return KeyInfo(*row)
 
     def _within(self, org_id: str | None) -> AbstractAsyncContextManager[Connection]:
@@ -190,7 +288,7 @@ class Authenticator:
         self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
         self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
 
-    async def tenant_of(self, authorization: str | None, site: str = "") -> Tenant:
+    async def caller_of(self, authorization: str | None, site: str = "") -> Caller:
         """Returns the caller; with auth off that is always the local tenant, whatever the header says.
 
         Args:
@@ -198,26 +296,27 @@ class Authenticator:
             site: Where the request comes from, as wrong keys are counted.
 
         Raises:
-            Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID` or `API_KEY_REVOKED`.
+            Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
             ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
         """
         if self._off:
-            return LOCAL_TENANT
+            return Caller(LOCAL_TENANT)
         hashed = hash_key(_key_in(authorization))
         if hashed not in self._known:
             self._failed.check(site)
         async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
             owner = await self._store.find(hashed)
-        if owner is None or owner.revoked:
+        if owner is None or owner.state != "active":
             self._known.pop(hashed, None)
             self._failed.note(site)
             if owner is None:
                 raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-            raise Unauthenticated("the API key was revoked", reason="API_KEY_REVOKED")
+            message, reason = _REFUSALS[owner.state]
+            raise Unauthenticated(message, reason=reason)
         self._known[hashed] = True
         if len(self._used) < _MAX_NOTED or hashed in self._used:
             self._used[hashed] = datetime.now(UTC)
-        return owner.tenant
+        return owner.caller
 
     async def flush(self) -> None:
         """Writes when keys were last used. What can't be written now is kept for the next time."""
@@ -242,6 +341,12 @@ def _key_in(authorization: str | None) -> str:
         raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
                               reason="API_KEY_INVALID")  # fmt: skip
     return key
+
+
+def _key_in_row(row: tuple[Any, ...] | None) -> KeyInfo:
+    if row is None:
+        raise RuntimeError("a statement with RETURNING returned nothing")
+    return KeyInfo(*row)
 
 
 def _inside(org_id: str, user_id: str) -> Tenant:

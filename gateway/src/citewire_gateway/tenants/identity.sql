@@ -1,8 +1,8 @@
--- Organisations, users and API keys. Everything but `authenticate` and `touch` works inside one organisation.
+-- Organisations, users and API keys. Everything but `find_key` and `touch` works inside one organisation.
 
--- name: authenticate
+-- name: find_key
 -- Who a key belongs to, before the tenant is known.
-SELECT org_id, user_id, plan, roles, revoked, key_id FROM chat.authenticate(%(hash)s)
+SELECT org_id, user_id, plan, roles, key_id, scopes, expires_at, state FROM chat.find_key(%(hash)s)
 
 -- name: touch
 SELECT chat.touch_api_keys(%(hashes)s::bytea[], %(times)s::timestamptz[])
@@ -23,26 +23,43 @@ SELECT %(org)s, %(user)s,
        CASE WHEN EXISTS (SELECT FROM chat.users WHERE org_id = %(org)s) THEN '{member}'::text[] ELSE '{owner}' END
 ON CONFLICT DO NOTHING
 
+-- name: user_roles
+SELECT roles FROM chat.users WHERE org_id = %(org)s AND user_id = %(user)s
+
+-- name: count_keys
+-- A user's keys that work.
+SELECT count(*) FROM chat.api_keys
+WHERE org_id = %(org)s AND user_id = %(user)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+
 -- name: add_key
-INSERT INTO chat.api_keys (org_id, key_id, user_id, name, key_hash, prefix)
-VALUES (%(org)s, %(key_id)s, %(user)s, %(name)s, %(hash)s, %(prefix)s)
-RETURNING created_at
+INSERT INTO chat.api_keys (org_id, key_id, user_id, name, key_hash, prefix, scopes, expires_at)
+VALUES (%(org)s, %(key_id)s, %(user)s, %(name)s, %(hash)s, %(prefix)s, %(scopes)s, %(expires_at)s)
+RETURNING org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at, scopes, expires_at, previous_until
 
 -- name: list_keys
--- Of one organisation; of all, for the schema's owner only.
-SELECT org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
+-- Of one organisation, or one user of it; of all, for the schema's owner only.
+SELECT org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at, scopes, expires_at, previous_until
 FROM chat.api_keys
-WHERE (%(org)s::text IS NULL OR org_id = %(org)s)
+WHERE (%(org)s::text IS NULL OR org_id = %(org)s) AND (%(user)s::text IS NULL OR user_id = %(user)s)
 ORDER BY org_id, created_at, key_id
 
 -- name: find_keys
 -- Keys that a person may mean: by id, or by the characters that `keys list` shows.
-SELECT org_id, key_id
+SELECT org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at, scopes, expires_at, previous_until
 FROM chat.api_keys
-WHERE (%(org)s::text IS NULL OR org_id = %(org)s) AND (key_id = %(wanted)s OR prefix = %(wanted)s)
+WHERE (%(org)s::text IS NULL OR org_id = %(org)s) AND (%(user)s::text IS NULL OR user_id = %(user)s)
+  AND (key_id = %(named)s OR prefix = %(named)s)
 
 -- name: revoke_key
 -- A second revocation keeps the first one's time.
 UPDATE chat.api_keys SET revoked_at = coalesce(revoked_at, now())
 WHERE org_id = %(org)s AND key_id = %(key_id)s
-RETURNING org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at
+RETURNING org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at, scopes, expires_at, previous_until
+
+-- name: rotate_key
+-- The text before works for as long as it would have, and no longer than the overlap.
+UPDATE chat.api_keys
+SET key_hash = %(hash)s, prefix = %(prefix)s, previous_hash = key_hash,
+    previous_until = least(now() + %(overlap)s, expires_at), expires_at = coalesce(%(expires_at)s, expires_at)
+WHERE org_id = %(org)s AND key_id = %(key_id)s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
+RETURNING org_id, key_id, user_id, name, prefix, created_at, revoked_at, last_used_at, scopes, expires_at, previous_until

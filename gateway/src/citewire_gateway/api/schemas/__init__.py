@@ -132,6 +132,7 @@ class Problem(ResponseModel):
     resets_at: str | MISSING = Field(default=MISSING, description="When it begins anew.")
     provider: str | MISSING = Field(default=MISSING, description="Of a provider's failure: which, and its `model`.")
     model: str | MISSING = MISSING
+    scope: str | MISSING = Field(default=MISSING, description="Of `SCOPE_MISSING`: the scope that this needs.")
     limit: str | MISSING = Field(
         default=MISSING,
         description="Of `RATE_LIMITED`: which limit, by measure and scope.",

@@ -1,0 +1,137 @@
+"""`/v1/keys`: API keys, one's own; those of all the organisation for owners and admins."""
+
+from datetime import timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from citewire_gateway.api.dependencies import (
+    CallerDep,
+    Clean,
+    Services,
+    ServicesDep,
+    authenticate,
+    is_admin,
+    require_admin,
+)
+from citewire_gateway.api.openapi import deleted, problems
+from citewire_gateway.api.pages import PagesDep
+from citewire_gateway.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewApiKey, RotationBody, future
+from citewire_gateway.api.schemas.tenants import ScopeName
+from citewire_gateway.http.bodies import JsonBody
+from citewire_gateway.tenants.identity import Caller, KeyInfo, make_key
+from citewire_kit.errors import PermissionDenied, Violations, invalid_field
+from citewire_kit.tenant import ROLES, Tenant
+
+router = APIRouter(tags=["keys"], dependencies=[Depends(authenticate)])
+
+OfScope = Annotated[ScopeName, Query(description="`user`: the caller's. `org`: everybody's, for owners and admins.")]
+OfUser = Annotated[
+    str | None, Query(min_length=1, max_length=128, description="Only this user's, for owners and admins."), Clean
+]
+
+
+@router.get("/v1/keys", summary="List API keys")
+async def list_keys(
+    caller: CallerDep, services: ServicesDep, pages: PagesDep, scope: OfScope = "user", user: OfUser = None
+) -> ApiKeyList:
+    """Returns keys without their secrets, also those that were revoked or have expired.
+
+    `q` looks into ids, names, users and prefixes.
+    """
+    tenant = caller.tenant
+    if scope == "org" or user not in (None, tenant.user_id):
+        require_admin(tenant)
+    owner = user if scope == "org" else user or tenant.user_id
+    keys, token = pages.page(
+        await services.identity.list_keys(tenant.org_id, owner),
+        key=lambda key: (key.user_id, key.created_at.isoformat(), key.key_id),
+        text=lambda key: f"{key.key_id}\n{key.name}\n{key.user_id}\n{key.prefix}",
+    )
+    return ApiKeyList(keys=[ApiKey.read(key) for key in keys], next_page_token=token)
+
+
+@router.post("/v1/keys", summary="Create an API key", status_code=201, responses=problems(409))
+async def create_key(
+    caller: CallerDep, services: ServicesDep, response: Response, body: Annotated[KeyBody, Depends(JsonBody(KeyBody))]
+) -> NewApiKey:
+    """Makes a key and shows it, this once. It can't do more than what it was made with, nor outlive that."""
+    tenant, wrong, scopes = caller.tenant, Violations(), body.scopes or caller.scopes
+    wrong.require(len(set(scopes)) == len(scopes), "scopes", "must name each once")
+    wrong.require(set(scopes) <= set(caller.scopes), "scopes", f"must be of yours: {', '.join(caller.scopes)}")
+    wrong.raise_if_any()
+    expires_at = future(body.expires_at)
+    _check_expiry(caller, outlives=expires_at is None or caller.expires_at is None or expires_at > caller.expires_at)
+    owner = body.user or tenant.user_id
+    await _check_owner(services, tenant, owner)
+    key = make_key()
+    info = await services.identity.add_key(tenant.org_id, owner, body.name, key, scopes=scopes, expires_at=expires_at)
+    response.headers["Location"] = f"/v1/keys/{info.key_id}"
+    return _shown_once(response, info, key.text)
+
+
+@router.get("/v1/keys/{key_id}", summary="Show an API key", responses=problems(404))
+async def get_key(key_id: str, caller: CallerDep, services: ServicesDep) -> ApiKey:
+    """Returns a key without its secret."""
+    return ApiKey.read(await _find(services, caller.tenant, key_id))
+
+
+@router.post("/v1/keys/{key_id}:rotate", summary="Rotate an API key", responses=problems(404, 409))
+async def rotate_key(
+    key_id: str,
+    caller: CallerDep,
+    services: ServicesDep,
+    response: Response,
+    body: Annotated[RotationBody, Depends(JsonBody(RotationBody))],
+) -> NewApiKey:
+    """Gives a key a new text and shows it, this once; the text before works until the overlap is over.
+
+    Id, scopes, budgets and usage stay. Only one text before works at a time: a second rotation ends the first overlap.
+    """
+    key = await _find(services, caller.tenant, key_id)
+    wrong = Violations()
+    wrong.require(set(key.scopes) <= set(caller.scopes), "key_id", "has scopes that you haven't: revoke it instead")
+    wrong.raise_if_any()
+    expires_at = future(body.expires_at)
+    until = expires_at or key.expires_at
+    _check_expiry(caller, outlives=until is None or caller.expires_at is None or until > caller.expires_at)
+    await _check_owner(services, caller.tenant, key.user_id)
+    new = make_key()
+    overlap = timedelta(seconds=body.overlap_seconds)
+    return _shown_once(response, await services.identity.rotate_key(key, new, overlap, expires_at), new.text)
+
+
+@router.delete("/v1/keys/{key_id}", summary="Revoke an API key", **deleted(404))
+async def revoke_key(key_id: str, caller: CallerDep, services: ServicesDep) -> None:
+    """Revokes a key: it stops working with the next request, and stays in the list."""
+    key = await _find(services, caller.tenant, key_id)
+    await services.identity.revoke_key(key.org_id, key.key_id)
+
+
+async def _find(services: Services, tenant: Tenant, key_id: str) -> KeyInfo:
+    return await services.identity.find_key(tenant.org_id, key_id, None if is_admin(tenant) else tenant.user_id)
+
+
+def _check_expiry(caller: Caller, *, outlives: bool) -> None:
+    if caller.expires_at is not None and outlives:
+        raise invalid_field(
+            "expires_at", f"must be no later than that of the key which makes it: {caller.expires_at.isoformat()}"
+        )
+
+
+async def _check_owner(services: Services, tenant: Tenant, owner: str) -> None:
+    """Refuses a key of somebody else, unless an admin makes it, of somebody who hasn't a higher role."""
+    if owner == tenant.user_id:
+        return
+    require_admin(tenant)
+    roles = await services.identity.roles_of(tenant.org_id, owner)
+    if roles is None:
+        raise invalid_field("user", "must be a user of the organisation")
+    other = Tenant(tenant.org_id, owner, tenant.plan, roles)
+    if any(other.is_at_least(role) and not tenant.is_at_least(role) for role in ROLES):
+        raise PermissionDenied(f"{owner} has a higher role than you", reason="PERMISSION_DENIED")
+
+
+def _shown_once(response: Response, info: KeyInfo, text: str) -> NewApiKey:
+    response.headers["Cache-Control"] = "no-store"
+    return NewApiKey.read(info, key=text)

@@ -1,0 +1,89 @@
+"""API keys, as they are made, rotated and shown."""
+
+from datetime import UTC, datetime
+from typing import Annotated, ClassVar
+
+from pydantic import AwareDatetime, Field, StrictInt, StrictStr
+
+from citewire_gateway.api.schemas import RequestModel, ResponseModel
+from citewire_gateway.api.schemas.reading import Names
+from citewire_gateway.api.schemas.tenants import Second
+from citewire_gateway.tenants.identity import SCOPES, Scope
+from citewire_kit.errors import invalid_field
+
+MAX_OVERLAP_SECONDS = 30 * 86_400
+
+ExpiresAt = Annotated[
+    AwareDatetime | None,
+    Field(description="When it stops working (RFC 3339); absent: never.", examples=["2027-06-30T00:00:00Z"]),
+]
+KeyName = Annotated[StrictStr, Field(min_length=1, max_length=100)]
+
+
+class KeyBody(RequestModel):
+    """A key to be made."""
+
+    name: KeyName = Field(default="key", description="What it is for.", examples=["nightly import"])
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=len(SCOPES))] | None = Field(
+        default=None,
+        description="What it may be used for, of what its maker may; absent: all of that. `read` documents, "
+        "conversations and search; `chat`; `write`: change documents, collections and conversations; `admin`: what "
+        "only owners and admins may, and keys.",
+        examples=[["read", "chat"]],
+    )
+    expires_at: ExpiresAt = None
+    user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="Whose it is; absent: the caller's. Owners and admins may name others."
+    )
+
+
+class RotationBody(RequestModel):
+    """How a key is rotated."""
+
+    overlap_seconds: Annotated[StrictInt, Field(ge=0, le=MAX_OVERLAP_SECONDS)] = Field(
+        default=86_400, description="How long the text before works, too."
+    )
+    expires_at: ExpiresAt = None
+
+
+class ApiKey(ResponseModel):
+    """A key, without its secret."""
+
+    names: ClassVar[Names] = {"id": "key_id", "user": "user_id"}
+
+    id: str = Field(description="It stays the same when the key is rotated.", examples=["key_0123456789abcdef"])
+    user: str = Field(examples=["ada"])
+    name: str = Field(examples=["nightly import"])
+    prefix: str = Field(description="Its first characters, to recognise it by.", examples=["cw_Q2hhbmdl"])
+    scopes: list[Scope] = Field(examples=[["read", "chat"]])
+    created_at: Second = Field(examples=["2026-11-22T08:00:00Z"])
+    expires_at: Second | None = Field(description="null is never.", examples=[None])
+    revoked_at: Second | None = Field(examples=[None])
+    last_used_at: Second | None = Field(description="Written about once a minute.", examples=["2026-11-22T09:00:00Z"])
+    previous_until: Second | None = Field(
+        description="Until when the text before the last rotation works.", examples=[None]
+    )
+
+
+class NewApiKey(ApiKey):
+    """A key that was just made or rotated: its text is shown only now."""
+
+    key: str = Field(examples=["cw_Q2hhbmdlIG1lIGJlZm9yZSB5b3UgdXNlIG1lLCB5ZXM"])
+
+
+class ApiKeyList(ResponseModel):
+    """Keys, by user, the oldest first."""
+
+    keys: list[ApiKey]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+def future(expires_at: datetime | None) -> datetime | None:
+    """Returns an expiry.
+
+    Raises:
+        InvalidArgument: It has passed.
+    """
+    if expires_at is not None and expires_at <= datetime.now(UTC):
+        raise invalid_field("expires_at", "must be in the future")
+    return expires_at

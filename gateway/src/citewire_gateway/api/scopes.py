@@ -1,0 +1,47 @@
+"""Which scope a request needs. A route without a line here needs `read` to read and `write` to change."""
+
+from collections.abc import Collection
+from typing import Final
+
+from citewire_gateway.tenants.identity import Caller, Scope
+from citewire_kit.errors import PermissionDenied
+
+_READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_BY_TAG: Final[dict[str, Scope]] = {
+    "chat": "chat",
+    "compatible": "chat",
+    "search": "read",
+    "accounting": "admin",
+    "profiles": "admin",
+    "spaces": "admin",
+}
+"""What a route of this tag needs, other than to read."""
+_ALWAYS: Final[dict[str, Scope]] = {"keys": "admin"}
+"""What a route of this tag needs in any case."""
+
+
+def scope_for(method: str, tags: Collection[object]) -> Scope:
+    """Returns the scope that a route of these tags needs."""
+    for tag, scope in _ALWAYS.items():
+        if tag in tags:
+            return scope
+    if method in _READING_METHODS:
+        return "read"
+    for tag, scope in _BY_TAG.items():
+        if tag in tags:
+            return scope
+    return "write"
+
+
+def check_scope(caller: Caller, needed: Scope) -> None:
+    """Refuses a caller whose key or token hasn't the scope.
+
+    Raises:
+        PermissionDenied: Reason `SCOPE_MISSING`, metadata `scope`.
+    """
+    if needed not in caller.scopes:
+        raise PermissionDenied(
+            f"this needs the scope {needed}; what the request was sent with has {', '.join(caller.scopes)}",
+            reason="SCOPE_MISSING",
+            metadata={"scope": needed},
+        )
