@@ -13,21 +13,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 import tempfile
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import numpy as np
 import psutil
 
-from benchmarks.fairness import Client, busy, organisations, p95, search, times_of
+from benchmarks.callers import Client, calling, search
+from benchmarks.fairness import organisations, p95, times_of
 from benchmarks.tables import describe_machine, format_table
 from local_stack import LocalStack, local_stack
 
@@ -50,78 +48,38 @@ class Sent:
     errors: Counter[str] = field(default_factory=Counter[str])
 
 
-class Sender:
-    """Sends searches over kept connections, with as little work of its own as can be."""
-
-    def __init__(self, url: str, key: str) -> None:
-        self._address = urlsplit(url)
-        self._key = key
-        self._idle: deque[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = deque()
-        self._number = 0
-
-    async def send(self, sent: Sent) -> None:
-        """Sends one search and notes what became of it."""
-        began = time.perf_counter()
-        try:
-            connection, status = await self._send_once()
-            self._idle.append(connection)
-        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
-            sent.failed += 1
-            sent.errors[repr(error)[:100]] += 1
-            return
-        took = (time.perf_counter() - began) * 1000
-        if status == 200:
-            sent.answered.append(took)
-        elif status in (429, 503):
-            sent.refused.append(took)
-        else:
-            sent.failed += 1
-            sent.errors[str(status)] += 1
-
-    def close(self) -> None:
-        """Closes the connections that nobody uses."""
-        for _, writer in self._idle:
-            writer.close()
-
-    async def _send_once(self) -> tuple[tuple[asyncio.StreamReader, asyncio.StreamWriter], int]:
-        """Sends over a kept connection; where the server has just closed that, as it may, over another one."""
-        while self._idle:
-            connection = self._idle.pop()
-            with suppress(asyncio.IncompleteReadError, ConnectionError):
-                return connection, await self._exchange(*connection)
-        connection = await self._connect()
-        return connection, await self._exchange(*connection)
-
-    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection(self._address.hostname, self._address.port)
-
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
-        self._number += 1
-        body = json.dumps({"query": f"how high was the water on day {self._number}?"}).encode()
-        head = (
-            f"POST /v1/search HTTP/1.1\r\nHost: {self._address.netloc}\r\nAuthorization: Bearer {self._key}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        writer.write(head.encode() + body)
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
-        length = next(int(line.partition(":")[2]) for line in lines if line.startswith("content-length:"))
-        await reader.readexactly(length)
-        return int(lines[0].split(" ")[1])
+async def send(client: Client, sent: Sent) -> None:
+    """Sends one search and notes what became of it."""
+    began = time.perf_counter()
+    try:
+        status = (await search(client)).status
+    except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+        sent.failed += 1
+        sent.errors[repr(error)[:100]] += 1
+        return
+    took = (time.perf_counter() - began) * 1000
+    if status == 200:
+        sent.answered.append(took)
+    elif status in (429, 503):
+        sent.refused.append(took)
+    else:
+        sent.failed += 1
+        sent.errors[str(status)] += 1
 
 
-async def closed_loop(sender: Sender, connections: int, seconds: float) -> Sent:
+async def closed_loop(client: Client, connections: int, seconds: float) -> Sent:
     """So many callers, each of which waits for its answer."""
     sent, until = Sent(), time.monotonic() + seconds
 
     async def go_on() -> None:
         while time.monotonic() < until:
-            await sender.send(sent)
+            await send(client, sent)
 
     await asyncio.gather(*(go_on() for _ in range(connections)))
     return sent
 
 
-async def open_loop(sender: Sender, rate: float, seconds: float) -> Sent:
+async def open_loop(client: Client, rate: float, seconds: float) -> Sent:
     """So many searches a second at random moments (Poisson), whoever waits."""
     sent, tasks, random = Sent(), set[asyncio.Task[None]](), np.random.default_rng(1)
     moment = time.monotonic()
@@ -134,7 +92,7 @@ async def open_loop(sender: Sender, rate: float, seconds: float) -> Sent:
             sent.failed += 1
             sent.errors["too many open"] += 1
             continue
-        task = asyncio.create_task(sender.send(sent))
+        task = asyncio.create_task(send(client, sent))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
     if tasks:
@@ -164,24 +122,23 @@ def goodput(sent: Sent, seconds: float) -> float:
 
 async def run(stack: LocalStack, clients: Mapping[str, Client], seconds: float) -> bool:
     """Measures, prints the tables, and says whether all is as it should be."""
-    sender = Sender(stack.base_url, clients["flood"].key)
+    flood = clients["flood"]
     rates: dict[int, float] = {}
     cores: list[list[object]] = []
     for connections in CONNECTIONS:
-        await closed_loop(sender, connections, seconds / 10)
+        await closed_loop(flood, connections, seconds / 10)
         began = cpu_of(stack)
-        rates[connections] = goodput(await closed_loop(sender, connections, seconds), seconds)
+        rates[connections] = goodput(await closed_loop(flood, connections, seconds), seconds)
         cores = [spent(began, cpu_of(stack), seconds)]
     peak = max(rates.values())
-    async with busy(clients["neighbour"], search, 1):
+    async with calling(clients["neighbour"], search, 1):
         before = await times_of(clients["quiet"], search, seconds)
     began = cpu_of(stack)
-    alone = await open_loop(sender, TIMES * peak, seconds)
+    alone = await open_loop(flood, TIMES * peak, seconds)
     cores.append(spent(began, cpu_of(stack), seconds))
     beside, sent = await asyncio.gather(
-        times_of(clients["quiet"], search, seconds), open_loop(sender, TIMES * peak, seconds)
+        times_of(clients["quiet"], search, seconds), open_loop(flood, TIMES * peak, seconds)
     )
-    sender.close()
     ratio, share = p95(beside) / p95(before), goodput(alone, seconds) / peak
     together = (goodput(sent, seconds) + len(beside) / seconds) / peak
     refusal = p95(alone.refused) if alone.refused else 0.0
