@@ -19,6 +19,7 @@ from citewire_generator.tokens import estimate_tokens
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.telemetry import get_logger
+from citewire_kit.turns import in_turn
 from citewire_ledger import Purpose
 
 log = get_logger(__name__)
@@ -120,7 +121,7 @@ class Generator:
             suggestions = await self._ask_for_suggestions(work)
         if work.by_rule or len(suggestions.questions) >= min(MIN_SUGGESTIONS, request.count):
             return suggestions
-        topics = await asyncio.to_thread(
+        topics = await in_turn(
             suggest_from_passages, request.passages, request.count, avoid=request.question, language=request.language
         )
         questions = tuple(dict.fromkeys((*suggestions.questions, *topics)))[: request.count]

@@ -14,6 +14,7 @@ from citewire_generator import metrics
 from citewire_generator.model import Citation
 from citewire_kit.enums import EnumMap
 from citewire_kit.telemetry import get_logger
+from citewire_kit.turns import in_long_turn, in_turn
 from citewire_verify import (
     Marker,
     MarkerStyle,
@@ -99,7 +100,7 @@ class AnswerVerifier:
             return self._verifier.unverified(sentence)
         try:
             if self._verifier.effort(sentence) > IN_LOOP:
-                return await asyncio.to_thread(self._verifier.verify, sentence, uncited=uncited)
+                return await in_turn(self._verifier.verify, sentence, uncited=uncited)
             await asyncio.sleep(0)
             return self._verifier.verify(sentence, uncited=uncited)
         except Exception:  # noqa: BLE001 # a fault here must not cost an answer
@@ -117,7 +118,7 @@ async def verify_answer(request: pb.VerifyRequest) -> pb.VerifyResponse:
     style = MARKER_STYLES.from_proto(request.marker_style) or MarkerStyle.NONE
     left = threading.Event()
     try:
-        result = await asyncio.to_thread(
+        result = await in_long_turn(
             verify,
             request.answer,
             passages,

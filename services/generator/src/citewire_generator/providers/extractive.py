@@ -4,7 +4,6 @@ Deterministic. Whether anything fits is decided by a threshold that was derived 
 `extraction/weights.py`.
 """
 
-import asyncio
 import re
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from citewire_generator.model import Citation, FinishReason, ModelInfo, Suggesti
 from citewire_generator.providers.base import ChatProvider, ChatTask, Delta, End
 from citewire_generator.suggestions import suggest_from_passages
 from citewire_generator.tokens import ASCII_BYTES_PER_TOKEN
+from citewire_kit.turns import in_turn
 from citewire_verify.text.sentences import UnitKind, is_code
 from citewire_verify.text.terms import normalise, words
 
@@ -74,7 +74,7 @@ class Extractive(ChatProvider):
     async def stream(self, task: ChatTask) -> AsyncGenerator[Delta | End, None]:
         """Streams the answer word by word, as fast as it is taken."""
         # In a thread: a thousand passages take a while, and other streams go on meanwhile.
-        answer = await asyncio.to_thread(quote, task.question, task.citations, task.policy, self._weights, task.listing)
+        answer = await in_turn(quote, task.question, task.citations, task.policy, self._weights, task.listing)
         texts = _WORD.findall(answer.text)
         count = _within(texts, task.max_completion_tokens)
         for start, end in _batches(count):
@@ -85,7 +85,7 @@ class Extractive(ChatProvider):
     async def suggest(self, request: pb.SuggestQuestionsRequest, model: str) -> Suggestions:
         """Suggests questions about the passages' topics."""
         del model
-        questions = await asyncio.to_thread(
+        questions = await in_turn(
             suggest_from_passages,
             request.passages,
             request.count,

@@ -38,6 +38,7 @@ from citewire_generator.registry import Chain, ChatModel, ModelRoute, Registry
 from citewire_kit import deadline
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
+from citewire_kit.turns import in_turn
 from citewire_ledger import Purpose
 
 log = get_logger(__name__)
@@ -128,7 +129,7 @@ class Reflector:
         async with self._registry.open_chain(route or ModelRoute()) as chain:
             reply = await self._ask(chain, Purpose.ASSESSMENT, assessment_prompt(request, chain))
         if reply.by_rule:
-            assessed = await asyncio.to_thread(heuristics.assess, request.question, request.answer, request.passages)
+            assessed = await in_turn(heuristics.assess, request.question, request.answer, request.passages)
             return _with_failure(assessed, reply)
         assessment = None if reply.text is None else read_assessment(reply.text)
         _count(Purpose.ASSESSMENT, fallback=assessment is None)
@@ -147,7 +148,7 @@ class Reflector:
             CitewireError: There is no such model, or the call isn't paid for.
         """
         async with self._registry.open_chain(route or ModelRoute()) as chain:
-            prompt, judged = await asyncio.to_thread(relevance_prompt, request, chain)
+            prompt, judged = await in_turn(relevance_prompt, request, chain)
             reply = await self._ask(chain, Purpose.RELEVANCE, prompt) if judged else _Reply("")
         if reply.by_rule:
             return pb.JudgeRelevanceResponse(usage=pb.TokenUsage(), heuristic=True, failure=reply.failure)

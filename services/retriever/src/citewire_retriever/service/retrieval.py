@@ -1,6 +1,5 @@
 """The reading side: plans, searches, long context, chunks by id."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
@@ -12,6 +11,7 @@ from citewire.retriever.v1 import retriever_pb2 as pb
 from citewire_kit.enums import enum_number
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
+from citewire_kit.turns import in_turn
 from citewire_retriever.calibrations import effective
 from citewire_retriever.errors import chunks_not_found, scope_not_found, space_mismatch
 from citewire_retriever.filters import filter_from_proto
@@ -204,7 +204,7 @@ class RetrievalService:
     ) -> tuple[pb.QueryFilter | None, pb.ItemListing | None]:
         """What the question says of documents, by the library's own labels; a scope that is chosen isn't narrowed."""
         # In a thread: a date takes the library that reads it a few milliseconds.
-        reading = await asyncio.to_thread(read_question, query, self._clock(), zone)
+        reading = await in_turn(read_question, query, self._clock(), zone)
         labels = await self._store.values(tenant, scope, reading.initials) if reading.initials else []
         derived, listing = derive(reading, labels)
         return (derived if scope.filter is None and scope.document_ids is None else None), listing

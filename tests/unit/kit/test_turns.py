@@ -1,0 +1,82 @@
+"""Computing in threads, in organisations' turns."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from citewire_kit.tenant import Tenant, current_tenant, use_tenant
+from citewire_kit.turns import in_long_turn, in_turn
+from waiting import wait_until
+
+
+class Computing:
+    """Work that lasts until it is let go on; notes whose began, in order."""
+
+    def __init__(self) -> None:
+        self.began: list[str] = []
+        self.go_on = threading.Semaphore(0)
+
+    def __call__(self) -> str:
+        org_id = current_tenant().org_id
+        self.began.append(org_id)
+        assert self.go_on.acquire(timeout=10)
+        return org_id
+
+
+async def ask(org_id: str, work: Callable[[], str], *, long: bool = False) -> str:
+    with use_tenant(Tenant(org_id, "u", "pro")):
+        return await (in_long_turn if long else in_turn)(work)
+
+
+async def test_a_flood_computes_one_piece_after_another_and_others_at_once() -> None:
+    work = Computing()
+    flood = [asyncio.create_task(ask("flood", work)) for _ in range(100)]
+    await wait_until(lambda: len(work.began) == 1)
+    quiet = asyncio.create_task(ask("quiet", work))
+    await wait_until(lambda: work.began == ["flood", "quiet"])
+    work.go_on.release(101)
+    assert await quiet == "quiet"
+    assert await asyncio.gather(*flood) == ["flood"] * 100
+    assert work.began.count("flood") == 100
+
+
+async def test_what_takes_long_has_a_line_of_its_own() -> None:
+    work = Computing()
+    long = [asyncio.create_task(ask("acme", work, long=True)) for _ in range(3)]
+    await wait_until(lambda: len(work.began) == 1)
+    short = asyncio.create_task(ask("acme", work))
+    await wait_until(lambda: len(work.began) == 2)
+    work.go_on.release(4)
+    await asyncio.gather(short, *long)
+
+
+async def test_who_leaves_gives_the_place_up_and_running_work_keeps_it() -> None:
+    work = Computing()
+    first, second, third = [asyncio.create_task(ask("acme", work)) for _ in range(3)]
+    await wait_until(lambda: len(work.began) == 1)
+    first.cancel()
+    second.cancel()
+    await asyncio.wait({first, second})
+    assert first.cancelled()
+    assert second.cancelled()
+    await asyncio.sleep(0.01)
+    assert len(work.began) == 1, "a thread goes on, whoever waits for it"
+    work.go_on.release(2)
+    assert await third == "acme"
+    assert len(work.began) == 2
+
+
+async def test_an_error_is_its_callers_and_the_next_has_its_turn() -> None:
+    def fail() -> str:
+        raise ValueError(current_tenant().org_id)
+
+    work = Computing()
+    work.go_on.release()
+    results = await asyncio.gather(ask("acme", fail), ask("acme", work), return_exceptions=True)
+    assert repr(results) == "[ValueError('acme'), 'acme']"
+    with pytest.raises(ValueError, match="acme"):
+        await ask("acme", fail)
