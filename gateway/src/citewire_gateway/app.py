@@ -113,7 +113,12 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stream_channel = open_channel(settings.generator_target, streams=True, tls=tls)
     for channel in (embedder_channel, retriever_channel, generator_channel, stream_channel):
         stack.push_async_callback(channel.close, None)
-    calls = FairCalls(settings.max_calls, settings.max_waiting_calls, CALL_WAIT_SECONDS.observe)
+    calls = FairCalls(
+        settings.max_calls,
+        CALL_WAIT_SECONDS.observe,
+        shared=settings.max_shared_calls,
+        most_waiting=settings.max_waiting_calls,
+    )
     embedder = Embedder(
         embedder_channel,
         calls,

@@ -78,9 +78,13 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     """How long an upload may be slower than that."""
 
     max_calls: int = Field(default=6, ge=1)
-    """Calls of embedder and retriever at once, streams aside; one more waits. Organisations share them: while several
-    are there, each has its part. Three for each core behind this gateway keep those busy; more only wait there, where
-    one organisation's many make another's slower."""
+    """Calls of embedder and retriever at once, streams aside; one more waits. Three for each core behind this gateway
+    keep those busy; more only wait there."""
+
+    max_shared_calls: int = Field(default=2, ge=1)
+    """The same, while several organisations are there: each makes its part of so many at once, and at least one. One
+    for each core behind this gateway: then a call of one doesn't wait for a core that another's many calls keep
+    busy."""
 
     max_waiting_calls: int = Field(default=256, ge=1)
     """Calls of one organisation that may wait; more are refused with 503."""

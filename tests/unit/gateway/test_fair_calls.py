@@ -37,7 +37,7 @@ async def ask(calls: FairCalls, org_id: str, *, timeout: float = 10) -> str:
 
 async def test_a_flood_leaves_another_organisation_its_part(running: list[str]) -> None:
     waits: list[float] = []
-    calls = FairCalls(4, 100, waits.append)
+    calls = FairCalls(4, waits.append)
     assert await ask(calls, "quiet") == "quiet"
     assert waits == []
     flood = [asyncio.create_task(ask(calls, "flood")) for _ in range(40)]
@@ -52,15 +52,32 @@ async def test_a_flood_leaves_another_organisation_its_part(running: list[str]) 
 
 
 async def test_one_alone_makes_all_calls(running: list[str]) -> None:
-    calls = FairCalls(4, 100, lambda _: None)
+    calls = FairCalls(4, lambda _: None)
     tasks = [asyncio.create_task(ask(calls, "alone")) for _ in range(8)]
     await asyncio.sleep(0.005)
     assert len(running) == 4
     await asyncio.gather(*tasks)
 
 
+async def test_while_several_are_there_a_flood_leaves_cores_free(running: list[str]) -> None:
+    calls = FairCalls(6, lambda _: None, shared=2)
+    alone = [asyncio.create_task(ask(calls, "flood")) for _ in range(12)]
+    await asyncio.sleep(0.005)
+    assert running == ["flood"] * 6, "all places are there for one alone"
+    await asyncio.gather(*alone)
+    await ask(calls, "quiet")
+    flood = [asyncio.create_task(ask(calls, "flood")) for _ in range(12)]
+    await asyncio.sleep(0.005)
+    assert running == ["flood"], "of two cores, one is kept for who was there just now"
+    third = asyncio.create_task(ask(calls, "third"))
+    quiet = asyncio.create_task(ask(calls, "quiet"))
+    await asyncio.sleep(0.001)
+    assert sorted(running) == ["flood", "quiet", "third"], "and everyone has one, however few there are"
+    await asyncio.gather(quiet, third, *flood)
+
+
 async def test_who_gets_no_turn_in_time_is_told(running: list[str]) -> None:
-    calls = FairCalls(1, 2, lambda _: None)
+    calls = FairCalls(1, lambda _: None, most_waiting=2)
     tasks = [asyncio.create_task(ask(calls, "flood")) for _ in range(3)]
     await asyncio.sleep(0)
     with pytest.raises(ResourceExhausted, match="too many requests"):

@@ -26,13 +26,23 @@ class FairCalls:
     A request that has begun goes before its organisation's others: it is finished rather than more are begun.
     """
 
-    def __init__(self, most: int, most_waiting: int, note_wait: Callable[[float], None]) -> None:
-        """Takes how many may run at once, how many of one organisation may wait, and who is told the seconds."""
+    def __init__(
+        self, most: int, note_wait: Callable[[float], None], *, shared: int | None = None, most_waiting: int = 0
+    ) -> None:
+        """Takes how many may run at once.
+
+        Args:
+            most: Of one organisation alone.
+            note_wait: Is told how many seconds each waited that had to.
+            shared: Of several together, at least one of each; None is as many.
+            most_waiting: Calls of one organisation that may wait; 0: any number.
+        """
         self._note_wait = note_wait
         self._shares = FairShares(
             most,
             lambda _: overloaded(),
             most_waiting=most_waiting,
+            shared=shared,
             linger_seconds=_PRESENT_SECONDS,
             while_waiting=self._waiting,
         )

@@ -154,6 +154,7 @@ class FairShares:
         refusal: Callable[[str], CitewireError],
         *,
         most_waiting: int = 0,
+        shared: int | None = None,
         linger_seconds: float = 0.0,
         beyond: bool = False,
         while_waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -165,6 +166,8 @@ class FairShares:
             capacity: Permits.
             refusal: Makes the error for a key that gets none.
             most_waiting: Callers of one key that may wait in `hold`; one more is refused. 0: any number.
+            shared: What the keys share while several are present, each at least one permit; the whole capacity by
+                default. Less leaves what the permits stand for, such as cores, free for whom they are kept for.
             linger_seconds: How long a key counts as present after its last permit was given back. While several are
                 present, each is held to its share, so that one that asks again finds permits free.
             beyond: Let a key have its share at once where others hold all: what is held may then exceed the capacity.
@@ -172,6 +175,7 @@ class FairShares:
             clock: Seconds, growing.
         """
         self._capacity = capacity
+        self._shared = capacity if shared is None else shared
         self._refusal = refusal
         self._most_waiting = most_waiting
         self._linger = linger_seconds
@@ -296,8 +300,8 @@ class FairShares:
         return self._beyond and self._is_within_share(key, amount)
 
     def _is_within_share(self, key: str, amount: int) -> bool:
-        used = self._used.get(key, 0)
-        return used == 0 or used + amount <= self._capacity // self._count_present()
+        used, present = self._used.get(key, 0), self._count_present()
+        return used == 0 or used + amount <= (self._capacity if present == 1 else self._shared // present)
 
     def _count_present(self) -> int:
         """Counts the keys that hold permits, wait for one, or held one lately."""
