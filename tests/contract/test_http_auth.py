@@ -30,6 +30,7 @@ TABLES = (
     "users",
     "api_keys",
     "conversations",
+    "conversation_shares",
     "messages",
     "exchanges",
     "idempotency_keys",
@@ -99,6 +100,8 @@ async def test_without_a_valid_key_nothing_is_said_of_the_body(
         ("GET", "/v1/conversations/x", b""),
         ("PATCH", "/v1/conversations/x", b"{"),
         ("DELETE", "/v1/conversations/x", b""),
+        ("GET", "/v1/conversations/x/sharing", b""),
+        ("PUT", "/v1/conversations/x/sharing", b"{"),
         ("GET", "/v1/profiles", b""),
     ]
     for method, path, content in calls:
@@ -189,7 +192,10 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
 ) -> None:
     for org in ("acme", "other"):
         key = (await key_for(database, org, "user"))["key"]
-        assert (await gateway.http.post("/v1/chat", json=QUESTION, headers=bearer(key))).status_code == 200
+        asked = await gateway.http.post("/v1/chat", json={**QUESTION, "stream": False}, headers=bearer(key))
+        sharing = f"/v1/conversations/{asked.json()['conversation_id']}/sharing"
+        shared = await gateway.http.put(sharing, json={"organisation": True}, headers=bearer(key))
+        assert shared.status_code == 200
         own = {"provider": "openai", "api_key": "sk-canary"}
         assert (await gateway.http.put("/v1/providers/chat", json=own, headers=bearer(key))).status_code == 200
         assert (await gateway.http.put("/v1/providers/chat/spare", json=own, headers=bearer(key))).status_code == 200

@@ -218,6 +218,19 @@ async def test_chunks_that_do_not_exist_or_are_foreign_are_named(me: Caller, cor
         assert [violation.field for violation in invalid.value.violations] == [field]
 
 
+async def test_documents_that_the_caller_sees_are_told_from_the_others(me: Caller, corpus: CorpusRows) -> None:
+    mine, _ = corpus.add(NewDocument("acme", near(0)))
+    staged, _ = corpus.add(NewDocument("acme", near(0), live=False))
+    theirs, _ = corpus.add(NewDocument("other", near(0)))
+    request = pb.FindDocumentsRequest(document_ids=[2**53 - 1, theirs, staged, mine, staged])
+    response = await me.unary(me.running.retriever.FindDocuments, request)
+    assert list(response.document_ids) == [staged, mine]
+    for wrong, field in (([], "document_ids"), ([1] * 1001, "document_ids"), ([0], "document_ids[0]")):
+        with pytest.raises(CitewireError) as invalid:
+            await me.unary(me.running.retriever.FindDocuments, pb.FindDocumentsRequest(document_ids=wrong))
+        assert [violation.field for violation in invalid.value.violations] == [field]
+
+
 async def test_by_document_counts_documents_and_takes_the_best_chunk(me: Caller, corpus: CorpusRows) -> None:
     corpus.add(NewDocument("acme", near(5, 1, 3), title="a"))
     corpus.add(NewDocument("acme", near(2, 80), title="b"))

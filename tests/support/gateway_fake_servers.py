@@ -34,6 +34,9 @@ class Fakes:
     generator: FakeGenerator = field(default_factory=FakeGenerator)
     servers: dict[str, GrpcServer] = field(default_factory=dict[str, GrpcServer])
 
+    def __post_init__(self) -> None:
+        self.retriever.stored = lambda: self.corpus.stored
+
     def target(self, name: str) -> str:
         """Where a service listens."""
         return f"127.0.0.1:{self.servers[name].port}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, TypeAlias
 
 from citewire.common.v1 import common_pb2, place_pb2
@@ -221,6 +221,10 @@ class FakeRetriever(Retriever):
         self.off_topic: bool | None = None
         """Whether no result has to do with the question; None goes by the scores."""
         self.known = {7, 8}
+        self.hidden: dict[str, set[int]] = {}
+        """Documents that a user may not see."""
+        self.stored: Callable[[], Iterable[tuple[str, int]]] = tuple
+        """Organisation and id of documents that were uploaded."""
         self.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
         self.reason = "2 items are searched."
         self.counts = retriever_pb2.ScopeCounts(items=2, kept=2, chunks=9)
@@ -274,6 +278,14 @@ class FakeRetriever(Retriever):
             raise NotFound(f"no such chunk: {request.chunk_ids[0]}", reason="CHUNK_NOT_FOUND")
         wide_chunk = chunk(1, section="Results > 2025", place=place_pb2.Place(page=3), char_start=10, char_end=31)
         return retriever_pb2.GetChunksResponse(chunks=[wide_chunk])
+
+    async def find_documents(  # pyright: ignore[reportIncompatibleMethodOverride] - only behind its server
+        self, request: retriever_pb2.FindDocumentsRequest
+    ) -> retriever_pb2.FindDocumentsResponse:
+        tenant = current_tenant()
+        known = self.known | {document_id for org, document_id in self.stored() if org == tenant.org_id}
+        seen = known - self.hidden.get(tenant.user_id, set())
+        return retriever_pb2.FindDocumentsResponse(document_ids=[each for each in request.document_ids if each in seen])
 
     def _check(self, scope: retriever_pb2.Scope) -> None:
         if scope.collection == "gone":

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
@@ -16,12 +17,12 @@ from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.run import ChatInput, RunControl
-from citewire_gateway.chat.store import ChatStore, Closing, Exchange, chat_message
+from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.tenants.limit_store import MemoryStore
 from citewire_gateway.tenants.limits import Limiter
-from citewire_kit.tenant import LOCAL_TENANT
+from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fakes import CallLog, FakeEmbedder, FakeGenerator, FakeRetriever, completed, delta, result, started
 
 RESULT = result(1)
@@ -43,9 +44,12 @@ class FakeRecords(ChatStore):
         await asyncio.sleep(0)
         await self.log.note("open")
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
+    async def history(self, exchange: Exchange, most: int) -> Sequence[tuple[int, str, str]]:
         await self.log.note("history")
-        return [chat_message("user", "Earlier?"), chat_message("assistant", "Yes.")]
+        return [(1, "user", "Earlier?"), (2, "assistant", "Yes.")]
+
+    async def answer_sources(self, tenant: Tenant, conversation_id: UUID) -> list[AnswerSources]:
+        return []
 
     async def begin(self, exchange: Exchange) -> int:
         await self.log.wait("begin")

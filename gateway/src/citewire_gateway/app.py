@@ -34,6 +34,7 @@ from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
@@ -179,6 +180,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         identity=identity,
         limiter=limiter,
         chats=chats,
+        reader=ConversationReader(chats, retriever),
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         providers=TenantProviders(ProviderStore(pool), sealer, retriever, settings.offered_types()),

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fastapi import Response
@@ -12,6 +13,7 @@ from citewire_gateway.api.replay import recorded, replay
 from citewire_gateway.api.schemas.chat import ChatRequest
 from citewire_gateway.api.streams import EventBody, EventStream
 from citewire_gateway.chat.events import PRELIMINARY, Event
+from citewire_gateway.chat.reading import documents_in
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import chat_message
 from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
@@ -131,13 +133,19 @@ async def respond(
     chat = replace(chat, route=await services.providers.route(chat.tenant, CHAT_NEEDS))
     held: Claim | StoredAnswer | None = None
     if key is not None:
-        held = await services.idempotency.claim(
+        claim = partial(
+            services.idempotency.claim,
             chat.tenant,
             key,
             operation=f"chat:{type(dialect).__name__}",
             request_hash=hash_json(dict(body or {})),
             lease_seconds=(remaining() or services.settings.chat_seconds) + services.settings.orphan_seconds,
         )
+        held = await claim()
+        if isinstance(held, StoredAnswer) and not await services.reader.may_read(documents_in(held.response)):
+            # Written from what the caller may not see any more, or from what is gone: it is asked anew.
+            await services.idempotency.forget(chat.tenant, key)
+            held = await claim()
 
     def run(control: RunControl) -> AsyncGenerator[Event, None]:
         if isinstance(held, StoredAnswer):

@@ -16,6 +16,7 @@ from pydantic import AfterValidator
 from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.api.scopes import check_scope, scope_for
 from citewire_gateway.chat.pipeline import ChatPipeline
+from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
@@ -49,6 +50,7 @@ class Services:
     identity: IdentityStore
     limiter: Limiter
     chats: ChatStore
+    reader: ConversationReader
     accounts: AccountStore
     idempotency: IdempotencyStore
     providers: TenantProviders

@@ -13,7 +13,7 @@ WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversati
 
 -- name: history
 -- The last messages, latest first; without questions whose answer was cut, which the model would try to answer again.
-SELECT m.role, m.content
+SELECT m.ordinal, m.role, m.content
 FROM chat.messages m
 JOIN chat.conversations c ON c.org_id = m.org_id AND c.conversation_id = m.conversation_id
 WHERE m.org_id = %(org)s AND m.conversation_id = %(conversation)s AND c.user_id = %(user)s
@@ -75,7 +75,7 @@ WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state = 'running'
 
 -- name: list_conversations
 -- Latest first; the cursor is the last one of the page before. `part` stands in the title or in a message.
-SELECT conversation_id, title, profile, created_at, updated_at
+SELECT conversation_id, title, profile, created_at, updated_at, user_id
 FROM chat.conversations c
 WHERE org_id = %(org)s AND user_id = %(user)s
   AND (%(part)s::text = '' OR strpos(lower(title), lower(%(part)s::text)) > 0
@@ -86,11 +86,6 @@ WHERE org_id = %(org)s AND user_id = %(user)s
 ORDER BY updated_at DESC, conversation_id DESC
 LIMIT %(limit)s
 
--- name: get_conversation
-SELECT conversation_id, title, profile, created_at, updated_at
-FROM chat.conversations
-WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
-
 -- name: list_messages
 -- Oldest first; the cursor is the last ordinal of the page before.
 SELECT ordinal, role, content, state, details, created_at
@@ -99,10 +94,64 @@ WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND ordinal > %(af
 ORDER BY ordinal
 LIMIT %(limit)s
 
+-- name: get_conversation
+-- The caller's own, or one that is shared with them, with a group of theirs, or with everybody.
+SELECT conversation_id, title, profile, created_at, updated_at, user_id
+FROM chat.conversations c
+WHERE c.org_id = %(org)s AND conversation_id = %(conversation)s
+  AND (user_id = %(user)s
+       OR EXISTS (SELECT FROM chat.conversation_shares s
+                  WHERE s.org_id = c.org_id AND s.conversation_id = c.conversation_id
+                    AND (s.reader_kind = 'organisation' OR s.reader_kind = 'user' AND s.reader = %(user)s
+                         OR s.reader_kind = 'group' AND s.reader = ANY (%(groups)s::text[]))))
+
+-- name: list_shared_conversations
+-- Others', latest first, as `list_conversations`.
+SELECT conversation_id, title, profile, created_at, updated_at, user_id
+FROM chat.conversations c
+WHERE c.org_id = %(org)s AND user_id <> %(user)s
+  AND conversation_id IN (
+      SELECT s.conversation_id FROM chat.conversation_shares s
+      WHERE s.org_id = %(org)s
+        AND (s.reader_kind = 'organisation' OR s.reader_kind = 'user' AND s.reader = %(user)s
+             OR s.reader_kind = 'group' AND s.reader = ANY (%(groups)s::text[])))
+  AND (%(part)s::text = '' OR strpos(lower(title), lower(%(part)s::text)) > 0)
+  AND (%(before)s::timestamptz IS NULL OR (updated_at, conversation_id) < (%(before)s, %(before_id)s::uuid))
+ORDER BY updated_at DESC, conversation_id DESC
+LIMIT %(limit)s
+
+-- name: answer_sources
+-- For each answer: whose passages it was written from, and whether its model had read what was said before (NULL: an
+-- answer of a version that didn't note it).
+SELECT ordinal, (details ->> 'history')::int,
+       ARRAY(SELECT DISTINCT (citation ->> 'document_id')::bigint
+             FROM jsonb_array_elements(coalesce(details -> 'citations', '[]')) AS citation)
+FROM chat.messages
+WHERE org_id = %(org)s AND conversation_id = %(conversation)s AND role = 'assistant'
+ORDER BY ordinal
+
+-- name: hold_conversation
+SELECT FROM chat.conversations
+WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
+FOR NO KEY UPDATE
+
+-- name: list_shares
+SELECT reader_kind, reader FROM chat.conversation_shares
+WHERE org_id = %(org)s AND conversation_id = %(conversation)s
+ORDER BY reader_kind, reader
+
+-- name: delete_shares
+DELETE FROM chat.conversation_shares WHERE org_id = %(org)s AND conversation_id = %(conversation)s
+
+-- name: add_shares
+INSERT INTO chat.conversation_shares (org_id, conversation_id, reader_kind, reader)
+SELECT %(org)s, %(conversation)s, kind, reader
+FROM unnest(%(kinds)s::text[], %(readers)s::text[]) AS share (kind, reader)
+
 -- name: rename_conversation
 UPDATE chat.conversations SET title = %(title)s
 WHERE org_id = %(org)s AND user_id = %(user)s AND conversation_id = %(conversation)s
-RETURNING conversation_id, title, profile, created_at, updated_at
+RETURNING conversation_id, title, profile, created_at, updated_at, user_id
 
 -- name: delete_conversation
 DELETE FROM chat.conversations
@@ -132,6 +181,10 @@ WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND owner = %(ow
 -- name: release_key
 DELETE FROM chat.idempotency_keys
 WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND owner = %(owner)s AND response IS NULL
+
+-- name: forget_key
+DELETE FROM chat.idempotency_keys
+WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND response IS NOT NULL
 
 -- name: sweep
 SELECT exchanges, keys FROM chat.sweep(%(most)s)

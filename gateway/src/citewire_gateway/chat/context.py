@@ -8,6 +8,7 @@ from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.chat.answer import Reflection, passage_messages
 from citewire_gateway.chat.filled_libraries import FilledLibraries
+from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.retrieval import Retrieval, plan_and_search, rerank
 from citewire_gateway.chat.run import ChatRun
 from citewire_gateway.chat.steps import (
@@ -45,7 +46,7 @@ class ContextFinder:
         self._embedder = embedder
         self._retriever = retriever
         self.libraries = FilledLibraries(retriever)
-        self._records = records
+        self._reader = ConversationReader(records, retriever)
         self._reflection = reflection
         self._rerank_seconds = rerank_seconds
 
@@ -141,7 +142,7 @@ class ContextFinder:
         """The conversation so far: what the request brought, or else what is kept of it."""
         if run.chat.messages or run.exchange.conversation_id is None or run.exchange.creates:
             return run.chat.messages[:-1]
-        return await self._records.history(run.exchange, MOST_MESSAGES)
+        return await self._reader.history(run.exchange, MOST_MESSAGES)
 
     async def _condense(self, run: ChatRun) -> str:
         """The question as it stands alone, where the profile says so and there is something before it.

@@ -78,6 +78,28 @@ class Conversation:
     profile: str
     created_at: datetime
     updated_at: datetime
+    user_id: str
+    """Whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSources:
+    """What an answer was written from."""
+
+    ordinal: int
+    history: int | None
+    """Messages of the conversation that its model had read; None in an answer of a version that didn't note it."""
+    document_ids: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Who may read a conversation beside its user."""
+
+    users: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    organisation: bool = False
+    """Whether everybody in the organisation may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +141,22 @@ class ChatStore:
                     raise _not_found(exchange.conversation_id)
             await connection.execute(SQL["open_exchange"], values)
 
-    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
-        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
+    async def history(self, exchange: Exchange, most: int) -> Sequence[tuple[int, str, str]]:
+        """Returns the last complete messages of the conversation that the exchange continues, oldest first.
+
+        Of each: its ordinal, its role and its text.
+        """
         values = _names(exchange.tenant) | {"conversation": exchange.conversation_id, "most": most}
         async with tenant_transaction(self._pool, exchange.tenant) as connection:
             rows = await (await connection.execute(SQL["history"], values)).fetchall()
-        return [chat_message(role, content) for role, content in reversed(rows)]
+        return [(ordinal, role, content) for ordinal, role, content in reversed(rows)]
+
+    async def answer_sources(self, tenant: Tenant, conversation_id: UUID) -> list[AnswerSources]:
+        """Returns what the answers of a conversation were written from, in their order; the caller may read it."""
+        values = _names(tenant) | {"conversation": conversation_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            rows = await (await connection.execute(SQL["answer_sources"], values)).fetchall()
+        return [AnswerSources(*row) for row in rows]
 
     async def begin(self, exchange: Exchange) -> int:
         """Writes the question into its conversation, which is created if need be; returns the answer's ordinal."""
@@ -169,11 +201,16 @@ class ChatStore:
                 await _write_answer(connection, exchange, closing)
 
     async def list_conversations(
-        self, tenant: Tenant, *, part: str = "", page_size: int, page_token: str
+        self, tenant: Tenant, *, shared: bool = False, part: str = "", page_size: int, page_token: str
     ) -> tuple[list[Conversation], str]:
         """Lists the user's conversations, latest first, and the token of the next page ("" on the last one).
 
-        `part`: what the title or a message contains, in any case.
+        Args:
+            tenant: The user.
+            shared: Whether those are wanted that others share with the user, instead of the user's own.
+            part: What the title contains, in any case; of the user's own, what the title or a message contains.
+            page_size: Most on a page.
+            page_token: Of the page before.
         """
         before, before_id = _read_cursor(page_token)
         values = _names(tenant) | {
@@ -183,14 +220,18 @@ class ChatStore:
             "limit": page_size + 1,
         }
         async with tenant_transaction(self._pool, tenant) as connection:
-            rows = await (await connection.execute(SQL["list_conversations"], values)).fetchall()
+            query = SQL["list_shared_conversations" if shared else "list_conversations"]
+            rows = await (await connection.execute(query, values)).fetchall()
         page = [Conversation(*row) for row in rows[:page_size]]
         return page, _cursor(page[-1]) if len(rows) > page_size else ""
 
     async def get_conversation(
         self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int
     ) -> tuple[Conversation, list[StoredMessage], bool]:
-        """Returns a conversation, messages after ordinal `after`, and whether more follow."""
+        """Returns a conversation, messages after ordinal `after`, and whether more follow.
+
+        It is the user's own, or shared with the user. The messages are as they are stored: see `ConversationReader`.
+        """
         values = _names(tenant) | {"conversation": conversation_id, "after": after, "limit": page_size + 1}
         async with tenant_transaction(self._pool, tenant) as connection:
             row = await (await connection.execute(SQL["get_conversation"], values)).fetchone()
@@ -207,6 +248,26 @@ class ChatStore:
         if row is None:
             raise _not_found(conversation_id)
         return Conversation(*row)
+
+    async def readers(self, tenant: Tenant, conversation_id: UUID) -> Readers:
+        """Returns who may read a conversation of the user's."""
+        values = _names(tenant) | {"conversation": conversation_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await _hold(connection, values)
+            rows = await (await connection.execute(SQL["list_shares"], values)).fetchall()
+        named = {kind: [reader for each, reader in rows if each == kind] for kind in ("user", "group")}
+        return Readers(named["user"], named["group"], ("organisation", "") in rows)
+
+    async def share(self, tenant: Tenant, conversation_id: UUID, readers: Readers) -> None:
+        """Says who may read a conversation of the user's, from the next request on; nobody else any more."""
+        shares = [("user", name) for name in readers.users] + [("group", name) for name in readers.groups]
+        shares += [("organisation", "")] if readers.organisation else []
+        values = _names(tenant) | {"conversation": conversation_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await _hold(connection, values)
+            await connection.execute(SQL["delete_shares"], values)
+            kinds, names = [kind for kind, _ in shares], [name for _, name in shares]
+            await connection.execute(SQL["add_shares"], values | {"kinds": kinds, "readers": names})
 
     async def delete_conversation(self, tenant: Tenant, conversation_id: UUID) -> None:
         """Deletes a conversation and its messages; what its chats spent stays known."""
@@ -238,8 +299,13 @@ async def _write_answer(connection: Connection, exchange: Exchange, closing: Clo
     await connection.execute(SQL["add_answer"], values)
 
 
+async def _hold(connection: Connection, values: Mapping[str, Any]) -> None:
+    if await (await connection.execute(SQL["hold_conversation"], values)).fetchone() is None:
+        raise _not_found(values["conversation"])
+
+
 def _names(tenant: Tenant) -> dict[str, Any]:
-    return {"org": tenant.org_id, "user": tenant.user_id}
+    return {"org": tenant.org_id, "user": tenant.user_id, "groups": list(tenant.groups)}
 
 
 def _not_found(conversation_id: UUID) -> NotFound:

@@ -1,7 +1,7 @@
 """The retriever, as the gateway calls it: search, and documents, collections and embedding spaces."""
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -13,9 +13,10 @@ from google.protobuf import json_format, struct_pb2
 from citewire_gateway.clients.arrivals import begin_turn
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
-from citewire_kit.errors import Unavailable
+from citewire_kit.errors import Unavailable, Unimplemented
 
 _MAX_EXACT = 2**53
+_MOST_DOCUMENTS = 1000
 
 
 class Retriever:
@@ -69,6 +70,18 @@ class Retriever:
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
         """Gets chunks by id, in the order asked."""
         return await self._calls.unary(self._stub.GetChunks, request, timeout=self._request_seconds)
+
+    async def find_documents(self, document_ids: Collection[int]) -> set[int]:
+        """Returns those of the documents that exist and that the caller may see."""
+        ids, seen = sorted(document_ids), set[int]()
+        for start in range(0, len(ids), _MOST_DOCUMENTS):
+            request = retriever_pb2.FindDocumentsRequest(document_ids=ids[start : start + _MOST_DOCUMENTS])
+            try:
+                response = await self._calls.unary(self._stub.FindDocuments, request, timeout=self._request_seconds)
+            except Unimplemented:
+                return set(ids)  # a retriever of the version before, for which an organisation's members see all of it
+            seen.update(response.document_ids)
+        return seen
 
 
 class CorpusClient:

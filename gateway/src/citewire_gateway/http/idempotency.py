@@ -105,6 +105,11 @@ class IdempotencyStore:
             "a request with this Idempotency-Key is still running", reason="IDEMPOTENCY_IN_PROGRESS", retry_after=1.0
         )
 
+    async def forget(self, tenant: Tenant, key: str) -> None:
+        """Gives back a key that is answered, with its answer."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await connection.execute(_SQL["forget_key"], {"org": tenant.org_id, "user": tenant.user_id, "key": key})
+
 
 def hash_json(value: object) -> bytes:
     """Digest of a JSON value; the order of members and white space don't matter."""

@@ -305,3 +305,15 @@ class GetChunksResponse(_message.Message):
     CHUNKS_FIELD_NUMBER: _ClassVar[int]
     chunks: _containers.RepeatedCompositeFieldContainer[Chunk]
     def __init__(self, chunks: _Optional[_Iterable[_Union[Chunk, _Mapping]]] = ...) -> None: ...
+
+class FindDocumentsRequest(_message.Message):
+    __slots__ = ("document_ids",)
+    DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    document_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, document_ids: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FindDocumentsResponse(_message.Message):
+    __slots__ = ("document_ids",)
+    DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    document_ids: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, document_ids: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -55,6 +55,11 @@ class RetrieverServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksResponse.FromString,
                 _registered_method=True)
+        self.FindDocuments = channel.unary_unary(
+                '/citewire.retriever.v1.RetrieverService/FindDocuments',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsResponse.FromString,
+                _registered_method=True)
 
 
 class RetrieverServiceServicer:
@@ -90,6 +95,13 @@ class RetrieverServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FindDocuments(self, request, context):
+        """Says which of these documents the caller may see: what cites the others is withheld.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RetrieverServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -112,6 +124,11 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
                     servicer.GetChunks,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksResponse.SerializeToString,
+            ),
+            'FindDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindDocuments,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -223,6 +240,33 @@ class RetrieverService:
             '/citewire.retriever.v1.RetrieverService/GetChunks',
             citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_retriever__pb2.GetChunksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.RetrieverService/FindDocuments',
+            citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_retriever__pb2.FindDocumentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

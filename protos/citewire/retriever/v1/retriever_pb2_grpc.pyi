@@ -31,6 +31,8 @@ class RetrieverServiceStub:
     """Streams the scope's items as long context, most recent first, trimmed to a token budget by stored counts."""
     GetChunks: aio.UnaryUnaryMultiCallable[retriever_pb2.GetChunksRequest, retriever_pb2.GetChunksResponse]
     """Gets chunks by id, also of superseded versions while these are kept."""
+    FindDocuments: aio.UnaryUnaryMultiCallable[retriever_pb2.FindDocumentsRequest, retriever_pb2.FindDocumentsResponse]
+    """Says which of these documents the caller may see: what cites the others is withheld."""
 
 class RetrieverServiceServicer(metaclass=abc_1.ABCMeta):
     """Finds the chunks that a question needs. The caller's organisation comes from the tenant metadata, always."""
@@ -68,5 +70,13 @@ class RetrieverServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[retriever_pb2.GetChunksRequest, retriever_pb2.GetChunksResponse],
     ) -> abc.Awaitable[retriever_pb2.GetChunksResponse]:
         """Gets chunks by id, also of superseded versions while these are kept."""
+
+    @abc_1.abstractmethod
+    def FindDocuments(
+        self,
+        request: retriever_pb2.FindDocumentsRequest,
+        context: aio.ServicerContext[retriever_pb2.FindDocumentsRequest, retriever_pb2.FindDocumentsResponse],
+    ) -> abc.Awaitable[retriever_pb2.FindDocumentsResponse]:
+        """Says which of these documents the caller may see: what cites the others is withheld."""
 
 def add_RetrieverServiceServicer_to_server(servicer: RetrieverServiceServicer, server: aio.Server) -> None: ...

@@ -66,6 +66,12 @@ class RetrieverServicer(RetrieverServiceServicer):
         convert_search.limit_metadata(chunks)
         return retriever_pb2.GetChunksResponse(chunks=chunks)
 
+    async def FindDocuments(
+        self, request: retriever_pb2.FindDocumentsRequest, context: Context
+    ) -> retriever_pb2.FindDocumentsResponse:
+        ids = convert_search.document_ids_from_proto(request)
+        return retriever_pb2.FindDocumentsResponse(document_ids=await self._service.visible(current_tenant(), ids))
+
 
 class CorpusServicer(CorpusServiceServicer):
     """Serves `citewire.retriever.v1.CorpusService`; the RPCs are described in its proto."""

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field, StrictStr
+from pydantic import MISSING, Field, StrictBool, StrictStr
 
 from citewire_gateway.api.dependencies import PageSize, PageToken, SearchText, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.openapi import deleted, problems
@@ -16,7 +16,8 @@ from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
 from citewire_gateway.http.bodies import JsonBody
-from citewire_kit.errors import NotFound, invalid_field
+from citewire_kit.errors import NotFound, Violations, invalid_field
+from citewire_kit.tenant import Tenant, is_token
 
 
 class ConversationPatch(RequestModel):
@@ -33,6 +34,9 @@ class Conversation(ResponseModel):
     profile: str = Field(examples=["documents"])
     created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
     updated_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+    user: str | MISSING = Field(
+        default=MISSING, description="Whose it is; left out in the caller's own.", examples=["ada"]
+    )
 
 
 class ConversationList(ResponseModel):
@@ -57,6 +61,22 @@ class StoredAnswer(AnswerDetails):
     content: str = Field(examples=["Revenue grew by 12 %."])
     created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
     state: Literal["complete", "cancelled", "failed"] = Field(examples=["complete"])
+    withheld: Literal[True] | MISSING = Field(
+        default=MISSING,
+        description="There only if `content` is a note in place of the answer: it was written from a document that the "
+        "caller may not see, or that is gone.",
+    )
+
+
+Reader = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+
+class Sharing(RequestModel):
+    """Who may read a conversation beside its user. They read it, and change nothing."""
+
+    users: list[Reader] = Field(default_factory=list, max_length=200, description="Ids of users.", examples=[["bob"]])
+    groups: list[Reader] = Field(default_factory=list, max_length=200, examples=[["finance"]])
+    organisation: StrictBool = Field(default=False, description="Whether everybody in the organisation may.")
 
 
 Message = Annotated[UserMessage | StoredAnswer, Field(discriminator="role")]
@@ -88,13 +108,14 @@ async def list_conversations(
     page_size: PageSize = None,
     page_token: PageToken = None,
     q: SearchText = None,
+    shared: Annotated[bool, Query(description="Those that others share with the caller, instead.")] = False,
 ) -> ConversationList:
-    """Returns the caller's conversations, latest first; `q` looks into titles and messages."""
+    """Returns the caller's conversations, latest first; `q` looks into titles and, of the caller's own, messages."""
     page, next_token = await services.chats.list_conversations(
-        tenant, part=q or "", page_size=_page_size(page_size), page_token=page_token or ""
+        tenant, shared=shared, part=q or "", page_size=_page_size(page_size), page_token=page_token or ""
     )
     return ConversationList(
-        conversations=[_conversation(conversation) for conversation in page], next_page_token=next_token
+        conversations=[_conversation(conversation, tenant) for conversation in page], next_page_token=next_token
     )
 
 
@@ -114,10 +135,10 @@ async def get_conversation(
 ) -> Response:
     """Returns a conversation with its messages, oldest first; long ones come in pages."""
     after = _ordinal(page_token or "")
-    conversation, messages, more = await services.chats.get_conversation(
+    conversation, messages, more = await services.reader.get(
         tenant, _id(conversation_id), page_size=_page_size(page_size, default=200), after=after
     )
-    return _stored(conversation, messages, next_page_token=str(messages[-1].ordinal) if more else "")
+    return _stored(tenant, conversation, messages, next_page_token=str(messages[-1].ordinal) if more else "")
 
 
 @router.get(
@@ -141,15 +162,15 @@ async def export_conversation(
 ) -> Response:
     """Returns a whole conversation as a file, in JSON or Markdown."""
     number = _id(conversation_id)
-    conversation, messages, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=0)
+    conversation, messages, more = await services.reader.get(tenant, number, page_size=_PAGE, after=0)
     while more:
         after = messages[-1].ordinal
-        _, page, more = await services.chats.get_conversation(tenant, number, page_size=_PAGE, after=after)
+        _, page, more = await services.reader.get(tenant, number, page_size=_PAGE, after=after)
         messages += page
     headers = {"Content-Disposition": f'attachment; filename="conversation-{number}.{_SUFFIXES[format]}"'}
     if format == "markdown":
         return Response(markdown(conversation, messages), headers=headers, media_type="text/markdown; charset=utf-8")
-    return _stored(conversation, messages, headers)
+    return _stored(tenant, conversation, messages, headers)
 
 
 @router.patch("/v1/conversations/{conversation_id}", summary="Rename a conversation", responses=problems(404))
@@ -163,7 +184,38 @@ async def rename_conversation(
     title = " ".join(body.title.split())
     if not title:
         raise invalid_field("title", "must not be empty")
-    return _conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title))
+    return _conversation(await services.chats.rename_conversation(tenant, _id(conversation_id), title), tenant)
+
+
+@router.get(
+    "/v1/conversations/{conversation_id}/sharing", summary="Who may read a conversation", responses=problems(404)
+)
+async def get_sharing(conversation_id: str, tenant: TenantDep, services: ServicesDep) -> Sharing:
+    """Returns who may read one of the caller's conversations."""
+    readers = await services.chats.readers(tenant, _id(conversation_id))
+    return Sharing(users=list(readers.users), groups=list(readers.groups), organisation=readers.organisation)
+
+
+@router.put("/v1/conversations/{conversation_id}/sharing", summary="Share a conversation", responses=problems(404))
+async def put_sharing(
+    conversation_id: str,
+    tenant: TenantDep,
+    services: ServicesDep,
+    body: Annotated[Sharing, Depends(JsonBody(Sharing))],
+) -> Sharing:
+    """Says who may read one of the caller's conversations, and that nobody else may; `{}` shares it with nobody.
+
+    A reader sees no answer that was written from a document hidden from them: it is `withheld`.
+    """
+    violations = Violations()
+    for number, user in enumerate(body.users):
+        violations.require(is_token(user), f"users[{number}]", "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -")
+    for number, group in enumerate(body.groups):
+        violations.require(group.isprintable(), f"groups[{number}]", "must be 1-200 printable characters")
+    violations.raise_if_any()
+    readers = store.Readers(sorted(set(body.users)), sorted(set(body.groups)), body.organisation)
+    await services.chats.share(tenant, _id(conversation_id), readers)
+    return Sharing(users=list(readers.users), groups=list(readers.groups), organisation=readers.organisation)
 
 
 @router.delete("/v1/conversations/{conversation_id}", summary="Delete a conversation", **deleted(404))
@@ -172,24 +224,28 @@ async def delete_conversation(conversation_id: str, tenant: TenantDep, services:
     await services.chats.delete_conversation(tenant, _id(conversation_id))
 
 
-def _conversation(conversation: store.Conversation) -> Conversation:
+def _conversation(conversation: store.Conversation, tenant: Tenant) -> Conversation:
     return Conversation(
         id=str(conversation.conversation_id),
         title=conversation.title,
         profile=conversation.profile,
         created_at=time_text(conversation.created_at),
         updated_at=time_text(conversation.updated_at),
+        user=MISSING if conversation.user_id == tenant.user_id else conversation.user_id,
     )
 
 
 def _stored(
+    tenant: Tenant,
     conversation: store.Conversation,
     messages: Sequence[store.StoredMessage],
     headers: dict[str, str] | None = None,
     **more: str,
 ) -> Response:
     """A conversation with messages, which are sent as they are stored."""
-    body = _conversation(conversation).members() | {"messages": [_message(message) for message in messages]} | more
+    body = (
+        _conversation(conversation, tenant).members() | {"messages": [_message(message) for message in messages]} | more
+    )
     return JSONResponse(body, headers=headers)
 
 

@@ -320,6 +320,8 @@ async def _once(
         tenant, key, operation=operation, request_hash=request_hash, lease_seconds=_LEASE_SECONDS
     )
     if isinstance(held, StoredAnswer):
+        if not await services.reader.may_read([int(held.response["id"])]):
+            raise _no_document(str(held.response["id"]))  # it was deleted since, or hidden from who saved it
         return Document.model_validate(held.response)
     # The retriever keeps it with what it makes: where its answer was lost, the same request doesn't make it twice.
     named = json.dumps([tenant.user_id, operation, key, request_hash.hex()]).encode()
@@ -341,10 +343,14 @@ def _id(text: str) -> int:
     """Reads a document's id; what can't be one doesn't exist."""
     number = read_id(text)
     if number is None:
-        raise NotFound(
-            f"there is no document {text[:64]}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": text[:64]}
-        )
+        raise _no_document(text)
     return number
+
+
+def _no_document(text: str) -> NotFound:
+    return NotFound(
+        f"there is no document {text[:64]}", reason="DOCUMENT_NOT_FOUND", metadata={"document_ids": text[:64]}
+    )
 
 
 def _presentation(media_type: str) -> tuple[str, str, str]:

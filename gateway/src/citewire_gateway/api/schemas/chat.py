@@ -420,6 +420,9 @@ class AnswerDetails(ResponseModel):
         default=MISSING, description="Not there if the answer was cut off: see `state`.", examples=["stop"]
     )
     not_found: bool = Field(examples=[False])
+    history: Count | MISSING = Field(
+        default=MISSING, description="Messages of the conversation that the model was given.", examples=[0]
+    )
 
     @classmethod
     def of(cls, ended: run.ChatRun, usage: generator_pb2.TokenUsage, *, done: bool) -> Self:
@@ -437,6 +440,7 @@ class AnswerDetails(ResponseModel):
             verified=verified if policy.verify_citations else MISSING,
             uncited=uncited if policy.flag_uncited else MISSING,
             citations=[Citation.read(citation) for citation in ended.citations],
+            history=len(ended.history),
             usage=StoredUsage.read(tokens, estimated=True if usage.estimated else MISSING),
             finish_reason=outcome.finish_reason if done or ended.completed is not None else MISSING,
         )

@@ -25,6 +25,7 @@ MAX_SELECTION: Final = 10_000
 MAX_TOP_K: Final = 200
 MAX_RECENT: Final = 50
 MAX_CHUNK_IDS: Final = 200
+MAX_DOCUMENTS_FOUND: Final = 1000
 MAX_QUERY_BYTES: Final = 32 * 1024
 _DEFAULT_TOP_K: Final = 10
 _METADATA_BYTES: Final = 4 * 1024 * 1024
@@ -153,12 +154,12 @@ def search_from_proto(message: pb.SearchRequest) -> SearchQuery:
 
 def chunk_ids_from_proto(message: pb.GetChunksRequest) -> list[int]:
     """Reads the ids, each once, in their order."""
-    violations = Violations()
-    violations.require(1 <= len(message.chunk_ids) <= MAX_CHUNK_IDS, "chunk_ids", f"must be 1–{MAX_CHUNK_IDS} ids")
-    for number, chunk_id in enumerate(message.chunk_ids[:MAX_CHUNK_IDS]):
-        check_id(violations, f"chunk_ids[{number}]", chunk_id)
-    violations.raise_if_any()
-    return list(dict.fromkeys(message.chunk_ids))
+    return _ids("chunk_ids", message.chunk_ids, MAX_CHUNK_IDS)
+
+
+def document_ids_from_proto(message: pb.FindDocumentsRequest) -> list[int]:
+    """Reads the ids, each once, in their order."""
+    return _ids("document_ids", message.document_ids, MAX_DOCUMENTS_FOUND)
 
 
 def context_to_proto(part: Sequence[pb.Chunk] | pb.ScopeCounts) -> Iterator[pb.GetContextResponse]:
@@ -199,3 +200,12 @@ def _check_vector(raw: bytes, dimensions: int) -> None:
 
 def _invalid_vector(message: str) -> InvalidArgument:
     return InvalidArgument(f"vector {message}", reason="INVALID_VECTOR", violations=[FieldViolation("vector", message)])
+
+
+def _ids(field: str, ids: Sequence[int], most: int) -> list[int]:
+    violations = Violations()
+    violations.require(1 <= len(ids) <= most, field, f"must be 1–{most} ids")
+    for number, each in enumerate(ids[:most]):
+        check_id(violations, f"{field}[{number}]", each)
+    violations.raise_if_any()
+    return list(dict.fromkeys(ids))

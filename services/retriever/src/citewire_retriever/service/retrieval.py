@@ -173,6 +173,11 @@ class RetrievalService:
             raise chunks_not_found(missing)
         return [result[chunk_id] for chunk_id in chunk_ids]
 
+    async def visible(self, tenant: Tenant, document_ids: Sequence[int]) -> list[int]:
+        """Returns those of the documents that exist and that the caller may see, in the order asked."""
+        seen = await self._store.existing_documents(tenant, document_ids)
+        return [document_id for document_id in document_ids if document_id in seen]
+
     async def _choose(
         self, tenant: Tenant, query: SearchQuery, candidates: Sequence[Candidate], chunks: Mapping[int, pb.Chunk]
     ) -> list[Candidate]:

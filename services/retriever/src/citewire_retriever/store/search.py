@@ -209,6 +209,13 @@ class PostgresSearch:
         async with tenant_batch(self._pool, tenant, plan_once=True) as batch:
             return await _read_last(batch, tenant, chunk_ids)
 
+    async def existing_documents(self, tenant: Tenant, document_ids: Sequence[int]) -> set[int]:
+        """Returns those of the documents that exist and that the tenant sees."""
+        values = {"org_id": tenant.org_id, "document_ids": list(document_ids)}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            read = await (await connection.execute(_SQL["existing_documents"], values)).fetchall()
+        return {document_id for (document_id,) in read}
+
     async def vectors(self, tenant: Tenant, space: Space, chunk_ids: Sequence[int]) -> dict[int, NDArray[np.float32]]:
         """Returns the vectors, by id, of those of the chunks that have one; the space has been searched before."""
         statement = sql.SQL(_SQL["get_vectors"]).format(vectors=sql.Identifier("corpus", self._tables[space]))

@@ -226,6 +226,10 @@ JOIN corpus.documents d ON d.org_id = c.org_id AND d.document_id = c.document_id
 JOIN corpus.versions v ON v.org_id = c.org_id AND v.document_id = c.document_id AND v.version = c.version
 WHERE c.org_id = %(org_id)s AND c.chunk_id = ANY(%(chunk_ids)s::bigint[]) AND v.status = 'ready'
 
+-- name: existing_documents
+SELECT d.document_id FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.document_id = ANY(%(document_ids)s::bigint[])
+
 -- name: get_vectors
 SELECT v.chunk_id, v.embedding::vector::real[]
 FROM {vectors} v

@@ -1,0 +1,85 @@
+"""What a reader of a conversation may see: answers that were written from documents hidden from them are withheld."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+from uuid import UUID
+
+from citewire.generator.v1 import generator_pb2
+
+from citewire_gateway.chat.store import AnswerSources, ChatStore, Conversation, Exchange, StoredMessage, chat_message
+from citewire_gateway.clients.retriever import Retriever
+from citewire_kit.tenant import Tenant
+
+WITHHELD: Final = "_This answer is withheld: it was written from documents that you may not see, or that are gone._"
+_KEPT_DETAILS: Final = ("schema_version", "usage", "provider", "model", "finish_reason", "not_found", "history")
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationReader:
+    """Reads conversations as their reader may see them now. All methods raise as `ChatStore` and `Retriever`."""
+
+    store: ChatStore
+    retriever: Retriever
+
+    async def get(
+        self, tenant: Tenant, conversation_id: UUID, *, page_size: int, after: int
+    ) -> tuple[Conversation, list[StoredMessage], bool]:
+        """Returns a conversation, messages after ordinal `after`, and whether more follow."""
+        conversation, messages, more = await self.store.get_conversation(
+            tenant, conversation_id, page_size=page_size, after=after
+        )
+        withheld = await self._withheld(tenant, conversation_id)
+        messages = [withhold(message) if message.ordinal in withheld else message for message in messages]
+        return conversation, messages, more
+
+    async def history(self, exchange: Exchange, most: int) -> Sequence[generator_pb2.Message]:
+        """Returns the last complete messages of the conversation that the exchange continues, oldest first."""
+        messages = await self.store.history(exchange, most)
+        if not messages or exchange.conversation_id is None:
+            return []
+        withheld = await self._withheld(exchange.tenant, exchange.conversation_id)
+        return [chat_message(role, WITHHELD if ordinal in withheld else content) for ordinal, role, content in messages]
+
+    async def may_read(self, document_ids: Collection[int]) -> bool:
+        """Says whether the caller may see all of these documents."""
+        return not document_ids or set(document_ids) <= await self.retriever.find_documents(document_ids)
+
+    async def _withheld(self, tenant: Tenant, conversation_id: UUID) -> set[int]:
+        sources = await self.store.answer_sources(tenant, conversation_id)
+        named = set[int]().union(*(answer.document_ids for answer in sources))
+        return withheld_answers(sources, await self.retriever.find_documents(named) if named else set())
+
+
+def withheld_answers(answers: Iterable[AnswerSources], visible: Collection[int]) -> set[int]:
+    """Returns the ordinals of the answers that a reader who sees these documents may not read.
+
+    Those whose model was given a passage of another document, cited or not; and those after them whose model had read
+    the conversation, or may have: it may say again what it read.
+
+    Args:
+        answers: Of one conversation, in their order.
+        visible: Ids of documents.
+    """
+    withheld = set[int]()
+    for answer in answers:
+        repeats = withheld and answer.history != 0
+        if repeats or not all(document_id in visible for document_id in answer.document_ids):
+            withheld.add(answer.ordinal)
+    return withheld
+
+
+def documents_in(value: object) -> set[int]:
+    """Returns the ids of all documents that a stored answer names, wherever in its JSON."""
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, object]", value)
+        named = {int(str(member)) for name, member in members.items() if name == "document_id" and member}
+        return named.union(*map(documents_in, members.values()))
+    return set[int]().union(*map(documents_in, cast("list[object]", value))) if isinstance(value, list) else set()
+
+
+def withhold(message: StoredMessage) -> StoredMessage:
+    """Returns an answer without what it says and quotes; what it spent, and how it ended, stays."""
+    details = {name: message.details[name] for name in _KEPT_DETAILS if name in message.details}
+    details |= {"citations": [], "cited": [], "steps": [], "withheld": True}
+    return replace(message, content=WITHHELD, details=details)
