@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from citewire.retriever.v1 import corpus_pb2
 
 from citewire_gateway.tenants import identity
 from citewire_gateway.tenants.identity import IdentityStore, KeyOwner, make_key
 from citewire_gateway.tenants.limits import MAX_FAILED_KEYS
+from citewire_kit.errors import ResourceExhausted
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
@@ -226,6 +228,29 @@ async def test_limits_are_shown_with_what_is_used(database: Database) -> None:
         assert (limits["requests-user"]["limit"], limits["requests-user"]["window_seconds"]) == (50, 60)
         assert limits["requests-user"]["used"] in (1, 2)  # a minute may have ended between them
         assert limits["tokens-org"]["used"] in (0, 120)
+        assert not {name for name in limits if name.startswith("stored-bytes")}  # the retriever knows of none
+
+
+async def test_stored_bytes_are_the_retrievers_to_show_and_to_refuse(database: Database) -> None:
+    async with limited(database, {}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        gateway.fakes.corpus.storage = corpus_pb2.GetStorageResponse(user_bytes=5, org_bytes=70, org_limit_bytes=100)
+        shown = (await gateway.http.get("/v1/limits", headers=ana)).json()["limits"]
+        assert [limit for limit in shown if limit["measure"] == "stored-bytes"] == [
+            {"name": "stored-bytes-org", "measure": "stored-bytes", "scope": "org", "limit": 100, "used": 70}
+        ]
+
+        async def full() -> None:
+            figures = {"limit": "stored-bytes-org", "quota": "100", "used": "70", "size_bytes": "31"}
+            raise ResourceExhausted("no room", reason="STORAGE_FULL", metadata=figures)
+
+        gateway.fakes.corpus.upload_gate = full
+        files = {"file": ("a.txt", b"x" * 31)}
+        refused = await gateway.http.post("/v1/documents", files=files, headers=ana)
+        problem = refused.json()
+        assert (refused.status_code, problem["reason"], problem["limit"]) == (507, "STORAGE_FULL", "stored-bytes-org")
+        assert (problem["quota"], problem["used"], problem["size_bytes"]) == (100, 70, 31)
+        assert "retry-after" not in refused.headers
 
 
 async def test_without_authentication_there_are_no_limits(database: Database) -> None:

@@ -60,6 +60,7 @@ QUERY_FILES = (
     ("citewire_retriever.store", "sql/recall.sql"),
     ("citewire_retriever.store", "sql/search.sql"),
     ("citewire_retriever.store", "sql/spaces.sql"),
+    ("citewire_retriever.store", "sql/storage.sql"),
     ("citewire_retriever.store", "sql/topics.sql"),
     ("citewire_retriever.ingest", "queries.sql"),
     ("citewire_retriever.ingest.backfill", "queries.sql"),

@@ -17,6 +17,7 @@ from citewire_retriever.model import Changes, NewContent
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.storage import PostgresStorage
 from databases import HasDsn
 from ingest_harness import ACME, BytesSource
 
@@ -34,9 +35,10 @@ class EnrichmentLibrary:
     """See the module."""
 
     def __init__(self, pool: Pool) -> None:
-        self.documents = PostgresDocuments(pool, store_seconds=30)
+        storage = PostgresStorage(pool, None)
+        self.documents = PostgresDocuments(pool, storage, store_seconds=30)
         self.collections = PostgresCollections(pool)
-        self._content = PostgresContent(pool, store_seconds=30)
+        self._content = PostgresContent(pool, storage, store_seconds=30)
 
     @classmethod
     @asynccontextmanager

@@ -38,6 +38,7 @@ class FakeCorpus:
         self.cut_download = False
         self.collections: dict[str, int] = {}
         self.enriched: set[str] = set()
+        self.storage = corpus_pb2.GetStorageResponse()
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self.prepared: list[common_pb2.EmbeddingSpace] = []
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
@@ -148,6 +149,10 @@ class FakeCorpus:
         if self.cut_download:
             raise InvalidArgument("cut", reason="INVALID_FIELD")
         yield corpus_pb2.DownloadDocumentResponse(data=stored.content[half:])
+
+    async def get_storage(self, request: corpus_pb2.GetStorageRequest) -> corpus_pb2.GetStorageResponse:
+        del request
+        return self.storage
 
     async def list_spaces(self, request: corpus_pb2.ListSpacesRequest) -> corpus_pb2.ListSpacesResponse:
         return corpus_pb2.ListSpacesResponse(spaces=self.spaces)

@@ -23,6 +23,7 @@ from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
 from citewire_retriever.model import NewContent
 from citewire_retriever.store.content import PostgresContent
+from citewire_retriever.store.storage import PostgresStorage
 from databases import HasDsn
 from embedder_server import running_embedder_server
 from fake_embedding import FakeModel
@@ -61,7 +62,7 @@ class IngestHarness:
     """The database as uploads fill it, and as an owner whom no policy binds sees it."""
 
     def __init__(self, uploads: Pool, owner: psycopg.AsyncConnection[Row], worker: PostgresJobStore) -> None:
-        self.uploads = PostgresContent(uploads, store_seconds=30)
+        self.uploads = PostgresContent(uploads, PostgresStorage(uploads, None), store_seconds=30)
         self.owner = owner
         self.worker = worker
 

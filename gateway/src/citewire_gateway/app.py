@@ -60,6 +60,7 @@ from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import no_place
+from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import is_alive, open_pool
 from citewire_kit.tasks import end
 from citewire_kit.tenant import LOCAL_TENANT
@@ -247,7 +248,9 @@ def _init_metrics() -> None:
     """Makes all series exist before the first request."""
     init_client(SERVICES)
     metrics.init_streams(DIALECTS)
-    metrics.init_limits()
+    metrics.init_limits(*(measure for measure in Measure if measure is not Measure.STORED_BYTES))
+    metrics.LIMITED.labels("failed-keys", "address", "none")
+    metrics.LIMIT_STORE_UP.set(1)
     metrics.init_http(
         (method, route.path, (200, 401, 404, 422, 500, 503))
         for module in ROUTES

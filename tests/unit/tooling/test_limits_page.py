@@ -37,7 +37,7 @@ def default(settings: type[BaseModel], field: str) -> int:
 
 def by_plan(measure: Measure, unit: int = 1) -> list[int]:
     limits = [measures[measure] for measures in DEFAULT_LIMITS.values()]
-    assert all(limit[LimitScope.KEY] == limit[LimitScope.USER] for limit in limits)
+    assert all(limit.get(LimitScope.KEY, limit[LimitScope.USER]) == limit[LimitScope.USER] for limit in limits)
     return [limit[scope] // unit for limit in limits for scope in (LimitScope.USER, LimitScope.ORG)]
 
 
@@ -108,6 +108,7 @@ EXPECTED: dict[str, list[int]] = {
     "`streams`, at once": by_plan(Measure.STREAMS),
     "`uploads`, in an hour": by_plan(Measure.UPLOADS),
     "`upload-bytes`, in GiB an hour": by_plan(Measure.UPLOAD_BYTES, GIB),
+    "`stored-bytes`, in GiB": by_plan(Measure.STORED_BYTES, GIB),
     "message of gRPC": [channel.MAX_MESSAGE_BYTES // MIB],
 }
 

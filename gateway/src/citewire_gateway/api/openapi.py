@@ -52,6 +52,7 @@ _PROBLEMS = {
     422: "A field is out of range; `errors` names each.",
     429: "A limit of the caller's plan is reached: `limit` and `quota` name it, `Retry-After` says when to try again.",
     503: "A part is unavailable or full; `Retry-After` says when to try again.",
+    507: "The plan allows no more stored bytes (`STORAGE_FULL`): `limit`, `quota`, `used` and `size_bytes` say so.",
 }
 _STREAMS: Mapping[str, tuple[Events, bool]] = {
     "ChatEvent": (CHAT_EVENTS, True),

@@ -40,6 +40,7 @@ _TITLES: Mapping[int, str] = {
     501: "Not available yet",
     503: "Temporarily unavailable",
     504: "This took too long",
+    507: "There is no room left",
 }
 
 
@@ -95,11 +96,14 @@ def _budget_of(error: CitewireError) -> dict[str, Any]:
     return shown | {name: float(amount) for name, amount in amounts.items()}
 
 
+_LIMIT_NUMBERS = ("quota", "window_seconds", "used", "size_bytes")
+
+
 def _limit_of(error: CitewireError) -> dict[str, Any]:
     """Which limit is reached, and what it is."""
-    if error.reason != "RATE_LIMITED":
+    if error.reason not in ("RATE_LIMITED", "STORAGE_FULL"):
         return {}
-    numbers = {name: int(error.metadata[name]) for name in ("quota", "window_seconds") if name in error.metadata}
+    numbers = {name: int(error.metadata[name]) for name in _LIMIT_NUMBERS if name in error.metadata}
     return {"limit": error.metadata["limit"], **numbers} if "limit" in error.metadata else {}
 
 

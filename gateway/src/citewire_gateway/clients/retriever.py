@@ -155,6 +155,10 @@ class CorpusClient:
             raise Unavailable("the document's bytes could not be read", reason="SERVICE_UNAVAILABLE")
         return first.header, _bytes_of(stream)
 
+    async def storage(self) -> corpus_pb2.GetStorageResponse:
+        """Says how many bytes the caller and its organisation have stored, and how many they may."""
+        return await self._calls.unary(self._stub.GetStorage, corpus_pb2.GetStorageRequest(), timeout=self._seconds)
+
     async def list_spaces(self) -> Sequence[corpus_pb2.SpaceInfo]:
         """Lists the organisation's embedding spaces, the live one first."""
         response = await self._calls.unary(self._stub.ListSpaces, corpus_pb2.ListSpacesRequest(), timeout=self._seconds)

@@ -13,7 +13,7 @@ from typing import Literal
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
 from citewire_kit.errors import Code
-from citewire_kit.plan_limits import DEFAULT_LIMITS
+from citewire_kit.plan_limits import DEFAULT_LIMITS, Measure
 
 TokenType = Literal["input", "output"]
 CancelCause = Literal["client", "deadline", "drain", "upstream"]
@@ -217,11 +217,9 @@ def grpc_client_series(shape: str, service: str, method: str) -> RpcSeries:
     )
 
 
-def init_limits() -> None:
-    """Makes the series of all limits exist: only the gateway refuses by them."""
-    LIMIT_STORE_UP.set(1)
-    LIMITED.labels("failed-keys", "address", "none")
-    for plan, measures in DEFAULT_LIMITS.items():
-        for measure, scopes in measures.items():
-            for scope in scopes:
+def init_limits(*measures: Measure) -> None:
+    """Makes the series of the limits exist that this process refuses by."""
+    for plan, limits in DEFAULT_LIMITS.items():
+        for measure in measures:
+            for scope in limits[measure]:
                 LIMITED.labels(measure, scope, plan)

@@ -28,6 +28,8 @@ class Measure(StrEnum):
     """Documents that are stored, in an hour."""
     UPLOAD_BYTES = "upload-bytes"
     """Their bytes, in an hour."""
+    STORED_BYTES = "stored-bytes"
+    """Bytes of all originals that are kept, superseded versions too. A document's count for its owner."""
 
 
 class LimitScope(StrEnum):
@@ -52,6 +54,11 @@ def _scopes(user: int, org: int) -> ScopeLimits:
     return MappingProxyType({LimitScope.KEY: user, LimitScope.USER: user, LimitScope.ORG: org})
 
 
+def _stored(user: int, org: int) -> ScopeLimits:
+    """In GiB. An API key stores nothing of its own."""
+    return MappingProxyType({LimitScope.USER: user * GIB, LimitScope.ORG: org * GIB})
+
+
 DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
     {
         "free": {
@@ -60,6 +67,7 @@ DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
             Measure.STREAMS: _scopes(16, 32),
             Measure.UPLOADS: _scopes(4_000, 8_000),
             Measure.UPLOAD_BYTES: _scopes(4 * GIB, 8 * GIB),
+            Measure.STORED_BYTES: _stored(16, 32),
         },
         "basic": {
             Measure.REQUESTS: _scopes(1_200, 6_000),
@@ -67,6 +75,7 @@ DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
             Measure.STREAMS: _scopes(32, 128),
             Measure.UPLOADS: _scopes(10_000, 40_000),
             Measure.UPLOAD_BYTES: _scopes(16 * GIB, 64 * GIB),
+            Measure.STORED_BYTES: _stored(128, 512),
         },
         "pro": {
             Measure.REQUESTS: _scopes(6_000, 60_000),
@@ -74,6 +83,7 @@ DEFAULT_LIMITS: Final[PlanLimits] = MappingProxyType(
             Measure.STREAMS: _scopes(256, 1_024),
             Measure.UPLOADS: _scopes(40_000, 200_000),
             Measure.UPLOAD_BYTES: _scopes(128 * GIB, 512 * GIB),
+            Measure.STORED_BYTES: _stored(1_024, 8_192),
         },
     }
 )

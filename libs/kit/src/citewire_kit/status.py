@@ -62,6 +62,7 @@ _HTTP_BY_REASON: Mapping[str, int] = {
     "OVERLOADED": 503,
     "PROVIDER_MISSING": 400,
     "PROVIDER_RATE_LIMITED": 503,
+    "STORAGE_FULL": 507,  # as WebDAV and drives say it: to come back later helps only who has made room
 }
 
 

@@ -67,6 +67,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_PROVIDER_NOT_FOUND: _ClassVar[ErrorReason]
     ERROR_REASON_BUDGET_EXCEEDED: _ClassVar[ErrorReason]
     ERROR_REASON_RATE_LIMITED: _ClassVar[ErrorReason]
+    ERROR_REASON_STORAGE_FULL: _ClassVar[ErrorReason]
 
 class ProviderType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -134,6 +135,7 @@ ERROR_REASON_PROVIDER_SEAL: ErrorReason
 ERROR_REASON_PROVIDER_NOT_FOUND: ErrorReason
 ERROR_REASON_BUDGET_EXCEEDED: ErrorReason
 ERROR_REASON_RATE_LIMITED: ErrorReason
+ERROR_REASON_STORAGE_FULL: ErrorReason
 PROVIDER_TYPE_UNSPECIFIED: ProviderType
 PROVIDER_TYPE_CHAT: ProviderType
 PROVIDER_TYPE_EMBEDDING: ProviderType

@@ -495,3 +495,19 @@ class SetCalibrationResponse(_message.Message):
     SPACE_FIELD_NUMBER: _ClassVar[int]
     space: SpaceInfo
     def __init__(self, space: _Optional[_Union[SpaceInfo, _Mapping]] = ...) -> None: ...
+
+class GetStorageRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStorageResponse(_message.Message):
+    __slots__ = ("user_bytes", "org_bytes", "user_limit_bytes", "org_limit_bytes")
+    USER_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ORG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    USER_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ORG_LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    user_bytes: int
+    org_bytes: int
+    user_limit_bytes: int
+    org_limit_bytes: int
+    def __init__(self, user_bytes: _Optional[int] = ..., org_bytes: _Optional[int] = ..., user_limit_bytes: _Optional[int] = ..., org_limit_bytes: _Optional[int] = ...) -> None: ...

@@ -120,6 +120,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.FromString,
                 _registered_method=True)
+        self.GetStorage = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/GetStorage',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageResponse.FromString,
+                _registered_method=True)
 
 
 class CorpusServiceServicer:
@@ -247,6 +252,13 @@ class CorpusServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStorage(self, request, context):
+        """Says how many bytes the caller and its organisation have stored, and how many they may.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CorpusServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -334,6 +346,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.SetCalibration,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.SerializeToString,
+            ),
+            'GetStorage': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStorage,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -796,6 +813,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/SetCalibration',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.SetCalibrationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStorage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/GetStorage',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.GetStorageResponse.FromString,
             options,
             channel_credentials,
             insecure,

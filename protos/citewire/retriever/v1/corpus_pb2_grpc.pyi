@@ -59,6 +59,8 @@ class CorpusServiceStub:
     """
     SetCalibration: aio.UnaryUnaryMultiCallable[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse]
     """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
+    GetStorage: aio.UnaryUnaryMultiCallable[corpus_pb2.GetStorageRequest, corpus_pb2.GetStorageResponse]
+    """Says how many bytes the caller and its organisation have stored, and how many they may."""
 
 class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     """Stores documents. Answered means durable; ingest then runs in the worker, and can be watched."""
@@ -202,5 +204,13 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[corpus_pb2.SetCalibrationRequest, corpus_pb2.SetCalibrationResponse],
     ) -> abc.Awaitable[corpus_pb2.SetCalibrationResponse]:
         """Stores thresholds that were measured for a space. PERMISSION_DENIED unless the caller is owner or admin."""
+
+    @abc_1.abstractmethod
+    def GetStorage(
+        self,
+        request: corpus_pb2.GetStorageRequest,
+        context: aio.ServicerContext[corpus_pb2.GetStorageRequest, corpus_pb2.GetStorageResponse],
+    ) -> abc.Awaitable[corpus_pb2.GetStorageResponse]:
+        """Says how many bytes the caller and its organisation have stored, and how many they may."""
 
 def add_CorpusServiceServicer_to_server(servicer: CorpusServiceServicer, server: aio.Server) -> None: ...

@@ -10,7 +10,9 @@ from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceService
 
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
+from citewire_kit.metrics import init_limits
 from citewire_kit.pace import Pace
+from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import open_pool
 from citewire_kit.server import GrpcServer, run_until_signal
 from citewire_kit.tasks import end
@@ -28,6 +30,7 @@ from citewire_retriever.store.recall import PostgresRecall
 from citewire_retriever.store.sampling import RecallSampler, Sampling
 from citewire_retriever.store.search import PostgresSearch
 from citewire_retriever.store.spaces import PostgresSpaces
+from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.store.watch import PostgresProgressFeed
 from citewire_retriever.tuning import SearchTuning
 
@@ -53,6 +56,7 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
         StartupError: An address is taken, or the connection string is malformed.
     """
     metrics_server = start_metrics_server(settings)
+    init_limits(Measure.STORED_BYTES)
     stack.callback(metrics_server.close)
     dsn = settings.dsn.get_secret_value()
     pool = await open_pool(dsn, max_size=settings.pool_max_size, name="citewire-retriever")
@@ -62,11 +66,13 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
     feed = await stack.enter_async_context(PostgresProgressFeed(dsn))
     sampler = await _start_sampling(stack, settings)
     retrieval = RetrievalService(PostgresSearch(pool, _tuning(settings), sampler, health=health))
+    storage = PostgresStorage(pool, None if settings.auth == "off" else settings.limits_by_plan())
     corpus = CorpusService(
-        PostgresDocuments(pool, store_seconds=settings.store_seconds),
-        PostgresContent(pool, store_seconds=settings.store_seconds),
+        PostgresDocuments(pool, storage, store_seconds=settings.store_seconds),
+        PostgresContent(pool, storage, store_seconds=settings.store_seconds),
         PostgresCollections(pool),
         feed,
+        storage,
         Limits(
             upload_max_bytes=settings.upload_max_bytes,
             text_max_bytes=settings.text_max_bytes,

@@ -189,6 +189,11 @@ class CorpusServicer(CorpusServiceServicer):
         )
         return corpus_pb2.DeleteCollectionResponse(documents_deleted=deleted)
 
+    async def GetStorage(
+        self, request: corpus_pb2.GetStorageRequest, context: Context
+    ) -> corpus_pb2.GetStorageResponse:
+        return await self._service.storage(current_tenant())
+
     async def ListSpaces(
         self, request: corpus_pb2.ListSpacesRequest, context: Context
     ) -> corpus_pb2.ListSpacesResponse:

@@ -151,10 +151,12 @@ async def delete_budget(
     await services.accounts.delete_budget(tenant, _key_id(scope, key_id), period)
 
 
-@router.get("/v1/limits", summary="Show limits")
+@router.get("/v1/limits", summary="Show limits", responses=problems(503))
 async def list_limits(tenant: TenantDep, services: ServicesDep) -> LimitReport:
     """Returns what the plan lets the caller's key, the caller and the organisation do, and what they have used."""
-    return LimitReport(plan=tenant.plan, limits=list(map(LimitInfo.of, await services.limiter.states(tenant))))
+    states = await services.limiter.states(tenant)
+    stored = LimitInfo.of_storage(await services.corpus.storage())
+    return LimitReport(plan=tenant.plan, limits=[*map(LimitInfo.of, states), *stored])
 
 
 def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:

@@ -59,7 +59,7 @@ Version = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 _UPLOAD: dict[str, Any] = {
     "status_code": 202,
     "response_description": "Stored; processing has begun.",
-    "responses": problems(400, 404, 409, 413, 415, 503),
+    "responses": problems(400, 404, 409, 413, 415, 503, 507),
     "openapi_extra": {
         "requestBody": {
             "required": True,
@@ -125,7 +125,7 @@ async def get_document(document_id: str, services: ServicesDep) -> Document:
     return Document.read(await services.corpus.get(_id(document_id)))
 
 
-@router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404))
+@router.patch("/v1/documents/{document_id}", summary="Change a document's description", responses=problems(404, 507))
 async def patch_document(
     document_id: str, services: ServicesDep, body: Annotated[DocumentPatch, Depends(JsonBody(DocumentPatch))]
 ) -> Document:

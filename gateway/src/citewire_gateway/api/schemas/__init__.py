@@ -135,11 +135,13 @@ class Problem(ResponseModel):
     scope: str | MISSING = Field(default=MISSING, description="Of `SCOPE_MISSING`: the scope that this needs.")
     limit: str | MISSING = Field(
         default=MISSING,
-        description="Of `RATE_LIMITED`: which limit, by measure and scope.",
+        description="Of `RATE_LIMITED` and `STORAGE_FULL`: which limit, by measure and scope.",
         examples=["requests-user"],
     )
     quota: int | MISSING = Field(default=MISSING, description="What it allows.")
     window_seconds: int | MISSING = Field(default=MISSING, description="In which time; absent: at every moment.")
+    used: int | MISSING = Field(default=MISSING, description="Of `STORAGE_FULL`: bytes that are stored.")
+    size_bytes: int | MISSING = Field(default=MISSING, description="Of `STORAGE_FULL`: bytes of what was refused.")
     limit_usd: float | MISSING = MISSING
     left_usd: float | MISSING = MISSING
     request_id: str = Field(examples=["0193a1b2c3d4"])

@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self
 
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2
+from citewire.retriever.v1.corpus_pb2 import GetStorageResponse
 from pydantic import (
     MISSING,
     AfterValidator,
@@ -312,6 +313,20 @@ class LimitInfo(ResponseModel):
         return cls(
             name=state.name, measure=state.measure, scope=state.scope, limit=state.limit, used=state.used, **windowed
         )
+
+    @classmethod
+    def of_storage(cls, storage: GetStorageResponse) -> list[Self]:
+        """Describes the limits on what is stored."""
+        scopes = {
+            LimitScope.USER: ("user_limit_bytes", storage.user_bytes),
+            LimitScope.ORG: ("org_limit_bytes", storage.org_bytes),
+        }
+        measure = Measure.STORED_BYTES
+        return [
+            cls(name=f"{measure}-{scope}", measure=measure, scope=scope, limit=getattr(storage, limit), used=used)
+            for scope, (limit, used) in scopes.items()
+            if storage.HasField(limit)
+        ]
 
 
 class LimitReport(ResponseModel):

@@ -11,6 +11,7 @@ from citewire.retriever.v1.corpus_pb2 import (
     DOCUMENT_STATUS_READY,
     Collection,
     Document,
+    GetStorageResponse,
     WatchDocumentResponse,
 )
 
@@ -28,6 +29,7 @@ from citewire_retriever.service.text_size import holds_more_text
 from citewire_retriever.store.collections import PostgresCollections
 from citewire_retriever.store.content import PostgresContent
 from citewire_retriever.store.documents import PostgresDocuments
+from citewire_retriever.store.storage import PostgresStorage
 from citewire_retriever.store.watch import PostgresProgressFeed
 
 log = get_logger(__name__)
@@ -55,6 +57,7 @@ class CorpusService:
         content: PostgresContent,
         collections: PostgresCollections,
         feed: PostgresProgressFeed,
+        storage: PostgresStorage,
         limits: Limits,
     ) -> None:
         """Takes the stores that it works on."""
@@ -62,6 +65,7 @@ class CorpusService:
         self._content = content
         self._collections = collections
         self._feed = feed
+        self._storage = storage
         self._limits = limits
         self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"))
 
@@ -71,7 +75,8 @@ class CorpusService:
         Raises:
             InvalidArgument: There is no byte (reason `EMPTY_UPLOAD`).
             ResourceExhausted: It is larger than a limit, or certainly holds too much text (reason `TOO_LARGE`); or it
-                got no place, or lost it to an organisation that had fewer (`OVERLOADED`).
+                got no place, or lost it to an organisation that had fewer (`OVERLOADED`); or its owner or the
+                organisation stores too much with it (`STORAGE_FULL`).
             Aborted: It comes too slowly (reason `UPLOAD_ABORTED`).
             NotFound: The document that should get a new version doesn't exist.
         """
@@ -130,7 +135,10 @@ class CorpusService:
         return documents, paging.encode(bound, [last.created_at.ToJsonString(), last.document_id])
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> Document:
-        """Changes a document. Raises `NotFound`, or `InvalidArgument` if the metadata isn't what its type asks."""
+        """Changes a document. Raises `NotFound`, or `InvalidArgument` if the metadata isn't what its type asks.
+
+        A new title may store too much, as the version is copied: `ResourceExhausted` (reason `STORAGE_FULL`).
+        """
         if changes.metadata is not None:
             check_metadata((await self.get(tenant, document_id)).type, changes.metadata)
         return _existing(await self._documents.update(tenant, document_id, changes), document_id).document
@@ -224,6 +232,10 @@ class CorpusService:
     async def delete_collection(self, tenant: Tenant, name: str, *, force: bool) -> int:
         """Deletes a collection (with `force` its documents too) and returns how many documents went."""
         return await self._collections.delete(tenant, name, force=force)
+
+    async def storage(self, tenant: Tenant) -> GetStorageResponse:
+        """Returns how many bytes the user and the organisation have stored, and how many they may."""
+        return await self._storage.used(tenant)
 
     def _stored(self, tenant: Tenant, content: NewContent, stored: WatchDocumentResponse | None) -> Document:
         document = _existing(stored, content.document_id or 0).document

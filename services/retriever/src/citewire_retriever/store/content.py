@@ -14,6 +14,7 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.documents import json_text, read_document
 from citewire_retriever.store.jobs import queue_ingest
+from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("content")
 PART_BYTES: Final = 1024 * 1024
@@ -23,9 +24,10 @@ _PARTS_AT_ONCE: Final = 4
 class PostgresContent:
     """The bytes of documents."""
 
-    def __init__(self, pool: Pool, *, store_seconds: float) -> None:
+    def __init__(self, pool: Pool, storage: PostgresStorage, *, store_seconds: float) -> None:
         """Takes the pool of the application's role, and how long a statement of a storing transaction may take."""
         self._pool = pool
+        self._storage = storage
         self._store_seconds = store_seconds
 
     async def add(self, tenant: Tenant, content: NewContent, source: Source) -> WatchDocumentResponse | None:
@@ -33,6 +35,9 @@ class PostgresContent:
 
         Returns:
             The document; None if `content.document_id` names one that the tenant doesn't have.
+
+        Raises:
+            ResourceExhausted: Its owner or the organisation stores too much with it (reason `STORAGE_FULL`).
         """
         try:
             return await self._add(tenant, content, source)
@@ -62,8 +67,11 @@ class PostgresContent:
                     "request_id": content.request_id,
                 },
             )
+            if source.size_bytes > PART_BYTES:
+                await self._storage.check(connection, tenant, document_id, source.size_bytes)
             await _store_parts(connection, key, source)
             await queue_ingest(connection, tenant, document_id, version)
+            await self._storage.settle(connection, tenant, document_id, source.size_bytes)
             return await read_document(connection, tenant, document_id)
 
     async def find_original(self, tenant: Tenant, document_id: int, version: int | None) -> Original | None:

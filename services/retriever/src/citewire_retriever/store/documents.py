@@ -15,6 +15,7 @@ from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition
 from citewire_retriever.store.jobs import queue_ingest
+from citewire_retriever.store.storage import PostgresStorage
 
 _SQL: Final = rows.queries("documents")
 _CONTENT: Final = rows.queries("content")
@@ -25,9 +26,10 @@ _DELETE_SECONDS: Final = 120.0
 class PostgresDocuments:
     """Documents as they are."""
 
-    def __init__(self, pool: Pool, *, store_seconds: float) -> None:
+    def __init__(self, pool: Pool, storage: PostgresStorage, *, store_seconds: float) -> None:
         """Takes the pool of the application's role, and how long copying a version's bytes may take."""
         self._pool = pool
+        self._storage = storage
         self._store_seconds = store_seconds
 
     async def get(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
@@ -49,7 +51,11 @@ class PostgresDocuments:
         return [rows.document_progress(row).document for row in result]
 
     async def update(self, tenant: Tenant, document_id: int, changes: Changes) -> WatchDocumentResponse | None:
-        """Changes a document; a new title makes a new version of what has been ingested. None: no such document."""
+        """Changes a document; a new title makes a new version of what has been ingested. None: no such document.
+
+        Raises:
+            ResourceExhausted: There is no room for that version's copy (reason `STORAGE_FULL`).
+        """
         key: dict[str, Any] = {"org_id": tenant.org_id, "document_id": document_id}
         async with tenant_transaction(self._pool, tenant, statement_seconds=self._store_seconds) as connection:
             locked = await (await connection.execute(_SQL["lock_document"], key)).fetchone()
@@ -71,7 +77,8 @@ class PostgresDocuments:
             )
             # Chunks are embedded with the title. What is still waiting, or has failed, will be or may be as it is.
             if changes.title not in (None, title) and status in ("processing", "ready"):
-                await _ingest_again(connection, tenant, key, latest_version)
+                size_bytes = await _ingest_again(connection, tenant, key, latest_version)
+                await self._storage.settle(connection, tenant, document_id, size_bytes)
             return await read_document(connection, tenant, document_id)
 
     async def delete(self, tenant: Tenant, document_id: int) -> bool:
@@ -119,11 +126,14 @@ def json_text(value: JsonObject | None) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str, Any], from_version: int) -> None:
+async def _ingest_again(connection: Connection, tenant: Tenant, key: Mapping[str, Any], from_version: int) -> int:
+    """Copies the latest version's content as a new one, and queues it; returns its size in bytes."""
     values = {**key, "from_version": from_version, "version": from_version + 1}
-    for name in ("next_version", "copy_version", "copy_parts"):
-        await connection.execute(_CONTENT[name], values)
+    await connection.execute(_CONTENT["next_version"], values)
+    row = await (await connection.execute(_CONTENT["copy_version"], values)).fetchone()
+    await connection.execute(_CONTENT["copy_parts"], values)
     await queue_ingest(connection, tenant, int(key["document_id"]), from_version + 1)
+    return 0 if row is None else int(row[0])
 
 
 def _conditions(query: DocumentQuery, after: DocumentCursor | None, parameters: Parameters) -> sql.Composable:

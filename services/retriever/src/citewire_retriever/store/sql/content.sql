@@ -71,6 +71,7 @@ INSERT INTO corpus.versions (org_id, document_id, version, file_name, media_type
 SELECT org_id, document_id, %(version)s, file_name, media_type, size_bytes, sha256
 FROM corpus.versions
 WHERE org_id = %(org_id)s AND document_id = %(document_id)s AND version = %(from_version)s
+RETURNING size_bytes
 
 -- name: copy_parts
 INSERT INTO corpus.originals (org_id, document_id, version, part, bytes)

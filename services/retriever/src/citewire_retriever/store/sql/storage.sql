@@ -1,0 +1,28 @@
+-- How many bytes of originals are stored: see the migration for how they are counted.
+
+-- name: take_turn
+-- Uploads of an organisation are judged one after the other; each sees what the one before it has committed.
+SELECT pg_advisory_xact_lock(hashtextextended('citewire corpus.stored_bytes ' || %(org_id)s, 0))
+
+-- name: stored_of_user
+-- What a user and the organisation have stored, and how many entries adding up would save.
+SELECT coalesce(sum(bytes) FILTER (WHERE user_id = %(user_id)s), 0)::bigint, coalesce(sum(bytes), 0)::bigint,
+       count(*) - count(DISTINCT user_id)
+FROM corpus.stored_bytes
+WHERE org_id = %(org_id)s
+
+-- name: stored_of_owner
+-- The same of a document's owner.
+SELECT coalesce(sum(s.bytes) FILTER (WHERE s.user_id = d.owner), 0)::bigint, coalesce(sum(s.bytes), 0)::bigint,
+       count(*) - count(DISTINCT s.user_id)
+FROM corpus.documents d
+JOIN corpus.stored_bytes s ON s.org_id = d.org_id
+WHERE d.org_id = %(org_id)s AND d.document_id = %(document_id)s
+
+-- name: add_up
+-- One entry for each user in place of several. Only within `take_turn`: the entries that others add meanwhile stay.
+WITH entries AS (
+    DELETE FROM corpus.stored_bytes WHERE org_id = %(org_id)s RETURNING user_id, bytes
+)
+INSERT INTO corpus.stored_bytes (org_id, user_id, bytes)
+SELECT %(org_id)s, user_id, sum(bytes) FROM entries GROUP BY user_id HAVING sum(bytes) <> 0

@@ -1,0 +1,100 @@
+"""How many bytes of originals a tenant has stored, and how many its plan allows.
+
+All versions that are kept count, superseded ones too, for the document's owner and for the organisation.
+"""
+
+from typing import Final
+
+from citewire.retriever.v1.corpus_pb2 import GetStorageResponse
+
+from citewire_kit.errors import ResourceExhausted
+from citewire_kit.metrics import LIMITED
+from citewire_kit.plan_limits import LimitScope, Measure, PlanLimits, ScopeLimits
+from citewire_kit.postgres import Connection, Pool, tenant_transaction
+from citewire_kit.tenant import Tenant
+from citewire_retriever.store import rows
+
+_SQL: Final = rows.queries("storage")
+_MAX_ENTRIES: Final = 500
+"""More entries than this are added up by the next upload: some 0.1 ms to read."""
+_WHOSE: Final = {LimitScope.USER: "the document's owner", LimitScope.ORG: "this organisation"}
+_GIB: Final = 1024**3
+
+
+class PostgresStorage:
+    """What is stored, beside what may be.
+
+    Args:
+        pool: Of the application's role.
+        plans: The limits; None: there are none.
+    """
+
+    def __init__(self, pool: Pool, plans: PlanLimits | None) -> None:
+        self._pool = pool
+        self._plans = plans
+
+    async def used(self, tenant: Tenant) -> GetStorageResponse:
+        """Returns what the user and the organisation have stored, and how much they may."""
+        values = {"org_id": tenant.org_id, "user_id": tenant.user_id}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            row = await (await connection.execute(_SQL["stored_of_user"], values)).fetchone()
+        user_bytes, org_bytes, _ = row or (0, 0, 0)
+        limits = self._limits(tenant)
+        return GetStorageResponse(
+            user_bytes=user_bytes,
+            org_bytes=org_bytes,
+            user_limit_bytes=limits.get(LimitScope.USER),
+            org_limit_bytes=limits.get(LimitScope.ORG),
+        )
+
+    async def check(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> None:
+        """Refuses a version that is more than the plan allows, in the transaction that has just made its row.
+
+        For large ones, before their bytes are written: others may still get there first.
+
+        Raises:
+            ResourceExhausted: Reason `STORAGE_FULL`.
+        """
+        await self._check(connection, tenant, document_id, size_bytes)
+
+    async def settle(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> None:
+        """Decides the same for good, as the transaction's last step: the organisation's other uploads wait for its end.
+
+        Raises:
+            ResourceExhausted: Reason `STORAGE_FULL`.
+        """
+        await connection.execute(_SQL["take_turn"], {"org_id": tenant.org_id})
+        if await self._check(connection, tenant, document_id, size_bytes) > _MAX_ENTRIES:
+            await connection.execute(_SQL["add_up"], {"org_id": tenant.org_id})
+
+    async def _check(self, connection: Connection, tenant: Tenant, document_id: int, size_bytes: int) -> int:
+        values = {"org_id": tenant.org_id, "document_id": document_id}
+        row = await (await connection.execute(_SQL["stored_of_owner"], values)).fetchone()
+        user_bytes, org_bytes, entries = row or (0, 0, 0)
+        stored = {LimitScope.USER: user_bytes, LimitScope.ORG: org_bytes}
+        for scope, limit in self._limits(tenant).items():
+            if stored[scope] > limit:
+                raise _full(tenant, scope, limit, stored[scope] - size_bytes, size_bytes)
+        return entries
+
+    def _limits(self, tenant: Tenant) -> ScopeLimits:
+        return {} if self._plans is None else self._plans[tenant.plan][Measure.STORED_BYTES]
+
+
+def _full(tenant: Tenant, scope: LimitScope, limit: int, used: int, size_bytes: int) -> ResourceExhausted:
+    LIMITED.labels(Measure.STORED_BYTES, scope, tenant.plan).inc()
+    return ResourceExhausted(
+        f"{_WHOSE[scope]} may store {_amount(limit)} on plan {tenant.plan}: {_amount(used)} are stored, and this takes "
+        f"{_amount(size_bytes)}; delete documents to make room",
+        reason="STORAGE_FULL",
+        metadata={
+            "limit": f"{Measure.STORED_BYTES}-{scope}",
+            "quota": str(limit),
+            "used": str(used),
+            "size_bytes": str(size_bytes),
+        },
+    )
+
+
+def _amount(count: int) -> str:
+    return f"{count / _GIB:,.2f} GiB" if count >= _GIB / 100 else f"{count:,} bytes"
