@@ -19,11 +19,12 @@ _PAST = re.compile(
     r"(?=(?:the|a|an|his|her|its|their|in|to|by|from|on)\b)"
 )
 _HELD = re.compile(r"(?<=\w )(is|was|are|were|has|had|did|does|do) not (?=[a-z])|(?<=\w )never (?=[a-z])")
-# A count or amount: no year, no part of a date, a name, a list or a longer number.
+# A count or amount: no year, no part of a date, a name, a list, a range or a longer number, no zero (whose millions are
+# zero too), and nothing that is a percentage already.
 _AMOUNT = re.compile(
-    r"(?<![\w.,:/$£€+-])(?<!(?:No|ol)\. )(?!(?:1[4-9]|20)\d\d\b)"
+    r"(?<![\w.,:/$£€+-])(?<!(?:No|ol)\. )(?!(?:1[4-9]|20)\d\d\b)(?!0\b)"
     r"\d{1,3}(?:,\d{3})*(?:\.\d+)?(?![\w.,:/%-]*\d)(?!(?:st|nd|rd|th)\b)"
-    r"(?= (?!(?:BC|AD|CE)\b)[a-z])"
+    r"(?= (?!(?:BC|AD|CE|percent|per cent)\b)(?!(?:to|or|and) \d)[a-z])"
 )
 _BOUND = re.compile(
     r"\b(?:over|above|below|under|least|most|than|about|around|nearly|almost|approximately|to|and|or|between|only|exactly|"

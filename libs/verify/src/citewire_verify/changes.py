@@ -98,7 +98,7 @@ def _compare_gaps(a: Alignment, difference: Difference, gaps: list[Gap], changes
         if gap.sentence:
             _compare_gap(a, gap, stated, changes, differs=differs)
             if new <= _MOST_NEW:
-                _compare_words(a, gap, difference.unit, changes)
+                _compare_words(a, gap, difference, changes)
         elif differs and gap.passage and not gap.outer:
             _find_dropped(a, gap, difference, stated, changes)
 
@@ -287,8 +287,9 @@ def _negates(text: str, tokens: list[Token], other_side: Container[str]) -> bool
     return count % 2 == 1
 
 
-def _compare_words(a: Alignment, gap: Gap, unit: int, changes: Changes) -> None:
+def _compare_words(a: Alignment, gap: Gap, difference: Difference, changes: Changes) -> None:
     """Finds a word that stands in place of another one, and that the passage doesn't say."""
+    taken = {j for _, j in difference.pairs}
     ours = [a.sentence.tokens[i] for i in gap.sentence]
     theirs = [a.passage.tokens[j] for j in gap.passage]
     new = [token for token in ours if _has_topic(token) and not any(same(token, other) for other in theirs)]
@@ -297,8 +298,9 @@ def _compare_words(a: Alignment, gap: Gap, unit: int, changes: Changes) -> None:
         return
     for token in new:
         if token.quantity is not None:
-            elsewhere = [at for at in a.passage.find(token)[0] if a.passage.unit_of[at] == unit]
-            if not elsewhere and any(other.quantity is not None for other in old):
+            # A number that the sentence has in its own place as well says nothing about this one.
+            elsewhere = [at for at in a.passage.find(token)[0] if a.passage.unit_of[at] == difference.unit]
+            if taken.issuperset(elsewhere) and any(other.quantity is not None for other in old):
                 changes.contradicted.append(a.sentence.text[token.start : token.end])
             continue
         positions, sure = a.passage.find(token)

@@ -3,6 +3,7 @@
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from citewire_verify.text.terms import normalise
@@ -49,16 +50,21 @@ _DIGITS = re.compile(
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
     r"(?P<word>[%٪％‰€$£¥₹₽₩]|°[CFcf](?!\w)|(?:degrees?|deg\.?|°) ?(?:[Cc]elsius|[Ff]ahrenheit|[CF]\b)|km/h|m/s"
-    r"|(?:square|cubic|sq\.?) [a-z]{1,12}|[km]?m[²³]"
+    r"|(?:square|cubic|sq\.?|cu\.?) [a-z]{1,12}|[km]?m[²³23]\b"
     r"|[^\W\d_]{1,14}(?: cent\b| ciento\b| cento\b| εκατό| المئة| المائة)?)?"
 )
-_MINUS = re.compile(r"(?:(?<![^\s(])[-−–]|\bminus |\bmoins |\bmenos |\bmeno |\bминус )[€$£¥]?$", re.IGNORECASE)
+_MINUS = re.compile(
+    r"(?:(?<![^\s(\[~≈=<>±/⁄])[-−–]|(?<=[-–—])−|(?<=[–—])-|\bminus |\bmoins |\bmenos |\bmeno |\bминус )[€$£¥]?$",
+    re.IGNORECASE,
+)
 _BELOW = re.compile(r"\bbelow (?:zero|freezing)|\bunter null", re.IGNORECASE)
 _BETWEEN = re.compile(
     r" ?(?:[-–—~～〜]|(?:to|and|or|bis|und|oder|à|et|ou|a|y|o|e|tot|en|до|и|至|到|から) ?) ?(?=[€$£¥]?\d)"
     r"|, (?=\d)"
 )
 """What stands between two numbers that share the second one's unit."""
+_MILLIONS = "millions"
+"""Stands for the unit of `500m` where they are millions of something."""
 _GAP = 8
 """Code points between two numbers of a range, at most."""
 MONTH = "date month"
@@ -93,6 +99,7 @@ _OTHERS = {
 _NUMBER_WORDS = {
     language: {word: float(value) for value, word in enumerate(words.split())} for language, words in _OTHERS.items()
 }
+_COUNTING = frozenset({*_ONES, *_TENS, *_SCALES, *_ORDINALS, *_MULTIPLES})
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MONTHS = {
     name: float(number)
@@ -143,7 +150,13 @@ def base_amounts(quantity: Quantity) -> list[float]:
 
 def readings(quantity: Quantity) -> list[tuple[float, str]]:
     """What a number may mean: each value with its unit."""
-    return [(value, quantity.unit) for value in quantity.values] + [(value, "") for value in quantity.scaled]
+    return [(value, quantity.unit) for value in quantity.values] + [(value, _MILLIONS) for value in quantity.scaled]
+
+
+def _differ(unit: str, other: str) -> bool:
+    if _MILLIONS in {unit, other}:  # `500m` are no million metres
+        return unit.startswith("length") or other.startswith("length")
+    return contradict(unit, other)
 
 
 def agree(number: Quantity, other: Quantity) -> bool:
@@ -151,7 +164,7 @@ def agree(number: Quantity, other: Quantity) -> bool:
     if number.percent != other.percent and (number.percent or number.unit) and (other.percent or other.unit):
         return False
     return any(
-        value == there and not contradict(unit, other_unit)
+        value == there and not _differ(unit, other_unit)
         for value, unit in readings(number)
         for there, other_unit in readings(other)
     )
@@ -199,15 +212,19 @@ def _quantity(text: str, match: re.Match[str], language: str) -> Quantity:
     magnitude = magnitude_named(word) if after and not percent else None
     if after and percent:
         end = after.end()
+        again = _AFTER.match(text, end)
+        if again and is_percent(normalise(again.group("word") or "")):  # `80 % percent`
+            values = _times(values, 0.01)
     elif after and word[:1] in WIDE_MAGNITUDES:
         values, end = _times(values, MAGNITUDES[word[0]]), after.start("word") + 1
         unit = unit_named(word[1:]) if len(word) > 1 else ""
     elif after and word in {"m", "k"}:
         unit = _unit_after(text, after.end()) or currency_before(text, match.start())
+        further, last = _magnitude_after(text, after.end()) if attached else (1.0, after.end())
         if word == "k" and not attached:
             unit = ""  # `K` may be anything
-        elif unit or word == "k":
-            values, end = _times(values, MAGNITUDES[word]), after.end()
+        elif unit or last > after.end() or word == "k":
+            values, end = _times(values, MAGNITUDES[word] * further), last
         else:
             unit, scaled = "length m", _times(values, 1e6)
     elif after and magnitude is not None:
@@ -215,9 +232,9 @@ def _quantity(text: str, match: re.Match[str], language: str) -> Quantity:
         values = (*larger, *values) if word in CAUTIOUS else larger
         end = match.end() if word in CAUTIOUS else after.end()
         unit = _unit_after(text, end)
-        again = _AFTER.match(text, end)
-        if again and (further := magnitude_named(normalise(again.group("word") or ""))):  # `20 million million`
-            values, end = _times(values, further), again.end()
+        further, last = _magnitude_after(text, end)
+        if last > end:
+            values, end = _times(values, further), last
     elif not (attached and word == "s"):
         unit = unit_named(word) if word else ""
     unit = unit or currency_before(text, match.start())
@@ -250,7 +267,16 @@ def _times(values: tuple[float, ...], factor: float) -> tuple[float, ...]:
 
 def _unit_after(text: str, end: int) -> str:
     after = _AFTER.match(text, end)
-    return unit_named(normalise(after.group("word"))) if after and after.group("word") else ""
+    word = normalise(after.group("word") or "") if after else ""
+    return "length m" if word == "m" else unit_named(word) if word else ""
+
+
+def _magnitude_after(text: str, end: int) -> tuple[float, int]:
+    """What a further magnitude multiplies a number by, and its end: `20 million million`."""
+    after = _AFTER.match(text, end)
+    word = normalise(after.group("word") or "") if after else ""
+    factor = None if word in {"", "m"} else magnitude_named(word)
+    return (1.0, end) if after is None or factor is None else (factor, after.end())
 
 
 def _is_negative(text: str, start: int) -> bool:
@@ -303,34 +329,33 @@ def _worded(text: str, language: str) -> list[Quantity]:
     """Numbers in words: English with compounds, small ones of some other languages."""
     others = _NUMBER_WORDS.get(language, {})
     quantities: list[Quantity] = []
-    tokens = [(match.group(), match.start(), match.end()) for match in _LETTERS.finditer(text)]
-    index = 0
-    while index < len(tokens):
-        word = normalise(tokens[index][0])
-        if word in _ONES or word in _TENS or word in _SCALES:
-            count, value = _compound(text, tokens, index)
-            if value is not None:
-                quantities.append(_of_words(text, tokens[index][1], tokens[index + count - 1][2], value))
-            index += max(count, 1)
+    words = list(_LETTERS.finditer(text))
+    end = 0
+    for index, match in enumerate(words):
+        word = normalise(match.group())
+        if index < end or (word not in _COUNTING and word not in others):
             continue
-        value = _ORDINALS.get(word) or _MULTIPLES.get(word)
-        if value is not None:
-            quantities.append(_of_words(text, tokens[index][1], tokens[index][2], float(value)))
-        elif others.get(word, 0.0) > 1:
-            quantities.append(_of_words(text, tokens[index][1], tokens[index][2], others[word]))
-        index += 1
+        if word in _ONES or word in _TENS or word in _SCALES:
+            count, value = _compound(text, words, index)
+            if value is not None:
+                quantities.append(_of_words(text, match.start(), words[index + count - 1].end(), value))
+            end = index + count
+            continue
+        value = _ORDINALS.get(word) or _MULTIPLES.get(word) or others.get(word, 0.0)
+        if value > 1 or word not in others:
+            quantities.append(_of_words(text, match.start(), match.end(), float(value)))
     return quantities
 
 
-def _compound(text: str, tokens: list[tuple[str, int, int]], index: int) -> tuple[int, float | None]:
+def _compound(text: str, words: Sequence[re.Match[str]], index: int) -> tuple[int, float | None]:
     """Reads `two hundred and fifty thousand`; how many words, and the value (None: a scale alone, `millions of`)."""
     total = current = 0.0
     count = 0
     used = False
     last = ""
-    for raw, start, _ in tokens[index : index + 12]:
-        word = normalise(raw)
-        if count and text[tokens[index + count - 1][2] : start].strip(" -\u2010\u2011"):
+    for match in words[index : index + 12]:
+        word = normalise(match.group())
+        if count and text[words[index + count - 1].end() : match.start()].strip(" -\u2010\u2011"):
             break
         if word in _ONES:
             if last == "one" or (last == "ten" and not 0 < _ONES[word] < 10):
@@ -352,7 +377,7 @@ def _compound(text: str, tokens: list[tuple[str, int, int]], index: int) -> tupl
             current = 0.0
             last = "scale"
         elif word == "and" and last == "scale":
-            following = normalise(tokens[index + count + 1][0]) if index + count + 1 < len(tokens) else ""
+            following = normalise(words[index + count + 1].group()) if index + count + 1 < len(words) else ""
             if following not in _ONES and following not in _TENS:
                 break
         else:

@@ -1,7 +1,7 @@
 """A passage, indexed so that a sentence's tokens are found in it."""
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,42 +48,60 @@ class PassageIndex:
         self.normals: dict[str, list[int]] = defaultdict(list)
         """Positions by spelling."""
         self._keys: dict[str, list[int]] = defaultdict(list)
-        self._stems: dict[str, list[int]] = defaultdict(list)
         self._values: dict[float, list[int]] = defaultdict(list)
         self._numbers: list[int] = []
         self._initials: dict[str, int] = {}
-        initials = ""
         for position, token in enumerate(self.tokens):
-            self._add(position, token)
-            initials = (initials + token.normal[0])[-6:] if token.capital else ""
-            for length in range(_INITIALS, len(initials) + 1):
-                self._initials.setdefault(initials[-length:], position - length + 1)
+            normal = token.normal
+            self.normals[normal].append(position)
+            if token.quantity is not None:
+                self._add_number(position, token.quantity)
+                continue
+            if token.kind is not TokenKind.STOP:
+                self._keys[token.key].append(position)
+            elif not token.capital:
+                continue
+            month = month_value(normal)
+            if month is not None:
+                self._values[month].append(position)
+        self._add_initials()
         headings = tokenise(passage.headings)
         self._heading_keys = {token.key for token in headings if token.quantity is None}
         self._heading_values = {value for token in headings if token.quantity for value in token.quantity.values}
 
-    def _add(self, position: int, token: Token) -> None:
-        self.normals[token.normal].append(position)
-        if token.quantity is not None:
-            self._numbers.append(position)
-            for value in (*token.quantity.values, *token.quantity.scaled):
-                self._values[value].append(position)
-            return
-        if token.kind is not TokenKind.STOP:
-            self._keys[token.key].append(position)
-            if len(token.normal) > _STEM:
-                self._stems[token.normal[:_STEM]].append(position)
-        if token.kind is not TokenKind.STOP or token.capital:
-            month = month_value(token.normal)
-            if month is not None:
-                self._values[month].append(position)
+    def _add_number(self, position: int, quantity: Quantity) -> None:
+        self._numbers.append(position)
+        for value in (*quantity.values, *quantity.scaled):
+            self._values[value].append(position)
+
+    def _add_initials(self) -> None:
+        initials = ""
+        for position, token in enumerate(self.tokens):
+            if not token.capital:
+                initials = ""
+                continue
+            initials = (initials + token.normal[0])[-6:]
+            for length in range(_INITIALS, len(initials) + 1):
+                self._initials.setdefault(initials[-length:], position - length + 1)
+
+    @cached_property
+    def _stems(self) -> dict[str, list[int]]:
+        """Positions of words with a topic by their beginnings."""
+        stems: dict[str, list[int]] = defaultdict(list)
+        for position, token in enumerate(self.tokens):
+            if len(token.normal) > _STEM and token.quantity is None and token.kind is not TokenKind.STOP:
+                stems[token.normal[:_STEM]].append(position)
+        return stems
 
     def _units_of(self) -> list[int]:
-        starts = [unit.start for unit in self.units]
         units: list[int] = []
+        index, end = -1, 0
+        starts = [unit.start for unit in self.units]
         for token in self.tokens:
-            index = bisect_right(starts, token.start) - 1
-            units.append(index if index >= 0 and token.start < self.units[index].end else -1)
+            while index + 1 < len(starts) and starts[index + 1] <= token.start:
+                index += 1
+                end = self.units[index].end
+            units.append(index if token.start < end else -1)
         return units
 
     def positions_of(self, unit: int) -> range:
@@ -149,7 +167,8 @@ class PassageIndex:
         if other.percent and not claimed.percent:
             return token.is_vague
         unit = claimed.unit
-        return not unit or bool(other.unit) or unit in self._known_units
+        in_millions = not set(claimed.scaled).isdisjoint(other.values)
+        return not unit or bool(other.unit) or in_millions or unit in self._known_units
 
     @cached_property
     def _known_units(self) -> set[str]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import lru_cache
 
 from citewire_verify.numbers import MONTH, Quantity, find_numbers, month_named, month_value
 from citewire_verify.text.languages import detect_language
@@ -158,21 +159,45 @@ def _joined(text: str) -> str:
     return _DOTTED.sub(lambda match: match.group().replace(".", "").ljust(len(match.group())), text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a word's spelling tells of a token."""
+
+    key: str | None
+    """Of its base, where it is a form that negates one."""
+    normal: str
+    stop: bool
+    capital: bool
+    unspaced: bool
+    caseless: bool
+
+
+@lru_cache(maxsize=65536)
+def _form(raw: str) -> _Form:
+    normal = normalise(raw)
+    base = NEGATED_FORMS.get(normal) if raw.isascii() else None
+    capital = raw[0].isupper()
+    caseless = not raw.isascii() and not capital and raw[0] == raw[0].upper()
+    return _Form(
+        key=stem(base) if base else None,
+        normal=normal,
+        stop=normal in NEGATORS,
+        capital=capital,
+        unspaced=caseless and _UNSPACED.match(raw) is not None,
+        caseless=caseless,
+    )
+
+
 def _token(text: str, term: Term) -> Token:
     raw = text[term.start : term.end]
-    normal = normalise(raw)
+    form = _form(raw)
     kind = TokenKind.NAME if term.name and len(raw) > 1 else TokenKind.PLAIN
-    if term.stop or normal in NEGATORS:
+    if term.stop or form.stop:
         kind = TokenKind.STOP
-    capital = raw[0].isupper()
-    if raw.isascii():
-        base = NEGATED_FORMS.get(normal)
-        if base is None:
-            return Token(term.key, normal, term.start, term.end, kind, capital)
-        return Token(stem(base), normal, term.start, term.end, kind, capital, negative_form=True)
-    caseless = not capital and raw[0] == raw[0].upper()
-    unspaced = caseless and _UNSPACED.match(raw) is not None
-    return Token(term.key, normal, term.start, term.end, kind, capital, unspaced, caseless)
+    if form.key is not None:
+        return Token(form.key, form.normal, term.start, term.end, kind, form.capital, negative_form=True)
+    key = term.key
+    return Token(key, form.normal, term.start, term.end, kind, form.capital, form.unspaced, form.caseless)
 
 
 def _mark_names(text: str, tokens: list[Token], *, german: bool, english: bool) -> None:
@@ -240,14 +265,15 @@ def _mark_negated(text: str, tokens: list[Token], language: str) -> None:
     previous = 0
     last: Token | None = None
     for index, word in enumerate(tokens):
-        if _BREAK.search(text, previous, word.start):
+        # A single space, which is what mostly stands between two words, breaks nothing.
+        if (word.start != previous + 1 or text[previous] != " ") and _BREAK.search(text, previous, word.start):
             if head and last is not None and last.clause == clause:
                 last.negated, last.negated_directly = last.negated + 1, True
             clause += 1
             reach, head = [], False
         previous = word.end
         word.clause = clause
-        if _is_negator(text, tokens, index, negators):
+        if (word.normal in negators or word.normal == "t") and _is_negator(text, word):
             if word.normal in POSTPOSED_NEGATORS and last is not None and last.clause == clause and not last.negated:
                 last.negated, last.negated_directly = 1, True
             reach, head = [*reach[:2], SCOPE], True
@@ -270,12 +296,10 @@ def _is_bound(tokens: list[Token], index: int) -> bool:
     return tokens[index].normal in COMPARED_WITH_NO and following == "than"
 
 
-def _is_negator(text: str, tokens: list[Token], index: int, negators: frozenset[str]) -> bool:
-    word = tokens[index]
+def _is_negator(text: str, word: Token) -> bool:
+    """Whether a word that negates, or the `t` of `n't`, does so where it stands."""
     if word.normal == "t":
         return text[max(word.start - 2, 0) : word.start].lower() in {"n'", "n’"}
-    if word.normal not in negators:
-        return False
     # `No. 5`, `non-profit`
     return not (word.normal in {"no", "non"} and text[word.end : word.end + 1] in {".", "-"})
 

@@ -93,6 +93,7 @@ _UNITS = {
         "volume ml": "ml millilitre milliliter",
         "volume gal": "gallon gal",
         "volume pt": "pint",
+        "volume ft3": "cu_ft cubic_foot cubic_feet",
         "volume m3": "m3 cubic_metre cubic_meter kubikmeter",
         "data kb": "kb kilobyte",
         "data tb": "tb terabyte",

@@ -77,13 +77,36 @@ def _terms(text: str) -> Iterator[Term]:
 
 
 def _word_terms(raw: str, start: int, *, sentence_start: bool) -> Iterator[Term]:
+    for part in read_word(raw):
+        begin = start + part.offset
+        named = part.capital and not part.stop and (not sentence_start or part.acronym)
+        yield Term(part.key, begin, begin + part.length, stop=part.stop, name=named, number=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WordPart:
+    """A word, or a part of one written `likeThis`: what its spelling tells, wherever it stands."""
+
+    key: str
+    offset: int
+    """In the word."""
+    length: int
+    stop: bool
+    capital: bool
+    acronym: bool
+
+
+@lru_cache(maxsize=65536)
+def read_word(raw: str) -> tuple[WordPart, ...]:
+    """Returns the parts of a word, once for all the places where it stands."""
     parts = [(m.group(), m.start()) for m in _CAMEL.finditer(raw)] if _is_camel(raw) else [(raw, 0)]
+    results: list[WordPart] = []
     for part, offset in parts:
         normal = normalise(part)
-        stop = normal in STOP_WORDS and not (part.isupper() and len(part) > 1)
-        name = part[0].isupper() and not stop and (not sentence_start or (part.isupper() and len(part) > 1))
-        begin = start + offset
-        yield Term(stem(normal), begin, begin + len(part), stop=stop, name=name, number=False)
+        acronym = len(part) > 1 and part.isupper()
+        stop = normal in STOP_WORDS and not acronym
+        results.append(WordPart(stem(normal), offset, len(part), stop, part[0].isupper(), acronym))
+    return tuple(results)
 
 
 def _pairs(run: str, start: int) -> Iterator[Term]:
