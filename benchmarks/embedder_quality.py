@@ -66,10 +66,10 @@ def measure_quality(precisions: Sequence[str]) -> int:
         queries = {name: system.vectors(list(collection.queries.values())) for name, system in systems.items()}
     base = results[precisions[0]]
     rows: list[list[object]] = []
-    for name, one in results.items():
-        vectors, reference = np.concatenate(one.vectors), np.concatenate(base.vectors)
+    for name, result in results.items():
+        vectors, reference = np.concatenate(result.vectors), np.concatenate(base.vectors)
         ndcg, recall = score(collection, vectors, queries[name])
-        speed = float(np.median(np.array(base.seconds) / np.array(one.seconds)))
+        speed = float(np.median(np.array(base.seconds) / np.array(result.seconds)))
         cosines = (vectors * reference).sum(axis=1)
         rows.append([name, speed, f"{ndcg:.4f}", f"{recall:.4f}", f"{cosines.mean():.5f}", f"{cosines.min():.5f}"])
     print(f"SciFact, {len(texts)} abstracts, {len(collection.queries)} claims\n")

@@ -122,8 +122,8 @@ def load_sets(data: Path, limit: int | None, seed: int) -> dict[str, QuestionSet
     sets: dict[str, QuestionSet] = {}
     for name, (chunks, asked) in loaders.items():
         if limit is not None and len(asked) > limit:
-            chosen = np.random.default_rng(seed).permutation(len(asked))[:limit]
-            asked = [asked[int(index)] for index in sorted(chosen)]
+            sample = np.random.default_rng(seed).permutation(len(asked))[:limit]
+            asked = [asked[int(index)] for index in sorted(sample)]
         titled = [f"{chunk.article.replace('_', ' ')}\n{chunk.text}" for chunk in chunks]
         vectors = embed(titled + [entry.text for entry in asked])
         similarities = vectors[len(chunks) :] @ vectors[: len(chunks)].T
@@ -216,8 +216,8 @@ def _clapnq(folder: Path) -> tuple[list[Chunk], list[Asked]]:
             row: dict[str, Any] = json.loads(line)
             passage = row["passages"][0]
             chunks += _cut(passage["text"], passage["title"], number)
-            chosen: set[str] = {element for output in row["output"] for element in output.get("selected_sentences", ())}
-            spans = tuple((passage["text"].find(entry), entry) for entry in sorted(chosen) if entry in passage["text"])
+            gold: set[str] = {element for output in row["output"] for element in output.get("selected_sentences", ())}
+            spans = tuple((passage["text"].find(entry), entry) for entry in sorted(gold) if entry in passage["text"])
             asked.append(Asked(row["input"], passage["title"], number, name == "answerable", spans))
             number += 1
     return chunks, asked

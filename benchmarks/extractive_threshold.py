@@ -94,8 +94,8 @@ def derive(squad: QuestionSet, seed: int) -> dict[str, Any]:
     weight = np.ones(len(labels))
     articles: Names = np.array([answerable[int(owner)].article for owner in owners])
     held_out = cross_validate(features, labels, weight, articles)
-    hits = [[_first_hit(held_out[owners == entry], labels[owners == entry])] for entry in range(len(answerable))]
-    print("\nUnits that hold the answer, cross-validated: among the best " + _hit_text(np.array(hits)))
+    ranks = [[_first_hit(held_out[owners == entry], labels[owners == entry])] for entry in range(len(answerable))]
+    print("\nUnits that hold the answer, cross-validated: among the best " + _rank_text(np.array(ranks)))
     unit = fit(features, labels, weight)
     margin = float(np.quantile(_margins(unit, features, labels, owners), QUOTED))
     derived: dict[str, Any] = {
@@ -109,10 +109,10 @@ def derive(squad: QuestionSet, seed: int) -> dict[str, Any]:
         balance = np.where(kinds == "answerable", 1 / np.sum(kinds == "answerable"), 0.0)
         for kind in ("removed", "adversarial"):
             balance += np.where(kinds == kind, 0.5 / np.sum(kinds == kind), 0.0)
-        wanted = (kinds == "answerable").astype(float)
-        scores = cross_validate(rows, wanted, balance * len(rows) / 2, groups)
+        labels = (kinds == "answerable").astype(float)
+        scores = cross_validate(rows, labels, balance * len(rows) / 2, groups)
         threshold = float(np.quantile(scores[np.isin(kinds, POSITIVE)], REFUSED))
-        model = fit(rows, wanted, balance * len(rows) / 2)
+        model = fit(rows, labels, balance * len(rows) / 2)
         measured = {kind: _separation(scores, kinds, kind, threshold) for kind in ("removed", "adversarial")}
         print(f"{name}, cross-validated:", measured, "threshold", round(threshold, 3))
         derived[name] = _as_json(model, ANSWER_FEATURES)
@@ -128,9 +128,9 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
         hybrid = random is None or bool(random.integers(2))
         question = read_question(asked.text)
 
-        def case(kind: str, found: list[int], number: int = index, article: str = asked.article) -> Case:
-            scored = score_units(read_question(questions.asked[number].text), questions.sources(number, found))
-            return Case(kind, article, number, tuple(found), scored)
+        def case(kind: str, places: list[int], number: int = index, article: str = asked.article) -> Case:
+            scored = score_units(read_question(questions.asked[number].text), questions.sources(number, places))
+            return Case(kind, article, number, tuple(places), scored)
 
         if not question.keys:
             continue
@@ -138,8 +138,8 @@ def make_cases(questions: QuestionSet, random: np.random.Generator | None = None
         if not asked.answerable:
             yield case("adversarial", result)
             continue
-        hit = any(questions.holds_answer(index, chunk) for chunk in result)
-        yield case("answerable" if hit else "missed", result)
+        retrieved = any(questions.holds_answer(index, chunk) for chunk in result)
+        yield case("answerable" if retrieved else "missed", result)
 
         def of_article(chunk: Chunk, article: str = asked.article) -> bool:
             return chunk.article == article
@@ -176,19 +176,19 @@ def report(questions: QuestionSet, weights: Weights) -> None:
 
 def _report_quotes(questions: QuestionSet, cases: list[Case], weights: Weights) -> None:
     """How often what would be quoted holds a gold answer."""
-    hits = np.zeros(4)
-    quoted, counted, words = 0, 0, 0
+    held = np.zeros(4)
+    quoted, units, words = 0, 0, 0
     for case in cases:
         ranked = rank(case.scored, weights.unit)
         good = [_holds(questions, case, candidate) for _, candidate in ranked[:4]]
-        hits += [any(good[: k + 1]) for k in range(4)]
-        chosen = [c for score, c in ranked[:QUOTES] if score >= ranked[0][0] - weights.unit_margin]
-        counted += len(chosen)
-        words += sum(len(case.scored.sources[c.source].text[c.unit.start : c.unit.end].split()) for c in chosen)
-        quoted += any(good[: len(chosen)])
+        held += [any(good[: k + 1]) for k in range(4)]
+        quotable = [c for score, c in ranked[:QUOTES] if score >= ranked[0][0] - weights.unit_margin]
+        units += len(quotable)
+        words += sum(len(case.scored.sources[c.source].text[c.unit.start : c.unit.end].split()) for c in quotable)
+        quoted += any(good[: len(quotable)])
     n = len(cases)
-    print(f"a gold answer is in the best 1, 2, 3, 4 units: {', '.join(f'{value:.3f}' for value in hits / n)}")
-    print(f"as quoted ({counted / n:.2f} units, {words / n:.0f} words on average): {quoted / n:.3f}")
+    print(f"a gold answer is in the best 1, 2, 3, 4 units: {', '.join(f'{value:.3f}' for value in held / n)}")
+    print(f"as quoted ({units / n:.2f} units, {words / n:.0f} words on average): {quoted / n:.3f}")
 
 
 def _holds(questions: QuestionSet, case: Case, candidate: Candidate) -> bool:
@@ -293,8 +293,8 @@ def _first_hit(scores: Floats, labels: Floats) -> int:
     return int(np.argmax(ordered)) if ordered.any() else 99
 
 
-def _hit_text(hits: Floats) -> str:
-    return ", ".join(f"{k}: {float(np.mean(hits < k)):.3f}" for k in (1, 2, 3, 4))
+def _rank_text(ranks: Floats) -> str:
+    return ", ".join(f"{k}: {float(np.mean(ranks < k)):.3f}" for k in (1, 2, 3, 4))
 
 
 def _as_json(model: Linear, names: tuple[str, ...]) -> dict[str, Any]:

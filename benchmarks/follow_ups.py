@@ -114,8 +114,8 @@ def main() -> int:
         "by rules": rewritten,
         "whole": [each.whole for each in made],
     }
-    hits = {
-        (mode, way): _hits(library, made, texts, precision, mode)
+    matches = {
+        (mode, way): _matches(library, made, texts, precision, mode)
         for mode in ("dense", "hybrid")
         for way, texts in ways.items()
     }
@@ -125,9 +125,9 @@ def main() -> int:
         changed = np.mean(
             [new != each.question for new, each in zip(rewritten, made, strict=True) if each.kind == kind]
         )
-        shares = [f"{hits[key][places].mean():.3f}" for key in hits]
+        shares = [f"{matches[key][places].mean():.3f}" for key in matches]
         table.append([kind, int(places.sum()), f"{changed:.3f}", *shares])
-    print(format_table(["kind", "n", "rewritten", *(f"{mode}, {way}" for mode, way in hits)], table))
+    print(format_table(["kind", "n", "rewritten", *(f"{mode}, {way}" for mode, way in matches)], table))
     alone = [[name, *_taken_for_follow_ups(name)] for name in SETS if not name.startswith("SciFact")]
     print(f"\n{format_table(['questions of', 'n', 'taken for follow-ups'], alone)}")
     return 0
@@ -138,7 +138,7 @@ def _taken_for_follow_ups(name: str) -> tuple[int, str]:
     return len(questions), f"{np.mean([is_follow_up(question.text) for question in questions]):.4f}"
 
 
-def _hits(
+def _matches(
     library: Library,
     made: Sequence[Conversation],
     texts: Sequence[str],

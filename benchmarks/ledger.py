@@ -57,11 +57,11 @@ def _put_budgets(owner: str) -> None:
 
 async def _measure(dsn: str, rounds: int, seconds: float) -> list[Sequence[object]]:
     async with AsyncExitStack() as stack:
-        kept = await stack.enter_async_context(open_ledger(dsn, process="bench"))
+        postgres = await stack.enter_async_context(open_ledger(dsn, process="bench"))
         ways: list[tuple[str, Ledger, str]] = [
             ("no ledger", NoLedger(), "free"),
-            ("Postgres", kept, "free"),
-            ("Postgres, two budgets", kept, "budgeted"),
+            ("Postgres", postgres, "free"),
+            ("Postgres, two budgets", postgres, "budgeted"),
         ]
         results: dict[tuple[str, int], list[list[float]]] = {(way[0], n): [] for n in CALLERS for way in ways}
         for _ in range(rounds):

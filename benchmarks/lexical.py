@@ -138,8 +138,8 @@ async def _ways(
     def through_service(query: SearchQuery) -> Ranking:
         async def rank(question: str, vector: bytes) -> Sequence[int]:
             asked = replace(query, text=question, vector=vector if query.space else b"")
-            found = await service.search(Tenant(org, "user", "pro"), asked)
-            return [result.chunk.chunk_id - number * SPAN for result in found.results]
+            response = await service.search(Tenant(org, "user", "pro"), asked)
+            return [result.chunk.chunk_id - number * SPAN for result in response.results]
 
         return rank
 

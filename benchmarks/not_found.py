@@ -59,7 +59,7 @@ class Judged:
 
     kind: str
     article: str
-    hit: bool
+    retrieved: bool
     """Whether a passage is from the paragraph that answers."""
     scores: tuple[float, ...]
 
@@ -138,31 +138,31 @@ async def _judged(http: httpx.AsyncClient, library: Library, asked: Asked, kind:
         body["filter"] = {"not": {"field": "title", "op": "eq", "value": asked.article}}
     response = await http.post("/v1/search", json=body)
     response.raise_for_status()
-    hits: list[dict[str, Any]] = response.json()["results"]
-    inside = [hit for hit in hits[:PASSAGES] if hit["content"].strip() in asked.paragraph]
-    return Judged(kind, asked.article, asked.answerable and bool(inside), judge(asked.text, hits))
+    results: list[dict[str, Any]] = response.json()["results"]
+    inside = [result for result in results[:PASSAGES] if result["content"].strip() in asked.paragraph]
+    return Judged(kind, asked.article, asked.answerable and bool(inside), judge(asked.text, results))
 
 
-def judge(text: str, hits: Sequence[dict[str, Any]]) -> tuple[float, ...]:
+def judge(text: str, results: Sequence[dict[str, Any]]) -> tuple[float, ...]:
     """Scores a question's passages as each of `JUDGES` does; higher speaks for an answer."""
-    if not hits:
+    if not results:
         return (0.0,) * len(JUDGES)
     question = read_question(text)
-    sources = [Source(hit["content"], hit["title"], hit.get("similarity")) for hit in hits[:PASSAGES]]
+    sources = [Source(result["content"], result["title"], result.get("similarity")) for result in results[:PASSAGES]]
     scored = score_units(question, sources)
     ranked = rank(scored, load_weights().unit)
     ours = answerable(scored, ranked[0][1], load_weights()) if ranked else 0.0
-    cosines = sorted((hit.get("similarity") or 0.0 for hit in hits), reverse=True)
+    cosines = sorted((result.get("similarity") or 0.0 for result in results), reverse=True)
     words = set(_WORD.findall(text.casefold()))
     best = 0.0
     for candidate in scored.candidates:
         unit = scored.sources[candidate.source].text[candidate.unit.start : candidate.unit.end]
-        said = set(_WORD.findall(unit.casefold()))
-        best = max(best, 2 * len(words & said) / (len(words) + len(said) or 1))
+        unit_words = set(_WORD.findall(unit.casefold()))
+        best = max(best, 2 * len(words & unit_words) / (len(words) + len(unit_words) or 1))
     return (
         ours,
         cosines[0],
-        max(hit.get("lexical_score") or 0.0 for hit in hits),
+        max(result.get("lexical_score") or 0.0 for result in results),
         cosines[0] - (cosines[1] if len(cosines) > 1 else 0.0),
         max((candidate.features[2] for candidate in scored.candidates), default=0.0),
         best,
@@ -171,13 +171,13 @@ def judge(text: str, hits: Sequence[dict[str, Any]]) -> tuple[float, ...]:
 
 def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
     """Prints what was measured on a set."""
-    kinds: Names = np.array([one.kind for one in judged])
+    kinds: Names = np.array([entry.kind for entry in judged])
     articles: Names = np.array([entry.article for entry in judged])
     scores: Floats = np.array([element.scores for element in judged])
     positive = kinds == "answerable"
-    hit = float(np.mean([one.hit for one in judged if one.kind == "answerable"]))
+    retrieved = float(np.mean([entry.retrieved for entry in judged if entry.kind == "answerable"]))
     print(f"\n## {library.name}: {len(library.paragraphs)} paragraphs, {int(positive.sum())} answerable, mode {mode}")
-    print(f"the answer's paragraph is among the first {PASSAGES}: {hit:.3f}")
+    print(f"the answer's paragraph is among the first {PASSAGES}: {retrieved:.3f}")
     for kind in ("removed", "adversarial"):
         if not np.any(kinds == kind):
             continue
@@ -193,7 +193,7 @@ def report(library: Library, judged: Sequence[Judged], mode: str) -> None:
         print(format_table(["judge", "ROC-AUC", "95 %", "recall at 10 % false not-found"], rows))
     ours: Floats = scores[:, 0]
     refused: dict[str, float] = {}
-    for kind in sorted({one.kind for one in judged}):
+    for kind in sorted({entry.kind for entry in judged}):
         refused[kind] = round(float((ours[kinds == kind] < THRESHOLD).mean()), 3)
     print(f"\nnot found at the built-in threshold: {refused}")
 
@@ -220,8 +220,8 @@ def resampled(scores: Floats, kinds: Names, articles: Names, kind: str) -> tuple
     areas: list[float] = []
     for _ in range(RESAMPLES):
         drawn = [groups[int(index)] for index in random.integers(0, len(groups), len(groups))]
-        positive: Floats = np.concatenate([one for one, _ in drawn])
-        negative: Floats = np.concatenate([one for _, one in drawn])
+        positive: Floats = np.concatenate([part for part, _ in drawn])
+        negative: Floats = np.concatenate([part for _, part in drawn])
         if len(positive) and len(negative):
             areas.append(area(positive, negative))
     return float(np.quantile(areas, 0.025)), float(np.quantile(areas, 0.975))

@@ -71,9 +71,9 @@ class Memory:
         query = SearchQuery(
             Scope(), vector=vector.astype("<f4").tobytes(), space=Space("benchmark", "", len(vector)), text=text
         )
-        found = SearchSnapshot((), (), ranked, (), exact=True)
+        snapshot = SearchSnapshot((), (), ranked, (), exact=True)
         judge = TopicJudge(cast("PostgresTopics", self))
-        return (await judge.judge(_TENANT, query, found, ranked)).off_topic
+        return (await judge.judge(_TENANT, query, snapshot, ranked)).off_topic
 
 
 def main() -> int:

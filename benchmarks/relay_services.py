@@ -60,8 +60,8 @@ async def _check(_: HealthCheckRequest, __: object) -> HealthCheckResponse:
     return HealthCheckResponse(status=HealthCheckResponse.SERVING)
 
 
-def _chunk(index: int, found: str) -> Chunk:
-    text = found + TEXT
+def _chunk(index: int, stamp: str) -> Chunk:
+    text = stamp + TEXT
     chunk = Chunk(chunk_id=index + 1, document_id=1, version=1, chunk_index=index, text=text, token_count=150)
     chunk.title, chunk.file_name, chunk.type, chunk.live = "Paced", "paced.md", "file", True
     return chunk

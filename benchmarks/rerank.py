@@ -106,11 +106,11 @@ def read_collection(folder: Path, most: int) -> Collection:
         grades.setdefault(query, {})[text] = int(grade)
     asked = {row["_id"]: row["text"] for row in _rows(folder, "queries") if row["_id"] in grades}
     # Evenly over the file: neighbours are about the same text.
-    chosen = list(asked)[:: max(1, len(asked) // most)][:most]
+    sample = list(asked)[:: max(1, len(asked) // most)][:most]
     rows = _rows(folder, "corpus")
     titles = {row["_id"]: row.get("title", "") for row in rows}
     texts = {row["_id"]: f"{row.get('title', '')}\n{row['text']}".strip() for row in rows}
-    return Collection(titles, texts, {query: asked[query] for query in chosen}, grades)
+    return Collection(titles, texts, {query: asked[query] for query in sample}, grades)
 
 
 async def candidates_of(collection: Collection, model: LocalModel, reranker: LateInteraction) -> Candidates:
@@ -121,37 +121,37 @@ async def candidates_of(collection: Collection, model: LocalModel, reranker: Lat
     cosines = asked @ documents.T
     places = np.argsort(-cosines, axis=1, kind="stable")[:, :CANDIDATES]
     max_sims, closenesses = np.zeros(places.shape, np.float32), np.zeros(places.shape, np.float32)
-    wanted: dict[int, list[tuple[int, int]]] = {}
+    ranks: dict[int, list[tuple[int, int]]] = {}
     for query, row in enumerate(places.tolist()):
         for rank, place in enumerate(row):
-            wanted.setdefault(place, []).append((query, rank))
+            ranks.setdefault(place, []).append((query, rank))
     vectors = [reranker.token_vectors([text])[0] for text in await model.tokenise(queries, Purpose.QUERY)]
-    tokenised = await model.tokenise([texts[place] for place in wanted], Purpose.DOCUMENT)
+    tokenised = await model.tokenise([texts[place] for place in ranks], Purpose.DOCUMENT)
     titles = list(collection.titles.values())
-    above = await model.tokenise([titles[place] for place in wanted], Purpose.DOCUMENT)
-    for number, (text, title, at) in enumerate(zip(tokenised, above, wanted.values(), strict=True), 1):
+    above = await model.tokenise([titles[place] for place in ranks], Purpose.DOCUMENT)
+    for number, (text, title, at) in enumerate(zip(tokenised, above, ranks.values(), strict=True), 1):
         (document,) = reranker.token_vectors([text])
         for query, rank in at:
             max_sims[query, rank] = max_sim(vectors[query], document)
             closenesses[query, rank] = closeness(vectors[query], document, len(title.ids) - 2)
         if number % 500 == 0:
-            print(f"{number} of {len(wanted)} texts scored", file=sys.stderr, flush=True)
+            print(f"{number} of {len(ranks)} texts scored", file=sys.stderr, flush=True)
     return Candidates(places, np.take_along_axis(cosines, places, axis=1), max_sims, closenesses)
 
 
-def quality_row(name: str, collection: Collection, found: Candidates) -> list[object]:
+def quality_row(name: str, collection: Collection, candidates: Candidates) -> list[object]:
     """The mean nDCG@10 of each order."""
-    orders = [found.cosines]
-    for scores in (found.max_sims, found.closenesses):
-        orders += [scores, *(found.cosines + weight * scores for weight in WEIGHTS)]
-    return [name, *(f"{_ndcg(collection, found.places, order):.4f}" for order in orders)]
+    orders = [candidates.cosines]
+    for scores in (candidates.max_sims, candidates.closenesses):
+        orders += [scores, *(candidates.cosines + weight * scores for weight in WEIGHTS)]
+    return [name, *(f"{_ndcg(collection, candidates.places, order):.4f}" for order in orders)]
 
 
-async def call_times(collection: Collection, found: Candidates, reranker: LateInteraction) -> list[object]:
+async def call_times(collection: Collection, candidates: Candidates, reranker: LateInteraction) -> list[object]:
     """Times whole calls, as the service makes them."""
     texts, seconds, tokens = list(collection.texts.values()), list[float](), list[int]()
     cpu = time.process_time()
-    rows: list[list[int]] = found.places.tolist()
+    rows: list[list[int]] = candidates.places.tolist()
     for query, row in list(zip(collection.queries.values(), rows, strict=True))[:CALLS]:
         start = time.perf_counter()
         ranking = await reranker.rerank(query, [texts[place] for place in row], 10)

@@ -89,14 +89,14 @@ def measure_rates(data: Data, rounds: int, seconds: float) -> str:
     table = [
         [
             names[way],
-            statistics.median(rate.per_second for rate in found),
+            statistics.median(rate.per_second for rate in runs),
             statistics.median(
-                rate.per_second / base.per_second for rate, base in zip(found, rates[BASELINE], strict=True)
+                rate.per_second / base.per_second for rate, base in zip(runs, rates[BASELINE], strict=True)
             ),
-            statistics.median(rate.p50_ms for rate in found),
-            statistics.median(rate.p95_ms for rate in found),
+            statistics.median(rate.p50_ms for rate in runs),
+            statistics.median(rate.p95_ms for rate in runs),
         ]
-        for way, found in rates.items()
+        for way, runs in rates.items()
     ]
     heading = f"Rate, {CLIENTS} clients at once (pgbench gives the mean instead of the median)"
     return f"{heading}\n\n" + format_table(["way", "searches/s", "of psycopg", "p50 ms", "p95 ms"], table)
@@ -134,12 +134,12 @@ async def _compare(store: PostgresSearch, seen: Measured, org: str, size: int, s
     vectors = sample(5000 + size, queries)
     own = [await _timed(store, org, dense(vector, scope=scope)) for vector in vectors]
     exact = [await _timed(store, org, dense(vector, scope=scope, exact=True)) for vector in vectors]
-    for (found, taken), (all_found, taken_exact) in zip(own, exact, strict=True):
+    for (result, taken), (all_found, taken_exact) in zip(own, exact, strict=True):
         seen.own.append(taken)
         seen.exact.append(taken_exact)
-        seen.index += not found.exact
-        wanted = {hit.chunk_id for hit in all_found.ranked}
-        seen.recall.append(len(wanted & {hit.chunk_id for hit in found.ranked}) / max(1, len(wanted)))
+        seen.index += not result.exact
+        nearest = {match.chunk_id for match in all_found.ranked}
+        seen.recall.append(len(nearest & {match.chunk_id for match in result.ranked}) / max(1, len(nearest)))
     seen.chunks.append(size)
 
 
