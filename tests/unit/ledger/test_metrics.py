@@ -57,6 +57,6 @@ async def test_what_is_cut_is_counted_by_estimate_and_whose_key_it_was() -> None
 
 
 async def test_models_of_this_process_cost_nobody() -> None:
-    async with NoLedger(counted=False).call(NewCall(Purpose.GENERATION, "here", "m", PRICE, 100)):
+    async with NoLedger(metered=False).call(NewCall(Purpose.GENERATION, "here", "m", PRICE, 100)):
         pass
     assert sample("citewire_provider_tokens_total", provider="here", model="m", purpose="generation", type="input") == 0

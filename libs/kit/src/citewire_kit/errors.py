@@ -173,11 +173,11 @@ class Violations:
     """
 
     def __init__(self) -> None:
-        self._found: list[FieldViolation] = []
+        self._violations: list[FieldViolation] = []
 
     def add(self, field: str, message: str) -> None:
         """Notes that `field` is wrong."""
-        self._found.append(FieldViolation(field, message))
+        self._violations.append(FieldViolation(field, message))
 
     def require(self, condition: bool, field: str, message: str) -> bool:
         """Notes a violation unless `condition` holds, and returns `condition`."""
@@ -186,14 +186,14 @@ class Violations:
         return condition
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._violations)
 
     def raise_if_any(self) -> None:
         """Raises `InvalidArgument` (reason `INVALID_FIELD`) that names every violation, if there is one."""
-        if not self._found:
+        if not self._violations:
             return
-        first = self._found[0]
-        more = f", and {len(self._found) - 1} more" if len(self._found) > 1 else ""
+        first = self._violations[0]
+        more = f", and {len(self._violations) - 1} more" if len(self._violations) > 1 else ""
         raise InvalidArgument(
-            f"{first.field}: {first.message}{more}", reason="INVALID_FIELD", violations=tuple(self._found)
+            f"{first.field}: {first.message}{more}", reason="INVALID_FIELD", violations=tuple(self._violations)
         )

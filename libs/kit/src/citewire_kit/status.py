@@ -79,13 +79,13 @@ def to_rpc_status(err: CitewireError) -> Status:
     retry = error_details_pb2.RetryInfo() if err.retry_after is not None else None
     if retry is not None:
         retry.retry_delay.CopyFrom(_duration(err.retry_after or 0.0))
-    kept = _fitting(err.violations, MAX_DETAILS_BYTES - 256 - status.ByteSize() - info.ByteSize())
-    if len(kept) < len(err.violations):
-        info.metadata["violations_left_out"] = str(len(err.violations) - len(kept))
+    shown = _fitting(err.violations, MAX_DETAILS_BYTES - 256 - status.ByteSize() - info.ByteSize())
+    if len(shown) < len(err.violations):
+        info.metadata["violations_left_out"] = str(len(err.violations) - len(shown))
     status.details.add().Pack(info)
-    if kept:
+    if shown:
         bad = error_details_pb2.BadRequest()
-        for violation in kept:
+        for violation in shown:
             bad.field_violations.add(field=violation.field, description=violation.message)
         status.details.add().Pack(bad)
     if retry is not None:
@@ -129,14 +129,14 @@ def _duration(seconds: float) -> Duration:
 
 
 def _fitting(violations: Iterable[FieldViolation], room: int) -> list[FieldViolation]:
-    kept: list[FieldViolation] = []
+    fitting: list[FieldViolation] = []
     for violation in violations:
         short = FieldViolation(_cut(violation.field, 128), _cut(violation.message, _MAX_VALUE))
         room -= len(short.field.encode()) + len(short.message.encode()) + 8
         if room < 0:
             break
-        kept.append(short)
-    return kept
+        fitting.append(short)
+    return fitting
 
 
 def _parts(err: grpc.RpcError) -> tuple[Code, str, list[tuple[str, str | bytes]]]:

@@ -76,17 +76,17 @@ class NoLedger(Ledger):
     """Keeps nothing; the metrics count all the same.
 
     Args:
-        counted: False for models in this process, whose tokens nobody pays for.
+        metered: False for models in this process, whose tokens nobody pays for.
     """
 
-    def __init__(self, *, counted: bool = True) -> None:
-        self._counted = counted
+    def __init__(self, *, metered: bool = True) -> None:
+        self._metered = metered
 
     async def _open(self, call: LedgerCall) -> None:
         del call
 
     async def _close(self, call: LedgerCall, settlement: Settlement) -> None:
-        if self._counted:
+        if self._metered:
             await super()._close(call, settlement)
 
 

@@ -113,8 +113,8 @@ async def _permitted(policy: EgressPolicy, host: str, port: int) -> list[str]:
     """Resolves a host, and returns its allowed addresses: at least one."""
     addresses = [host]
     if not is_address(host):
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+        infos = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     permitted = policy.pick(host, port, addresses)
     if not permitted:
         raise _refused(host, port, addresses)

@@ -225,8 +225,8 @@ def as_mapping(value: object) -> Mapping[str, object]:
 
 def _is_final(status: int, provider_error: ProviderError, headers: Mapping[str, str]) -> bool:
     """Says whether a retry is pointless: a used-up quota comes back with a payment, not with time."""
-    said = next((value for name, value in headers.items() if name.lower() == "x-should-retry"), "")
-    return status == 402 or said.lower() == "false" or bool(_QUOTA_CODES & {provider_error.code, provider_error.type})
+    header = next((value for name, value in headers.items() if name.lower() == "x-should-retry"), "")
+    return status == 402 or header.lower() == "false" or bool(_QUOTA_CODES & {provider_error.code, provider_error.type})
 
 
 def _is_overflow(provider_error: ProviderError) -> bool:

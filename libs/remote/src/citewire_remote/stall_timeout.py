@@ -38,7 +38,7 @@ class StallWatch:
         self._loop = asyncio.get_running_loop()
         self._end = self._loop.time() + limits.whole
         self._left = limits.first_token
-        self._said = "sent no first token"
+        self._stall = "sent no first token"
         self._seconds = limits.first_token
         self._started: float | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -71,13 +71,13 @@ class StallWatch:
             self._left = AFTER_END
         else:
             self._left = self._seconds = self._limits.between_tokens
-            self._said = "sent no further token"
+            self._stall = "sent no further token"
 
     def error(self) -> DeadlineExceeded:
         """Returns the error for the timeout that expired."""
         if self._loop.time() >= self._end:
             return timed_out("didn't finish", self._provider, self._limits.whole)
-        return timed_out(self._said, self._provider, self._seconds)
+        return timed_out(self._stall, self._provider, self._seconds)
 
     def close(self) -> None:
         """Stops the timer."""

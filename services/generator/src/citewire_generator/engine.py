@@ -127,7 +127,7 @@ class Engine:
         self, ledger: Ledger | None = None, breakers: Breakers | None = None, limits: CallLimits | None = None
     ) -> None:
         self._ledger = ledger or NoLedger()
-        self._local = NoLedger(counted=False)
+        self._local = NoLedger(metered=False)
         self._breakers = breakers or Breakers()
         self._limits = limits or CallLimits()
 

@@ -76,8 +76,8 @@ def weigh_chunk(text: str) -> dict[int, float]:
 
 def count_question(text: str) -> dict[int, int]:
     """Returns a question's terms with how often each occurs; of a very long one the first 256."""
-    counted = Counter(map(term_number, terms(text)))
-    return dict(list(counted.items())[:MAX_QUESTION_TERMS])
+    counts = Counter(map(term_number, terms(text)))
+    return dict(list(counts.items())[:MAX_QUESTION_TERMS])
 
 
 @lru_cache(maxsize=65_536)

@@ -152,14 +152,14 @@ def _topics_of(text: str, before: str, known: set[str]) -> list[str]:
     if unspaced is not None:
         return [part for part in unspaced.framing.split(text) if len(part.strip()) >= _LEAST_TOPIC]
     language, stops = _language(text, before)
-    chosen: list[str] = []
+    topics: list[str] = []
     for term in terms(text):
         word = normalise(text[term.start : term.end])
         if term.key in known or _is_stop(term, word, stops) or (language is not None and word in language.little):
             continue
         known.add(term.key)
-        chosen.append(text[term.start : term.end])
-    return chosen
+        topics.append(text[term.start : term.end])
+    return topics
 
 
 def _is_stop(term: Term, word: str, stops: frozenset[str]) -> bool:

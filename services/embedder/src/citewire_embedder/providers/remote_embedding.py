@@ -164,13 +164,13 @@ class RemoteModel(EmbeddingModel):
     async def tokenise(self, texts: Sequence[str], purpose: Purpose) -> list[TokenisedText]:
         """Puts the prompt before each text, and estimates and cuts it."""
         prompt, window = self._prompts.for_purpose(purpose), self.info.max_input_tokens
-        found: list[TokenisedText] = []
+        tokenised: list[TokenisedText] = []
         for text in texts:
             whole = prompt + text
             total = estimate_tokens(whole)
             sent = whole if total <= window else cut_to(whole, window)
-            found.append(RemoteText(range(min(total, window)), total, sent, purpose))
-        return found
+            tokenised.append(RemoteText(range(min(total, window)), total, sent, purpose))
+        return tokenised
 
     async def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Estimates each text's own tokens."""
@@ -283,16 +283,16 @@ def read_answer(body: bytes, texts: int, provider: str) -> Answer:
     if not np.isfinite(lengths).all() or not (lengths > 0).all():
         raise _unreadable("holds a vector that is zero or not finite", provider)
     usage = as_mapping(fields.get("usage"))
-    said = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
+    tokens = usage.get("prompt_tokens", usage.get("total_tokens", fields.get("prompt_eval_count")))
     # A server that doesn't count says 0.
-    return Answer(np.asarray(vectors / lengths, np.float32), count_of(said) or None)
+    return Answer(np.asarray(vectors / lengths, np.float32), count_of(tokens) or None)
 
 
 def _rows(data: object, fields: object, provider: str) -> list[Vectors]:
     if data is None:
         own = as_mapping(fields)
-        found = as_list(own.get("embeddings")) or [own.get("embedding")]
-        return [_row(value, provider) for value in found]
+        rows = as_list(own.get("embeddings")) or [own.get("embedding")]
+        return [_row(value, provider) for value in rows]
     entries = [as_mapping(entry) for entry in as_list(data)]
     places = [entry.get("index", place) for place, entry in enumerate(entries)]
     order = {place: entry for place, entry in zip(places, entries, strict=True) if isinstance(place, int)}

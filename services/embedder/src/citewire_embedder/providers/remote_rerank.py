@@ -165,11 +165,11 @@ class RemoteReranker(RerankModel):
         await self._http.aclose()
 
     async def _find_and_ask(self, query: str, documents: Sequence[str], top_n: int | None) -> Ranking:
-        wanted = min(top_n or len(documents), len(documents))
+        count = min(top_n or len(documents), len(documents))
         first: CitewireError | None = None
         for endpoint in self._endpoints if self._endpoint is None else (self._endpoint,):
             try:
-                ranking = await self._ask(endpoint, query, documents, wanted)
+                ranking = await self._ask(endpoint, query, documents, count)
             except CitewireError as exc:
                 if exc.metadata.get("status") not in _ELSEWHERE:
                     raise
@@ -180,21 +180,21 @@ class RemoteReranker(RerankModel):
         self._endpoint = None  # another server may be there by now
         raise first or RuntimeError("the provider has no endpoint")
 
-    async def _ask(self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int) -> Ranking:
+    async def _ask(self, endpoint: Endpoint, query: str, documents: Sequence[str], count: int) -> Ranking:
         """Asks in as many requests as the server's limit needs, one after the other."""
         ranked: list[Ranked] = []
         tokens, estimated = 0, False
         for start in range(0, len(documents), endpoint.most):
             texts = documents[start : start + endpoint.most]
-            answer, estimate = await self._request(endpoint, query, texts, min(wanted, len(texts)))
+            answer, estimate = await self._request(endpoint, query, texts, min(count, len(texts)))
             ranked += (Ranked(start + ranked.index, ranked.score) for ranked in answer.ranked)
             tokens += estimate if answer.tokens is None else answer.tokens
             estimated = estimated or answer.tokens is None
         ranked.sort(key=lambda document: (-document.score, document.index))
-        return Ranking(tuple(ranked[:wanted]), tokens, len(documents), estimated)
+        return Ranking(tuple(ranked[:count]), tokens, len(documents), estimated)
 
     async def _request(
-        self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int
+        self, endpoint: Endpoint, query: str, documents: Sequence[str], count: int
     ) -> tuple[Answer, int]:
         """Makes one request, with retries; returns our estimate of its tokens too."""
         # The model reads the query beside each document.
@@ -202,20 +202,20 @@ class RemoteReranker(RerankModel):
         estimate = sum(query_tokens + estimate_tokens(text) for text in documents)
 
         async def send() -> Answer:
-            response, body = await self._post(endpoint, query, documents, wanted)
-            return read_answer(body, response.headers, len(documents), wanted, self._spec.kind)
+            response, body = await self._post(endpoint, query, documents, count)
+            return read_answer(body, response.headers, len(documents), count, self._spec.kind)
 
         answer = await self._calls.make(send, purpose=Purpose.RERANK, texts=len(documents), input_tokens=estimate)
         return answer, estimate
 
     async def _post(
-        self, endpoint: Endpoint, query: str, documents: Sequence[str], wanted: int
+        self, endpoint: Endpoint, query: str, documents: Sequence[str], count: int
     ) -> tuple[httpx2.Response, bytes]:
         spec = self._spec
         request = self._http.build_request(
             "POST",
             endpoint.url,
-            json=write_request(endpoint, spec.model, query, documents, wanted),
+            json=write_request(endpoint, spec.model, query, documents, count),
             headers={"Authorization": f"Bearer {spec.api_key}"} if spec.api_key else None,
             timeout=self._limits.timeout(),
         )
@@ -299,8 +299,8 @@ def _tokens(fields: Mapping[str, object], headers: Mapping[str, str]) -> int | N
         as_mapping(meta.get("tokens")).get("input_tokens"),
         as_mapping(meta.get("billed_units")).get("total_tokens"),
     ]
-    counted = headers.get("x-compute-tokens", "")
-    counts.append(int(counted) if counted.isascii() and counted.isdecimal() and len(counted) < 20 else None)
+    tokens = headers.get("x-compute-tokens", "")
+    counts.append(int(tokens) if tokens.isascii() and tokens.isdecimal() and len(tokens) < 20 else None)
     # A server that doesn't count says 0.
     return next((count for count in map(count_of, counts) if count), None)
 

@@ -32,13 +32,13 @@ def list_items(citations: Sequence[Citation], listing: pb.ItemListing) -> list[t
         first.setdefault(citation.passage.document_id, citation)
         words.setdefault(citation.passage.document_id, set()).update(_keys(citation))
     topic = content_keys(listing.topic)
-    chosen = [
+    listed = [
         citation
         for document_id, citation in first.items()
         if not topic or len(topic & words[document_id]) >= _COVERED * len(topic)
     ]
-    chosen.sort(key=lambda citation: (-_saved(citation.passage), citation.number))
-    return [(citation, _line(citation)) for citation in chosen[: listing.max_items]]
+    listed.sort(key=lambda citation: (-_saved(citation.passage), citation.number))
+    return [(citation, _line(citation)) for citation in listed[: listing.max_items]]
 
 
 def _keys(citation: Citation) -> set[str]:

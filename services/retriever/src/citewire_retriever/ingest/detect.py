@@ -178,7 +178,7 @@ def _code(language: str) -> Detected:
     return Detected(Format.CODE, f"text/x-{language}", language)
 
 
-def _plain(found: Format, suffix: str) -> Detected:
-    if found is Format.SHEET:
-        return Detected(found, "text/tab-separated-values" if suffix in {".tsv", ".tab"} else "text/csv")
-    return Detected(found, _OUR_MEDIA[found])
+def _plain(format: Format, suffix: str) -> Detected:
+    if format is Format.SHEET:
+        return Detected(format, "text/tab-separated-values" if suffix in {".tsv", ".tab"} else "text/csv")
+    return Detected(format, _OUR_MEDIA[format])

@@ -35,12 +35,12 @@ def sentences(text: str, start: int, end: int) -> list[tuple[int, int]]:
     return results
 
 
-def _append(found: list[tuple[int, int]], text: str, start: int, end: int) -> None:
+def _append(spans: list[tuple[int, int]], text: str, start: int, end: int) -> None:
     piece = text[start:end]
     stripped = piece.strip()
     if stripped:
         lead = len(piece) - len(piece.lstrip())
-        found.append((start + lead, start + lead + len(stripped)))
+        spans.append((start + lead, start + lead + len(stripped)))
 
 
 def _ends(text: str, match: re.Match[str], end: int) -> bool:

@@ -41,14 +41,14 @@ def diversify(
     units = _units(candidates, vectors)
     likeness = np.zeros(len(candidates))
     left = np.ones(len(candidates), bool)
-    chosen: list[Candidate] = []
+    picked: list[Candidate] = []
     for _ in range(min(most, len(candidates))):
         value = np.where(left, (1 - diversity) * scores - diversity * likeness, -np.inf)
         place = int(value.argmax())  # the first of the best: at a tie, the better one
-        chosen.append(candidates[place])
+        picked.append(candidates[place])
         left[place] = False
         likeness = np.maximum(likeness, units @ units[place])
-    return chosen
+    return picked
 
 
 def _units(candidates: Sequence[Candidate], vectors: Mapping[int, Vector]) -> NDArray[np.float64]:

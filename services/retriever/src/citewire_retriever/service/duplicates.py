@@ -37,27 +37,27 @@ def collapse(candidates: Iterable[Candidate], most: int, rest: Iterable[Candidat
     Returns:
         The kept ones, in their order.
     """
-    kept: list[Candidate] = []
+    firsts: list[Candidate] = []
     texts: list[_Text] = []
     named: list[list[int]] = []
     left = iter(candidates)
-    while len(kept) < most and (candidate := next(left, None)) is not None:
+    while len(firsts) < most and (candidate := next(left, None)) is not None:
         text = _Text(candidate.whole)
         better = next((place for place, each in enumerate(texts) if each.alike(text)), None)
         if better is not None:
             named[better].append(candidate.chunk_id)
             continue
-        kept.append(candidate)
+        firsts.append(candidate)
         texts.append(text)
         named.append([])
-    places = {candidate.content_hash: place for place, candidate in enumerate(kept)}
+    places = {candidate.content_hash: place for place, candidate in enumerate(firsts)}
     for candidate in chain(left, rest):
         place = places.get(candidate.content_hash)
         if place is not None:
             named[place].append(candidate.chunk_id)
     return [
         candidate._replace(duplicate_ids=tuple(ids[:MAX_NAMED])) if ids else candidate
-        for candidate, ids in zip(kept, named, strict=True)
+        for candidate, ids in zip(firsts, named, strict=True)
     ]
 
 

@@ -204,7 +204,7 @@ def distinction(legs: Legs) -> float:
     Pages of one document share their words. Where the first ten have nearly the same part of the question, it is an
     accident which of them is first. Fewer than ten are told apart from all others.
     """
-    shares = sorted((share for share, found in zip(legs.shares, legs.in_words, strict=True) if found), reverse=True)
+    shares = sorted((share for share, matches in zip(legs.shares, legs.in_words, strict=True) if matches), reverse=True)
     if len(shares) < _FIRST:
         return 1.0
     return _ramp(1 - shares[_FIRST - 1] / shares[0], _INDISTINCT, _DISTINCT)

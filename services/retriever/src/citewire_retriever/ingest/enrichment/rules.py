@@ -117,18 +117,18 @@ def describe(document: DocumentToEnrich, statistics: TextStatistics, chunks: Map
     scored = [pair for pair in _score(statistics.key_words, chunks) if fold(pair[0].text) not in spelled]
     labels = document.labels
     kinds, subjects = concept_labels()
-    wanted = document.open_fields
+    fields = document.open_fields
     # A word of another language for the same is no reason to take a tag.
     lead = fold(f"{document.title}\n{document.text[:LEAD]}")
     own_tags = [tag for tag in labels.tags if weights.get((Field.TAGS, tag), 0) >= OWN_LABEL and fold(tag) in lead]
     return Description(
         EnrichmentSource.RULES,
-        summary=_summary(document, scored) if Field.SUMMARY in wanted else "",
+        summary=_summary(document, scored) if Field.SUMMARY in fields else "",
         entity_type=_label(Field.ENTITY_TYPE, labels.entity_types, kinds, weights)
-        if Field.ENTITY_TYPE in wanted
+        if Field.ENTITY_TYPE in fields
         else "",
-        category=_label(Field.CATEGORY, labels.categories, subjects, weights) if Field.CATEGORY in wanted else "",
-        tags=_tags(own_tags, scored) if Field.TAGS in wanted else (),
+        category=_label(Field.CATEGORY, labels.categories, subjects, weights) if Field.CATEGORY in fields else "",
+        tags=_tags(own_tags, scored) if Field.TAGS in fields else (),
     )
 
 
@@ -216,11 +216,11 @@ def _spaced(title: str, text: str) -> Iterator[tuple[str, float]]:
 
 def _phrases(text: str) -> Iterator[tuple[str, str, bool]]:
     """Words and pairs of words: as spelled, what they are compared by, and whether they are written like names."""
-    found = [term for term in terms(text) if not _UNSPACED_RUN.match(text, term.start)]
-    for term in found:
+    matches = [term for term in terms(text) if not _UNSPACED_RUN.match(text, term.start)]
+    for term in matches:
         if not term.stop and not term.number and term.end - term.start >= (2 if term.name else 4):
             yield text[term.start : term.end], term.key, term.name
-    for first, second in pairwise(found):
+    for first, second in pairwise(matches):
         if _is_pair(text, first, second):
             yield text[first.start : second.end], f"{first.key} {second.key}", first.name and second.name
 

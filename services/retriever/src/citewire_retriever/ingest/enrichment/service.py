@@ -73,13 +73,13 @@ class Enrichment:
             retry_seconds: When it is tried again; None: it isn't.
             uncount: Whether the attempt doesn't count.
         """
-        code, message = _said(error)
+        code, message = _failure_of(error)
         await self._store.fail(job, code, message, retry_seconds=retry_seconds, uncount=uncount)
         if retry_seconds is None:
             metrics.ENRICHMENT_FAILURES.labels(code.value).inc()
 
 
-def _said(error: Exception) -> tuple[EnrichmentCode, str]:
+def _failure_of(error: Exception) -> tuple[EnrichmentCode, str]:
     """What is said of a document: whose the reason is, and never a driver's or a provider's text."""
     if isinstance(error, EnrichmentError):
         return error.code, error.message

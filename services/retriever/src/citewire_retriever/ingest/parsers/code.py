@@ -58,11 +58,11 @@ class _Tiler:
         self.text = text
         self.lines = lines
 
-    def tile(self, found: list[Definition], first: int, last: int) -> list[Block]:
+    def tile(self, definitions: list[Definition], first: int, last: int) -> list[Block]:
         """Blocks for rows first to last, which hold these definitions."""
         blocks: list[Block] = []
         row = first
-        for each in found:
+        for each in definitions:
             self._add_code(blocks, row, each.first - 1)
             start, end = self._span(each.first, each.end)
             blocks.append(

@@ -204,9 +204,9 @@ def _replace(definition: Definition, first: int, start: int) -> Definition:
     return Definition(definition.name, first, start, definition.end, definition.members)
 
 
-def _append(found: list[Definition], definition: Definition) -> None:
+def _append(definitions: list[Definition], definition: Definition) -> None:
     """Appends a definition; one that starts on the row where the last one ends is joined to it."""
-    if found and definition.first <= found[-1].end:
-        last = found.pop()
+    if definitions and definition.first <= definitions[-1].end:
+        last = definitions.pop()
         definition = Definition(last.name, last.first, last.start, max(last.end, definition.end))
-    found.append(definition)
+    definitions.append(definition)

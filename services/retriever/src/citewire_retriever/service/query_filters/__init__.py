@@ -115,7 +115,7 @@ def derive(reading: Reading, labels: Iterable[Label]) -> tuple[QueryFilter | Non
     dates = [span for span in reading.spans if _is_date_of_saving(reading, span)]
     for span in dates:
         conditions += _between(span)
-        phrases.append(f"saved {_said(span, reading.zone)}")
+        phrases.append(f"saved {_in_words(span, reading.zone)}")
     listing = _listing(reading, mentions, listed=bool(dates) or typed or bool(mentions))
     if not conditions:
         return None, listing
@@ -213,10 +213,10 @@ def _listing(reading: Reading, mentions: Sequence[tuple[Mention, list[Label]]], 
     if not intent.is_list:
         return None
     topic = find_topic(reading.tokens, [mention for mention, _ in mentions])
-    wanted = intent.saved or ((intent.listed or intent.summed) and listed) or (intent.dated and not topic)
-    if intent.fresh and not topic and not wanted:
-        wanted = True
-    if not wanted:
+    wants_list = intent.saved or ((intent.listed or intent.summed) and listed) or (intent.dated and not topic)
+    if intent.fresh and not topic and not wants_list:
+        wants_list = True
+    if not wants_list:
         return None
     newest = intent.fresh and not reading.spans and not mentions
     return ItemListing(topic=topic, max_items=NEWEST if newest else MOST_LISTED)
@@ -249,7 +249,7 @@ def _phrase(values: Iterable[Label]) -> str:
     return " or ".join(f"{field.replace('_', ' ')} {value}" for field, value in values)
 
 
-def _said(span: DateSpan, zone: tzinfo) -> str:
+def _in_words(span: DateSpan, zone: tzinfo) -> str:
     """The days of a span, the last one included: `on 2026-11-20`, `2026-11-16 to 2026-11-22`, `since 2026-11-18`."""
     if span.start is None:
         return "" if span.end is None else f"before {span.end.astimezone(zone):%Y-%m-%d}"
