@@ -31,6 +31,7 @@ TABLES = (
     "api_keys",
     "conversations",
     "conversation_shares",
+    "erasure_checks",
     "messages",
     "exchanges",
     "idempotency_keys",

@@ -31,6 +31,8 @@ POLICIES_WITHOUT = {
     # Of functions that run as the owner, each for one purpose; no service connects as the owner.
     "chat.api_keys owner_touches_all": "notes a key's use",
     "chat.api_keys owner_reads_all": "finds a key by its hash",
+    "chat.erasure_checks owner_claims_all": "the sweeper takes organisations that are due",
+    "chat.messages owner_erases_all": "erases what answers say of deleted documents; compares org_id itself",
     "chat.exchanges owner_closes_all": "the sweeper closes exchanges that a killed process left open",
     "chat.exchanges owner_reads_all": "the same",
     "chat.idempotency_keys owner_sweeps_all": "the sweeper forgets old keys",

@@ -9,6 +9,7 @@ from typing import Any
 
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2
+from google.protobuf import duration_pb2
 
 from citewire_kit.errors import FailedPrecondition, InvalidArgument, NotFound
 from citewire_kit.tenant import current_tenant
@@ -42,6 +43,8 @@ class FakeCorpus:
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self.prepared: list[common_pb2.EmbeddingSpace] = []
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
+        self.erased: dict[tuple[str, int], int] = {}
+        """Deleted documents, by organisation and id, and how many seconds ago."""
         self._next = 100
 
     async def upload_document(
@@ -111,6 +114,20 @@ class FakeCorpus:
         self._find(request.document_id)
         del self.stored[current_tenant().org_id, request.document_id]
         return corpus_pb2.DeleteDocumentResponse()
+
+    async def list_erased_documents(
+        self, request: corpus_pb2.ListErasedDocumentsRequest
+    ) -> corpus_pb2.ListErasedDocumentsResponse:
+        assert current_tenant().is_at_least("admin")
+        org = current_tenant().org_id
+        for document_id in request.forget_document_ids:
+            del self.erased[org, document_id]
+        documents = [
+            corpus_pb2.ErasedDocument(document_id=document_id, age=duration_pb2.Duration(seconds=age))
+            for (owner, document_id), age in sorted(self.erased.items())
+            if owner == org and document_id > request.after_document_id
+        ]
+        return corpus_pb2.ListErasedDocumentsResponse(documents=documents[:2])
 
     async def retry_document(self, request: corpus_pb2.RetryDocumentRequest) -> corpus_pb2.RetryDocumentResponse:
         return corpus_pb2.RetryDocumentResponse(document=self._find(request.document_id).document)

@@ -33,6 +33,7 @@ from citewire_gateway.api.routes import (
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks, run_sweeper
+from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
@@ -167,9 +168,15 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     authenticator = Authenticator(identity, off=local)
     stack.push_async_callback(authenticator.flush)
 
+    corpus = CorpusClient(
+        retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
+    )
+    eraser = QuoteEraser(pool, corpus, settings.chat_seconds + settings.orphan_seconds)
+
     async def sweep() -> None:
         await authenticator.flush()
         await chats.sweep()
+        await eraser.sweep()
 
     make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
     sweeper = run_sweeper(sweep, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
@@ -182,6 +189,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         limiter=limiter,
         chats=chats,
         reader=ConversationReader(chats, retriever),
+        eraser=eraser,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         providers=TenantProviders(ProviderStore(pool), sealer, retriever, settings.offered_types()),
@@ -190,9 +198,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         embedder=embedder,
         retriever=retriever,
         generator=generator,
-        corpus=CorpusClient(
-            retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
-        ),
+        corpus=corpus,
         health=Health(
             {
                 "database": partial(is_alive, health),

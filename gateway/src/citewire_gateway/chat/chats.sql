@@ -186,5 +186,20 @@ WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND owner = %(ow
 DELETE FROM chat.idempotency_keys
 WHERE org_id = %(org)s AND user_id = %(user)s AND key = %(key)s AND response IS NOT NULL
 
+-- name: announce_erasure
+INSERT INTO chat.erasure_checks AS checks (org_id) VALUES (%(org)s)
+ON CONFLICT (org_id) DO UPDATE SET next_at = least(checks.next_at, now())
+
+-- name: erase_documents
+SELECT answers, keys FROM chat.erase_documents(%(documents)s::bigint[], %(note)s)
+
+-- name: claim_erasure_checks
+SELECT org_id FROM chat.claim_erasure_checks(%(most)s, %(seconds)s) AS org_id
+
+-- name: rest_erasures
+-- Unless a deletion was announced meanwhile.
+UPDATE chat.erasure_checks SET next_at = now() + make_interval(secs => %(seconds)s)
+WHERE org_id = %(org)s AND next_at > now()
+
 -- name: sweep
 SELECT exchanges, keys FROM chat.sweep(%(most)s)

@@ -130,6 +130,20 @@ class CorpusClient:
         request = corpus_pb2.DeleteDocumentRequest(document_id=document_id)
         await self._calls.unary(self._stub.DeleteDocument, request, timeout=self._seconds)
 
+    async def list_erased(self, after: int) -> Sequence[corpus_pb2.ErasedDocument]:
+        """Lists documents that were deleted, by id, from the one after `after`; a page of them."""
+        request = corpus_pb2.ListErasedDocumentsRequest(after_document_id=after)
+        response = await self._calls.unary(self._stub.ListErasedDocuments, request, timeout=self._seconds)
+        return response.documents
+
+    async def forget_erased(self, document_ids: Sequence[int]) -> None:
+        """Says that nothing is kept of deleted documents."""
+        for start in range(0, len(document_ids), _MOST_DOCUMENTS):
+            request = corpus_pb2.ListErasedDocumentsRequest(
+                forget_document_ids=document_ids[start : start + _MOST_DOCUMENTS], after_document_id=_MAX_EXACT
+            )
+            await self._calls.unary(self._stub.ListErasedDocuments, request, timeout=self._seconds)
+
     async def retry(self, document_id: int) -> corpus_pb2.Document:
         """Ingests a failed version again."""
         request = corpus_pb2.RetryDocumentRequest(document_id=document_id)

@@ -3,6 +3,7 @@ import datetime
 from citewire.common.v1 import common_pb2 as _common_pb2
 from citewire.retriever.v1 import calibration_pb2 as _calibration_pb2
 from citewire.retriever.v1 import filter_pb2 as _filter_pb2
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
@@ -281,6 +282,28 @@ class DeleteDocumentRequest(_message.Message):
 class DeleteDocumentResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListErasedDocumentsRequest(_message.Message):
+    __slots__ = ("forget_document_ids", "after_document_id")
+    FORGET_DOCUMENT_IDS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    forget_document_ids: _containers.RepeatedScalarFieldContainer[int]
+    after_document_id: int
+    def __init__(self, forget_document_ids: _Optional[_Iterable[int]] = ..., after_document_id: _Optional[int] = ...) -> None: ...
+
+class ErasedDocument(_message.Message):
+    __slots__ = ("document_id", "age")
+    DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    document_id: int
+    age: _duration_pb2.Duration
+    def __init__(self, document_id: _Optional[int] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ListErasedDocumentsResponse(_message.Message):
+    __slots__ = ("documents",)
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    documents: _containers.RepeatedCompositeFieldContainer[ErasedDocument]
+    def __init__(self, documents: _Optional[_Iterable[_Union[ErasedDocument, _Mapping]]] = ...) -> None: ...
 
 class RetryDocumentRequest(_message.Message):
     __slots__ = ("document_id",)

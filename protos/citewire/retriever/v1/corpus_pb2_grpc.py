@@ -65,6 +65,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentResponse.FromString,
                 _registered_method=True)
+        self.ListErasedDocuments = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/ListErasedDocuments',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.FromString,
+                _registered_method=True)
         self.RetryDocument = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/RetryDocument',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.RetryDocumentRequest.SerializeToString,
@@ -168,6 +173,14 @@ class CorpusServiceServicer:
 
     def DeleteDocument(self, request, context):
         """Deletes a document with all its versions, and cancels its ingest.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListErasedDocuments(self, request, context):
+        """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+        PERMISSION_DENIED unless the caller is owner or admin.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -291,6 +304,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.DeleteDocument,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentResponse.SerializeToString,
+            ),
+            'ListErasedDocuments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListErasedDocuments,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.SerializeToString,
             ),
             'RetryDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.RetryDocument,
@@ -516,6 +534,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/DeleteDocument',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.DeleteDocumentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListErasedDocuments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/ListErasedDocuments',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.FromString,
             options,
             channel_credentials,
             insecure,

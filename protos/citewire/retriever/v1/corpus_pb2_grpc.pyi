@@ -33,6 +33,10 @@ class CorpusServiceStub:
     """Changes the fields that the mask names; the text isn't ingested again unless the title changes."""
     DeleteDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.DeleteDocumentRequest, corpus_pb2.DeleteDocumentResponse]
     """Deletes a document with all its versions, and cancels its ingest."""
+    ListErasedDocuments: aio.UnaryUnaryMultiCallable[corpus_pb2.ListErasedDocumentsRequest, corpus_pb2.ListErasedDocumentsResponse]
+    """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+    PERMISSION_DENIED unless the caller is owner or admin.
+    """
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
     """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
     WRONG_STATE, if neither has failed.
@@ -112,6 +116,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
         context: aio.ServicerContext[corpus_pb2.DeleteDocumentRequest, corpus_pb2.DeleteDocumentResponse],
     ) -> abc.Awaitable[corpus_pb2.DeleteDocumentResponse]:
         """Deletes a document with all its versions, and cancels its ingest."""
+
+    @abc_1.abstractmethod
+    def ListErasedDocuments(
+        self,
+        request: corpus_pb2.ListErasedDocumentsRequest,
+        context: aio.ServicerContext[corpus_pb2.ListErasedDocumentsRequest, corpus_pb2.ListErasedDocumentsResponse],
+    ) -> abc.Awaitable[corpus_pb2.ListErasedDocumentsResponse]:
+        """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
+        PERMISSION_DENIED unless the caller is owner or admin.
+        """
 
     @abc_1.abstractmethod
     def RetryDocument(

@@ -39,6 +39,8 @@ SEARCH_MODES: Final = EnumMap(SearchMode, pb.SearchMode, unspecified=SearchMode.
 STRATEGIES: Final = EnumMap(Strategy, pb.Strategy, unspecified=Strategy.SEMANTIC)
 
 MAX_ID: Final = 2**53 - 1
+MAX_ERASED: Final = 1000
+"""Deleted documents on a page."""
 """Ids travel as JSON numbers."""
 
 

@@ -129,6 +129,13 @@ class CorpusServicer(CorpusServiceServicer):
         await self._service.delete(current_tenant(), convert.required_id(request.document_id))
         return corpus_pb2.DeleteDocumentResponse()
 
+    async def ListErasedDocuments(
+        self, request: corpus_pb2.ListErasedDocumentsRequest, context: Context
+    ) -> corpus_pb2.ListErasedDocumentsResponse:
+        forget = convert.erased_from_proto(request)
+        documents = await self._service.erased(current_tenant(), forget, request.after_document_id)
+        return corpus_pb2.ListErasedDocumentsResponse(documents=documents)
+
     async def RetryDocument(
         self, request: corpus_pb2.RetryDocumentRequest, context: Context
     ) -> corpus_pb2.RetryDocumentResponse:

@@ -87,6 +87,8 @@ async def delete_collection(
     force: Annotated[bool, Query(description="Deletes its documents too.")] = False,
 ) -> CollectionDeleted:
     """Deletes an empty collection, or with `force` one with all its documents."""
+    if force:
+        await services.eraser.announce(tenant)
     deleted = await services.corpus.delete_collection(_existing(name), force=force)
     services.pipeline.forget_library(tenant.org_id)
     return CollectionDeleted(documents_deleted=deleted)

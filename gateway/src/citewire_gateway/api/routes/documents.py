@@ -139,9 +139,12 @@ async def patch_document(
 
 @router.delete("/v1/documents/{document_id}", summary="Delete a document", **deleted(404))
 async def delete_document(document_id: str, tenant: TenantDep, services: ServicesDep) -> None:
-    """Deletes a document with all its versions."""
-    await services.corpus.delete(_id(document_id))
+    """Deletes a document with all its versions, and the answers that were written from it."""
+    number = _id(document_id)
+    await services.eraser.announce(tenant)
+    await services.corpus.delete(number)
     services.pipeline.forget_library(tenant.org_id)
+    await services.eraser.erase_now(tenant, number)
 
 
 @router.post(

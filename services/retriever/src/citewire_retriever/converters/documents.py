@@ -21,7 +21,7 @@ from citewire_retriever.converters.checks import (
     is_storable,
 )
 from citewire_retriever.filters import filter_from_proto
-from citewire_retriever.model import Changes, DocumentQuery, NewContent, Original
+from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, NewContent, Original
 
 _MAX_MEDIA_TYPE: Final = 255
 _MAX_REQUEST_ID: Final = 128
@@ -194,3 +194,14 @@ def _optional_id(violations: Violations, message: pb.UploadHeader | pb.PutDocume
 
 def _invalid(field: str, message: str) -> InvalidArgument:
     return InvalidArgument(f"{field} {message}", reason="INVALID_FIELD", violations=[FieldViolation(field, message)])
+
+
+def erased_from_proto(message: pb.ListErasedDocumentsRequest) -> list[int]:
+    """Reads which deleted documents are to be forgotten."""
+    violations = Violations()
+    ids = message.forget_document_ids
+    violations.require(len(ids) <= MAX_ERASED, "forget_document_ids", f"must be at most {MAX_ERASED} ids")
+    for number, document_id in enumerate(ids[:MAX_ERASED]):
+        check_id(violations, f"forget_document_ids[{number}]", document_id)
+    violations.raise_if_any()
+    return list(ids)

@@ -1,6 +1,6 @@
 """The writing side: documents, their content and progress, collections."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,11 +11,12 @@ from citewire.retriever.v1.corpus_pb2 import (
     DOCUMENT_STATUS_READY,
     Collection,
     Document,
+    ErasedDocument,
     GetStorageResponse,
     WatchDocumentResponse,
 )
 
-from citewire_kit.errors import InvalidArgument, NotFound
+from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
@@ -148,6 +149,16 @@ class CorpusService:
         if not await self._documents.delete(tenant, document_id):
             raise documents_not_found([document_id])
         log.info("document_deleted", org_id=tenant.org_id, document_id=document_id)
+
+    async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
+        """Forgets that some documents were deleted, and returns the next of the others.
+
+        Raises:
+            PermissionDenied: The caller is neither owner nor admin.
+        """
+        if not tenant.is_at_least("admin"):
+            raise PermissionDenied("only owners and admins of the organisation may do this", reason="PERMISSION_DENIED")
+        return await self._documents.erased(tenant, forget, after)
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
         """Queues a failed version or enrichment again. Raises `NotFound`, or `FailedPrecondition` if neither failed."""

@@ -1,16 +1,16 @@
 """Documents in Postgres."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from citewire.retriever.v1.corpus_pb2 import Document, WatchDocumentResponse
+from citewire.retriever.v1.corpus_pb2 import Document, ErasedDocument, WatchDocumentResponse
 from psycopg import sql
 
 from citewire_kit.errors import FailedPrecondition
 from citewire_kit.postgres import Connection, Pool, fetch_row, fetch_rows, tenant_transaction
 from citewire_kit.tenant import Tenant
-from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, JsonObject
+from citewire_retriever.model import MAX_ERASED, Changes, DocumentCursor, DocumentQuery, JsonObject
 from citewire_retriever.store import rows
 from citewire_retriever.store.collections import hold_collection
 from citewire_retriever.store.filter_sql import Parameters, filter_condition
@@ -86,6 +86,15 @@ class PostgresDocuments:
         async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
             key = {"org_id": tenant.org_id, "document_id": document_id}
             return (await connection.execute(_SQL["delete_document"], key)).rowcount == 1
+
+    async def erased(self, tenant: Tenant, forget: Sequence[int], after: int) -> list[ErasedDocument]:
+        """Forgets that some documents were deleted, and returns the next of the others, by id."""
+        values = {"org_id": tenant.org_id, "forget": list(forget), "after": after, "limit": MAX_ERASED}
+        async with tenant_transaction(self._pool, tenant) as connection:
+            if forget:
+                await connection.execute(_SQL["forget_erased"], values)
+            read = await (await connection.execute(_SQL["erased_documents"], values)).fetchall()
+        return [ErasedDocument(document_id=document_id, age=age) for document_id, age in read]
 
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
         """Queues the latest version again, or the enrichment of the live one. None: no such document.

@@ -57,6 +57,14 @@ DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND document_id = %(docum
 -- name: delete_documents_of_collection
 DELETE FROM corpus.documents WHERE org_id = %(org_id)s AND collection_id = %(collection_id)s
 
+-- name: forget_erased
+DELETE FROM corpus.erased_documents WHERE org_id = %(org_id)s AND document_id = ANY(%(forget)s::bigint[])
+
+-- name: erased_documents
+SELECT document_id, now() - erased_at FROM corpus.erased_documents
+WHERE org_id = %(org_id)s AND document_id > %(after)s
+ORDER BY document_id LIMIT %(limit)s
+
 -- name: retry_version
 -- A failed version becomes pending again, as if it had just come.
 UPDATE corpus.versions

@@ -1,0 +1,85 @@
+"""Erases what stored answers say of documents that were deleted.
+
+The retriever notes each deletion in its own transaction. From there it is taken over here, in an order that a process
+may die in: answers are erased first, and the note goes last, once no chat that had read the document can still be
+writing its answer.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from citewire_gateway.chat.store import SQL
+from citewire_gateway.clients.retriever import CorpusClient
+from citewire_kit.errors import CitewireError, Unimplemented
+from citewire_kit.postgres import Pool, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant, use_tenant
+
+ERASED: Final = "_This answer was erased with a document that it was written from._"
+_AGAIN_SECONDS: Final = 60.0
+"""Until an organisation with deletions is looked at again."""
+_QUIET_SECONDS: Final = 3600.0
+"""The same of one without; documents may be deleted by other ways than this gateway."""
+_ORGANISATIONS: Final = 20
+"""Most in one round."""
+_STATEMENT_SECONDS: Final = 60.0
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteEraser:
+    """See the module. Methods raise `Unavailable` if the database or the retriever can't be reached."""
+
+    pool: Pool
+    corpus: CorpusClient
+    settle_seconds: float
+    """How long after a deletion a chat may still write an answer that was written from the document."""
+
+    async def announce(self, tenant: Tenant) -> None:
+        """Notes, before documents are deleted, that the organisation's answers are to be looked at."""
+        async with tenant_transaction(self.pool, tenant) as connection:
+            await connection.execute(SQL["announce_erasure"], {"org": tenant.org_id})
+
+    async def erase(self, tenant: Tenant, document_ids: list[int]) -> None:
+        """Erases what answers say of deleted documents. What was erased before stays so."""
+        async with tenant_transaction(self.pool, tenant, statement_seconds=_STATEMENT_SECONDS) as connection:
+            values = {"documents": document_ids, "note": ERASED}
+            row = await (await connection.execute(SQL["erase_documents"], values)).fetchone()
+        if row is not None and any(row):
+            log.info("answers_erased", org_id=tenant.org_id, answers=row[0], idempotency_keys=row[1])
+
+    async def erase_now(self, tenant: Tenant, document_id: int) -> None:
+        """Erases what answers say of a document that was just deleted; what can't be now is a round's work."""
+        try:
+            await self.erase(tenant, [document_id])
+        except CitewireError as exc:
+            log.warning("answers_not_erased_yet", org_id=tenant.org_id, document_id=document_id, reason=exc.reason)
+
+    async def sweep(self) -> None:
+        """One round: takes over the deletions of organisations that are due."""
+        async with transaction(self.pool) as connection:
+            values = {"most": _ORGANISATIONS, "seconds": _AGAIN_SECONDS}
+            rows = await (await connection.execute(SQL["claim_erasure_checks"], values)).fetchall()
+        for (org_id,) in rows:
+            # Nobody calls: this works for the organisation, and the retriever lets nobody below its admins do so.
+            await self._take_over(Tenant(org_id, "citewire-gateway", "free", ("owner",)))
+
+    async def _take_over(self, tenant: Tenant) -> None:
+        after, settled, settling = 0, list[int](), False
+        settle = timedelta(seconds=self.settle_seconds)
+        with use_tenant(tenant):
+            try:
+                while page := await self.corpus.list_erased(after):
+                    await self.erase(tenant, [document.document_id for document in page])
+                    old = [each.document_id for each in page if each.age.ToTimedelta() > settle]
+                    settled += old
+                    settling = settling or len(old) < len(page)
+                    after = page[-1].document_id
+            except Unimplemented:
+                return  # a retriever of the version before, which notes nothing
+            await self.corpus.forget_erased(settled)
+        if not settling:
+            async with tenant_transaction(self.pool, tenant) as connection:
+                await connection.execute(SQL["rest_erasures"], {"org": tenant.org_id, "seconds": _QUIET_SECONDS})
