@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Generator
 
 import pytest
 
+from citewire_retriever.ingest import turn
 from databases import HasDsn
 from fake_embedding import FakeModel
 from ingest_harness import (
@@ -29,6 +30,22 @@ def further() -> Generator[tuple[SecondModel, str]]:
 async def harness(database: HasDsn) -> AsyncIterator[IngestHarness]:
     async with IngestHarness.open(database) as opened:
         yield opened
+
+
+async def test_embedding_in_a_further_space_is_charged_as_ingest_is(
+    harness: IngestHarness, database: HasDsn, further: tuple[SecondModel, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "_SECONDS_PER_TOKEN", 1.0)  # so that nothing else counts beside tokens
+    async with embedder_with_two_models(further[1], FakeModel(window=WINDOW)) as embedder:
+        document_id = await harness.upload("about.md", article(3))
+        async with running_worker(worker_settings(database, embedder, more_models=MODEL, backfill_seconds=0)):
+            tokens = (await harness.until(document_id, "ready"))["tokens"]
+
+            async def is_charged() -> bool:
+                [share] = await harness.rows("SELECT virtual_time FROM corpus.ingest_shares WHERE org_id <> ''")
+                return share["virtual_time"] >= 2 * tokens
+
+            await wait_until(is_charged)
 
 
 async def embed_job(harness: IngestHarness, document_id: int, version: int = 1) -> str:

@@ -18,6 +18,7 @@ from citewire_retriever.ingest.embedder_client import GrpcEmbedder
 from citewire_retriever.ingest.model import Job, ModelWindow, OwnEmbedding, StoredChunk, Vectors, VectorTable
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.model import Space
 
 LIVE, NEXT, FURTHER = Space("live", "r", 2), Space("next", "r", 2), Space("more", "r", 2)
@@ -100,8 +101,8 @@ class FakeStore:
     async def incomplete_version(self, job: Job) -> IncompleteVersion | None:
         return IncompleteVersion("Title", self.what) if self.live else None
 
-    async def add_terms(self, job: Job, title: str, most: int) -> int:
-        del job, title, most
+    async def add_terms(self, job: Job, title: str, most: int, turn: Turn) -> int:
+        del job, title, most, turn
         return 0
 
     async def end(self, job: Job, further: Sequence[VectorTable]) -> None:
@@ -146,9 +147,16 @@ def build(store: FakeStore, jobs: FakeJobs, embedder: FakeEmbedder, rate: float 
     )
 
 
+def a_turn() -> Turn:
+    async def is_waited_for() -> bool:
+        return False
+
+    return Turn(5.0, is_waited_for)
+
+
 async def test_every_wanted_space_is_filled() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
-    await build(store, jobs, embedder).embed(JOB)
+    await build(store, jobs, embedder).embed(JOB, a_turn())
     assert jobs.left() == [0, 0, 0]
     assert embedder.asked == ["live", "next", "more"]
     assert store.ended == [["more"]]  # from now on it is searched
@@ -157,12 +165,12 @@ async def test_every_wanted_space_is_filled() -> None:
 async def test_a_slice_is_four_batches_and_the_rest_comes_later() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(20), FakeEmbedder()
     backfill = build(store, jobs, embedder)
-    await backfill.embed(JOB)
+    await backfill.embed(JOB, a_turn())
     assert jobs.left() == [12, 20, 20]
     assert (jobs.retried, store.ended) == ([(0, True)], [])
     for _ in range(10):
         if not store.ended:
-            await backfill.embed(JOB)
+            await backfill.embed(JOB, a_turn())
     assert jobs.left() == [0, 0, 0]
 
 
@@ -171,7 +179,7 @@ async def test_a_model_that_is_away_delays_its_own_space_alone(away: str, left: 
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     embedder.away = {away}
     with pytest.raises(Unavailable):
-        await build(store, jobs, embedder).embed(JOB)
+        await build(store, jobs, embedder).embed(JOB, a_turn())
     assert jobs.left() == left
     assert store.ended == []
 
@@ -180,7 +188,7 @@ async def test_another_revision_fills_nothing() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     embedder.spaces["live"] = replace(LIVE, revision="other")
     with pytest.raises(FailedPrecondition) as refused:
-        await build(store, jobs, embedder).embed(JOB)
+        await build(store, jobs, embedder).embed(JOB, a_turn())
     assert refused.value.reason == "SPACE_MISMATCH"
     assert jobs.left() == [2, 0, 0]
 
@@ -189,7 +197,7 @@ async def test_only_own_providers_see_the_documents() -> None:
     store, jobs, embedder = FakeStore(TargetSpaces(LIVE, NEXT, OWN, only_own=True)), FakeJobs(2), FakeEmbedder()
     embedder.own = NEXT
     with pytest.raises(CitewireError) as refused:
-        await build(store, jobs, embedder).embed(JOB)
+        await build(store, jobs, embedder).embed(JOB, a_turn())
     assert refused.value.reason == "PROVIDER_MISSING"
     assert jobs.left() == [2, 0, 2]
     assert embedder.asked == ["next"]
@@ -198,16 +206,17 @@ async def test_only_own_providers_see_the_documents() -> None:
 async def test_a_version_that_is_live_no_more_ends_the_job() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     store.live = False
-    await build(store, jobs, embedder).embed(JOB)
+    await build(store, jobs, embedder).embed(JOB, a_turn())
     assert (store.ended, jobs.left()) == ([[]], [2, 2, 2])
 
 
-async def test_what_was_embedded_is_charged_to_the_rate() -> None:
-    backfill = build(FakeStore(), FakeJobs(2), FakeEmbedder(), rate=0.01)
+async def test_what_was_embedded_is_charged_to_rate_and_organisation() -> None:
+    backfill, turn = build(FakeStore(), FakeJobs(2), FakeEmbedder(), rate=0.01), a_turn()
     assert backfill.wait_seconds() == 0
-    await backfill.embed(JOB)
+    await backfill.embed(JOB, turn)
     # Two chunks of three tokens in three spaces.
     assert 1790 < backfill.wait_seconds() <= 1800
+    assert turn.spent == pytest.approx(18 / 3000)
 
 
 async def test_a_survey_asks_for_every_space_that_is_served() -> None:

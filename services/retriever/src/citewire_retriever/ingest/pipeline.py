@@ -140,7 +140,7 @@ class Pipeline:
         chunks = await self._chunk(document, title, window)
         return _Cut(job.fence, title, window, document.media_type, document.pages, chunks)
 
-    async def embed_further(self, job: Job) -> None:
+    async def embed_further(self, job: Job, turn: Turn) -> None:
         """Embeds a live version's chunks in the further spaces; what an earlier attempt stored isn't done again.
 
         An organisation that lets only its own providers see its documents has no further spaces.
@@ -156,10 +156,10 @@ class Pipeline:
                 window = await self._embedder.window(model)
                 if window.space != version.space:
                     tables.append(await self._store.ensure_space(window.space))
-                    await self._embed_stored(job, version.title, window, tables[-1])
+                    await self._embed_stored(job, turn, version.title, window, tables[-1])
         await self._store.end_embedding(job, tables)
 
-    async def _embed_stored(self, job: Job, title: str, window: ModelWindow, table: VectorTable) -> None:
+    async def _embed_stored(self, job: Job, turn: Turn, title: str, window: ModelWindow, table: VectorTable) -> None:
         while chunks := await self._store.unembedded(job, table, self._settings.batch_chunks):
             texts = [embedding_input(heading(title, each.section), each.text) for each in chunks]
             done = 0
@@ -167,6 +167,7 @@ class Pipeline:
                 async for vectors in answers:
                     group = chunks[done : done + len(vectors)]
                     await self._store.add_vectors(job, table, [each.chunk_id for each in group], vectors)
+                    turn.embedded(sum(each.tokens for each in group))
                     done += len(group)
 
     async def _parse(self, job: Job, version: VersionToIngest, turn: Turn) -> ParsedDocument:

@@ -1,8 +1,11 @@
 """A job's turn: how long it may have its slot while others wait, and what it costs its organisation."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
 
 _SECONDS_PER_TOKEN: Final = 1 / 3000
 """CPU that embedding a token takes, about, on two cores in fp32 (docs/benchmarks.md)."""
@@ -34,6 +37,18 @@ class Turn:
     def embedded(self, tokens: int) -> None:
         """Counts tokens that were embedded."""
         self.spent += tokens * _SECONDS_PER_TOKEN
+
+    async def compute(self, work: Callable[[], _T]) -> _T:
+        """Computes beside the event loop, and counts that."""
+
+        def counted() -> tuple[_T, float]:
+            began = time.thread_time()
+            result = work()
+            return result, time.thread_time() - began
+
+        result, seconds = await asyncio.to_thread(counted)
+        self.spent += seconds
+        return result
 
     async def is_over(self) -> bool:
         """Says whether the slot is another's now."""

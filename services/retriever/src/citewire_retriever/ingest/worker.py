@@ -237,13 +237,13 @@ class Worker:
             await self._store.sweep(job)
             return True
         if job.kind == "embed":
-            await self._pipeline.embed_further(job)
+            await self._pipeline.embed_further(job, turn)
             return True
         if job.kind == "backfill":
-            await self._run_backfill(job)
+            await self._run_backfill(job, turn)
             return True
         if job.kind == "enrich":
-            await self._run_enrichment(job)
+            await self._run_enrichment(job, turn)
             return True
         if job.attempt > self._settings.max_claims:
             raise IngestError(IngestCode.INTERNAL, _GIVEN_UP)
@@ -263,20 +263,20 @@ class Worker:
             )
             return True
 
-    async def _run_backfill(self, job: Job) -> None:
+    async def _run_backfill(self, job: Job, turn: Turn) -> None:
         if self._backfill is None:
             raise Internal("this worker doesn't backfill", reason="INTERNAL")
         if job.attempt > self._settings.max_claims:  # it kills whoever takes it
             await self._backfill.give_up(job)
             log.error("backfill_given_up", attempt=job.attempt, **_names(job))
             return
-        await self._backfill.embed(job)
+        await self._backfill.embed(job, turn)
 
-    async def _run_enrichment(self, job: Job) -> None:
+    async def _run_enrichment(self, job: Job, turn: Turn) -> None:
         if self._enrichment is None:
             raise Internal("this worker doesn't enrich", reason="INTERNAL")
         with _tracer.start_as_current_span("enrich", context=extract(job.trace_context), kind=SpanKind.CONSUMER):
-            await self._enrichment.enrich(job)
+            await self._enrichment.enrich(job, turn)
 
     async def _end(self, ending: Awaitable[None], outcome: str) -> str:
         """Ends an attempt. If the database can't be told, the lease passes and the job is taken up again."""

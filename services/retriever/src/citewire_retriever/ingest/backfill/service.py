@@ -19,6 +19,7 @@ from citewire_retriever.ingest.model import Job, ModelWindow, StoredChunk, Vecto
 from citewire_retriever.ingest.pipeline import grouped
 from citewire_retriever.ingest.settings import WorkerSettings
 from citewire_retriever.ingest.store import PostgresJobStore
+from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.model import Space
 
 log = get_logger(__name__)
@@ -87,7 +88,7 @@ class Backfill:
                 await self._scales.refresh(org_id, table, space, partial(self._window, space, targets))
         return True
 
-    async def embed(self, job: Job) -> None:
+    async def embed(self, job: Job, turn: Turn) -> None:
         """Makes the terms, and embeds a slice, of what a version lacks; if that wasn't all, the job is queued again.
 
         One space's failure keeps no other from being filled.
@@ -100,7 +101,7 @@ class Backfill:
         if version is None:
             await self._store.end(job, ())
             return
-        if await self._store.add_terms(job, version.title, _TERMS_AT_ONCE) == _TERMS_AT_ONCE:
+        if await self._store.add_terms(job, version.title, _TERMS_AT_ONCE, turn) == _TERMS_AT_ONCE:
             await self._jobs.retry(job, delay_seconds=0, uncount=True)
             return
         left = self._settings.batch_chunks * _SLICE_BATCHES
@@ -108,7 +109,7 @@ class Backfill:
         errors: list[CitewireError] = []
         for target in self._targets(version.targets):
             try:
-                left -= await self._fill_target(job, version, target, left, further)
+                left -= await self._fill_target(job, turn, version, target, left, further)
             except CitewireError as error:
                 errors.append(error)
             if left <= 0:
@@ -128,7 +129,13 @@ class Backfill:
         return [*spaces, *(() if targets.only_own else self._settings.further_models())]
 
     async def _fill_target(
-        self, job: Job, version: IncompleteVersion, target: Space | str, most: int, further: list[VectorTable]
+        self,
+        job: Job,
+        turn: Turn,
+        version: IncompleteVersion,
+        target: Space | str,
+        most: int,
+        further: list[VectorTable],
     ) -> int:
         """Embeds at most so many chunks of a version in one space; returns how many.
 
@@ -140,7 +147,7 @@ class Backfill:
             if window.space in (targets.live, targets.following):
                 return 0
             table = await self._jobs.ensure_space(window.space)
-            done = await self._fill(job, version.title, window, table, most)
+            done = await self._fill(job, turn, version.title, window, table, most)
             if done < most:
                 further.append(table)
             return done
@@ -148,21 +155,21 @@ class Backfill:
         if not await self._jobs.unembedded(job, table, 1):
             return 0
         window = await self._window(target, targets)
-        return await self._fill(job, version.title, window, table, most)
+        return await self._fill(job, turn, version.title, window, table, most)
 
-    async def _fill(self, job: Job, title: str, window: ModelWindow, table: VectorTable, most: int) -> int:
+    async def _fill(self, job: Job, turn: Turn, title: str, window: ModelWindow, table: VectorTable, most: int) -> int:
         done = 0
         while done < most:
             batch = min(self._settings.batch_chunks, most - done)
             chunks = await self._jobs.unembedded(job, table, batch)
             if not chunks:
                 break
-            await self._embed(job, title, window, table, chunks)
+            await self._embed(job, turn, title, window, table, chunks)
             done += len(chunks)
         return done
 
     async def _embed(
-        self, job: Job, title: str, window: ModelWindow, table: VectorTable, chunks: Sequence[StoredChunk]
+        self, job: Job, turn: Turn, title: str, window: ModelWindow, table: VectorTable, chunks: Sequence[StoredChunk]
     ) -> None:
         texts = [embedding_input(heading(title, each.section), each.text) for each in chunks]
         first = 0
@@ -171,7 +178,9 @@ class Backfill:
             async for vectors in answers:
                 group = chunks[first : first + len(vectors)]
                 await self._jobs.add_vectors(job, table, [each.chunk_id for each in group], vectors)
-                self._rate.spend(sum(each.tokens for each in group))
+                tokens = sum(each.tokens for each in group)
+                self._rate.spend(tokens)
+                turn.embedded(tokens)
                 metrics.BACKFILL_CHUNKS.inc(len(group))
                 first += len(group)
 

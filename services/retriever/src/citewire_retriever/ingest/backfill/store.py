@@ -1,6 +1,5 @@
 """What lacks vectors or terms, in Postgres."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -13,6 +12,7 @@ from citewire_retriever.headings import heading
 from citewire_retriever.ingest.chunks import embedding_input
 from citewire_retriever.ingest.model import Job, LeaseLostError, OwnEmbedding, VectorTable
 from citewire_retriever.ingest.store import own_embedding, refused, shared
+from citewire_retriever.ingest.turn import Turn
 from citewire_retriever.lexical import weigh_chunk
 from citewire_retriever.model import Space, SpaceScale
 from citewire_retriever.store.vectors import sparse_vector
@@ -166,7 +166,7 @@ class PostgresBackfillStore:
                 targets = await _target_spaces(connection, job.tenant, registered_only=True)
         return None if row is None else IncompleteVersion(str(row[0]), targets)
 
-    async def add_terms(self, job: Job, title: str, most: int) -> int:
+    async def add_terms(self, job: Job, title: str, most: int, turn: Turn) -> int:
         """Stores and counts the terms of chunks that lack them, of at most so many; returns of how many.
 
         Raises:
@@ -180,7 +180,7 @@ class PostgresBackfillStore:
             return 0
         texts = [embedding_input(heading(title, section), text) for _, section, text in chunks]
         # Words take a quarter of a millisecond a chunk: beside the loop, and while no lock is held.
-        terms = await asyncio.to_thread(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
+        terms = await turn.compute(lambda: [sparse_vector(weigh_chunk(text)).to_text() for text in texts])
         with refused():
             async with tenant_transaction(self._pool, job.tenant, statement_seconds=_LONG_STATEMENT) as connection:
                 for query in ("hold_live", "hold_version", "hold_job"):

@@ -1,6 +1,5 @@
 """One attempt at enriching a document: a model describes it, or rules where there is none."""
 
-import asyncio
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +16,7 @@ from citewire_retriever.ingest.enrichment.model import (
 from citewire_retriever.ingest.enrichment.rules import describe, statistics_of
 from citewire_retriever.ingest.enrichment.store import PostgresEnrichmentStore
 from citewire_retriever.ingest.model import Job
+from citewire_retriever.ingest.turn import Turn
 
 log = get_logger(__name__)
 
@@ -33,8 +33,10 @@ class Enrichment:
         self._store = store
         self._generator = generator
 
-    async def enrich(self, job: Job) -> None:
+    async def enrich(self, job: Job, turn: Turn) -> None:
         """Makes an attempt. Whatever it raises, the document is searched as before.
+
+        What rules compute is counted; what a model does isn't our work.
 
         Raises:
             EnrichmentError: Another attempt wouldn't make it better.
@@ -52,17 +54,16 @@ class Enrichment:
         if document.models or not document.only_own:
             description = await self._generator.describe(document)
         if description is None:
-            description = await self._describe_by_rules(job, document)
+            description = await self._describe_by_rules(job, document, turn)
         if document.metadata_bytes > MAX_METADATA_BYTES:
             description = replace(description, summary="")
         await self._store.write(job, document.open_fields, description)
         metrics.ENRICHED.labels(description.source.value).inc()
 
-    async def _describe_by_rules(self, job: Job, document: DocumentToEnrich) -> Description:
-        # Words take some milliseconds: beside the loop.
-        statistics = await asyncio.to_thread(statistics_of, document)
+    async def _describe_by_rules(self, job: Job, document: DocumentToEnrich, turn: Turn) -> Description:
+        statistics = await turn.compute(lambda: statistics_of(document))
         counts = await self._store.count_chunks(job, statistics.term_numbers)
-        return await asyncio.to_thread(describe, document, statistics, counts)
+        return await turn.compute(lambda: describe(document, statistics, counts))
 
     async def fail(self, job: Job, error: Exception, *, retry_seconds: float | None, uncount: bool = False) -> None:
         """Says on the document why it isn't enriched.
