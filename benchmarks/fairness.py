@@ -83,8 +83,14 @@ async def times_of(client: Client, request: Request, seconds: float) -> list[flo
     return times
 
 
+def is_idle(stack: LocalStack) -> bool:
+    """Says whether the gateway makes no calls: it goes on with requests whose callers have left."""
+    return stack.metric("gateway", "citewire_grpc_client_in_flight") == 0
+
+
 async def settled(stack: LocalStack) -> None:
-    """Takes back what the last flood has queued, and waits until the worker has done what it had begun."""
+    """Takes back what the last flood has queued, and waits until what it had begun is done."""
+    await asyncio.to_thread(stack.wait, lambda: is_idle(stack) or None, "the last flood isn't done", seconds=120)
     async with await psycopg.AsyncConnection.connect(stack.dsn(), autocommit=True) as connection:
         await connection.execute("DELETE FROM corpus.ingest_jobs WHERE state = 'queued' AND org_id = 'flood'")
         deadline = time.monotonic() + 120

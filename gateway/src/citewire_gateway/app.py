@@ -138,6 +138,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     generator = Generator(
         generator_channel,
         stream_channel,
+        calls,
         chat_seconds=settings.chat_seconds,
         suggest_seconds=settings.suggest_seconds,
         judge_seconds=settings.judge_seconds,

@@ -78,8 +78,9 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     """How long an upload may be slower than that."""
 
     max_calls: int = Field(default=6, ge=1)
-    """Calls of embedder and retriever at once, streams aside; one more waits. Three for each core behind this gateway
-    keep those busy; more only wait there."""
+    """Calls of the services at once, files aside; one more waits. One of the generator, or a stream, counts for a tenth
+    of a second at most: then it waits for a model or a client. Three for each core behind this gateway keep those busy;
+    more only wait there."""
 
     max_shared_calls: int = Field(default=2, ge=1)
     """The same, while several organisations are there: each makes its part of so many at once, and at least one. One

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from citewire_gateway.clients import fair_calls
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import ResourceExhausted
 from citewire_kit.tenant import Tenant, use_tenant
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -74,6 +76,31 @@ async def test_while_several_are_there_a_flood_leaves_cores_free(running: list[s
     await asyncio.sleep(0.001)
     assert sorted(running) == ["flood", "quiet", "third"], "and everyone has one, however few there are"
     await asyncio.gather(quiet, third, *flood)
+
+
+async def test_what_waits_for_a_provider_frees_its_place(running: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_calls, "_AT_WORK_SECONDS", 0.02)
+    calls = FairCalls(1, lambda _: None)
+    waiting = asyncio.Event()
+
+    async def stream() -> None:
+        with use_tenant(Tenant("flood", "u", "pro")):
+            async with calls.begun(10):
+                running.append("stream")
+                await waiting.wait()
+
+    streams = [asyncio.create_task(stream()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert running == ["stream"], "what computes here has its turn like any other call"
+    assert await ask(calls, "quiet") == "quiet"
+    await wait_until(lambda: running == ["stream"] * 3)
+    waiting.set()
+    await asyncio.gather(*streams)
+    running.clear()
+    others = [asyncio.create_task(ask(calls, "flood")) for _ in range(3)]
+    await asyncio.sleep(0.005)
+    assert running == ["flood"], "each place was given back once"
+    await asyncio.gather(*others)
 
 
 async def test_who_gets_no_turn_in_time_is_told(running: list[str]) -> None:

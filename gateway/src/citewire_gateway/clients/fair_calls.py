@@ -1,8 +1,9 @@
 """Calls of services in fair shares: one organisation's requests, however many, leave every other its part."""
 
+import asyncio
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import grpc
@@ -10,7 +11,7 @@ from google.protobuf.message import Message
 
 from citewire_gateway.clients.arrivals import begin_turn, has_begun, overloaded
 from citewire_kit import client
-from citewire_kit.fair import FairShares
+from citewire_kit.fair import FairShares, Holding
 from citewire_kit.tenant import find_tenant
 
 Req = TypeVar("Req", bound=Message)
@@ -19,9 +20,12 @@ Res = TypeVar("Res", bound=Message)
 _PRESENT_SECONDS = 1.0
 """How long an organisation that asks for nothing has calls kept free, so that its next request finds them."""
 
+_AT_WORK_SECONDS = 0.1
+"""How long a call that may wait for others keeps its place."""
+
 
 class FairCalls:
-    """Unary calls, so many at once. One that gets no turn within its own time is refused.
+    """Calls, so many at once. One that gets no turn within its own time is refused.
 
     A request that has begun goes before its organisation's others: it is finished rather than more are begun.
     """
@@ -54,11 +58,40 @@ class FairCalls:
             ResourceExhausted: It got no turn (reason `OVERLOADED`).
             CitewireError: As the service raises.
         """
+        async with self._turn(timeout):
+            return await client.unary(method, request, timeout=timeout)
+
+    async def patient_unary(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, *, timeout: float
+    ) -> Res:
+        """As `unary`, of a service that may wait for a provider: see `begun`."""
+        async with self.begun(timeout):
+            return await client.unary(method, request, timeout=timeout)
+
+    @asynccontextmanager
+    async def begun(self, timeout: float) -> AsyncGenerator[None]:
+        """Waits for a turn of what may last long, as a stream does; `timeout` bounds the wait alone.
+
+        Its place is another's after a tenth of a second: what lasts longer waits for a provider, a client or a disk,
+        and needs no core meanwhile. What is shorter was computed here.
+
+        Raises:
+            ResourceExhausted: It got no turn (reason `OVERLOADED`).
+        """
+        async with self._turn(timeout) as holding:
+            timer = asyncio.get_running_loop().call_later(_AT_WORK_SECONDS, self._shares.give_back, holding)
+            try:
+                yield
+            finally:
+                timer.cancel()
+
+    @asynccontextmanager
+    async def _turn(self, timeout: float) -> AsyncGenerator[Holding]:
         tenant = find_tenant()
         org_id = tenant.org_id if tenant else ""
-        async with self._shares.hold(org_id, seconds=timeout, first=has_begun()):
+        async with self._shares.hold(org_id, seconds=timeout, first=has_begun()) as holding:
             begin_turn()
-            return await client.unary(method, request, timeout=timeout)
+            yield holding
 
     @contextmanager
     def _waiting(self) -> Generator[None]:

@@ -8,7 +8,7 @@ import grpc
 from citewire.generator.v1 import generator_pb2, generator_pb2_grpc
 from google.protobuf.message import Message
 
-from citewire_gateway.clients.arrivals import begin_turn
+from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable
 
@@ -23,6 +23,7 @@ class Generator:
         self,
         channel: grpc.aio.Channel,
         streams: grpc.aio.Channel,
+        calls: FairCalls,
         *,
         chat_seconds: float,
         suggest_seconds: float,
@@ -32,6 +33,7 @@ class Generator:
 
         Streams have a channel of their own: see `open_channel`.
         """
+        self._calls = calls
         self._stub = generator_pb2_grpc.GeneratorServiceStub(channel)
         self._streams = generator_pb2_grpc.GeneratorServiceStub(streams)
         self._chat_seconds = chat_seconds
@@ -42,10 +44,9 @@ class Generator:
         self, request: generator_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_pb2.GenerateResponse, None]:
         """Streams an answer: `started` first, `completed` last, or it raises. Closing it stops the model."""
-        begin_turn()
         complete = False
         stream = client.stream(self._streams.Generate, request, timeout=self._chat_seconds)
-        async with aclosing(stream) as messages:
+        async with self._calls.begun(self._chat_seconds), aclosing(stream) as messages:
             async for message in messages:
                 complete = complete or message.HasField("completed")
                 yield message
@@ -81,5 +82,4 @@ class Generator:
         return await self._ask(self._stub.Verify, request, self._chat_seconds)
 
     async def _ask(self, method: grpc.aio.UnaryUnaryMultiCallable[Req, Res], request: Req, seconds: float) -> Res:
-        begin_turn()
-        return await client.unary(method, request, timeout=seconds)
+        return await self._calls.patient_unary(method, request, timeout=seconds)

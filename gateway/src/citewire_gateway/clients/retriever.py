@@ -10,7 +10,6 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, corpus_pb2_grpc, retriever_pb2, retriever_pb2_grpc
 from google.protobuf import json_format, struct_pb2
 
-from citewire_gateway.clients.arrivals import begin_turn
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_kit import client
 from citewire_kit.errors import Unavailable, Unimplemented
@@ -56,9 +55,8 @@ class Retriever:
     ) -> AsyncGenerator[retriever_pb2.GetContextResponse, None]:
         """Streams whole items, latest first, as many as fit; the last message has the counts, or it raises."""
         complete = False
-        begin_turn()
         stream = client.stream(self._stub.GetContext, request, timeout=self._request_seconds)
-        async with aclosing(stream) as messages:
+        async with self._calls.begun(self._request_seconds), aclosing(stream) as messages:
             async for message in messages:
                 complete = complete or message.HasField("counts")
                 yield message

@@ -111,13 +111,15 @@ class FairQueue(Generic[_T]):
 class Holding:
     """Permits that are held."""
 
-    __slots__ = ("_on_revoke", "amount", "key", "revoked")
+    __slots__ = ("_on_revoke", "amount", "given_back", "key", "revoked")
 
     def __init__(self, key: str, amount: int) -> None:
         self.key = key
         self.amount = amount
         self.revoked = False
         """Whether they were given to another key, so that the holder must end now."""
+        self.given_back = False
+        """Whether they are free again."""
         self._on_revoke: Callable[[], None] | None = None
 
     @property
@@ -257,6 +259,12 @@ class FairShares:
         try:
             yield holding
         finally:
+            self.give_back(holding)
+
+    def give_back(self, holding: Holding) -> None:
+        """Ends a holding, of `hold`, before its block ends; once is enough."""
+        if not holding.given_back:
+            holding.given_back = True
             self._release(holding)
             self._hand_over()
 
