@@ -32,13 +32,13 @@ def test_articles_are_drawn_whole() -> None:
 
 
 def test_each_judge_prefers_the_passage_that_answers() -> None:
-    hits = [
+    results = [
         {"content": "Refunds take 14 days.", "title": "Terms", "similarity": 0.7, "lexical_score": 5.0},
         {"content": "Lunch is at noon.", "title": "Canteen", "similarity": 0.1, "lexical_score": 0.5},
     ]
-    answers = judge("How long do refunds take?", hits)
-    nothing = judge("How long do refunds take?", hits[1:])
+    answers = judge("How long do refunds take?", results)
+    nothing = judge("How long do refunds take?", results[1:])
     assert len(answers) == len(nothing) == len(JUDGES)
     # The margin of a single passage is its whole similarity.
-    assert [one > other for one, other in zip(answers, nothing, strict=True)] == [True] * len(JUDGES)
+    assert [score > other for score, other in zip(answers, nothing, strict=True)] == [True] * len(JUDGES)
     assert judge("How long do refunds take?", []) == (0.0,) * len(JUDGES)

@@ -114,14 +114,14 @@ def test_socket_folder_that_others_own_or_can_write_to_is_not_used(
     runtime = Path(tempfile.mkdtemp(prefix="cw"))  # pytest's own folders can be too deep for a socket
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     request.addfinalizer(lambda: shutil.rmtree(runtime))
-    chosen = socket_folder(layout, ME)
-    assert chosen.parent == runtime
-    chosen.chmod(0o777)
+    folder = socket_folder(layout, ME)
+    assert folder.parent == runtime
+    folder.chmod(0o777)
     fallback = socket_folder(layout, ME)
     try:
         assert fallback.parent == Path("/tmp")  # noqa: S108 # the place is what is tested
         assert fallback.stat().st_uid == os.getuid()
-        chosen.chmod(0o700)
+        folder.chmod(0o700)
         with pytest.raises(CliError, match="No place"):
             socket_folder(layout, {os.getuid() + 1})
     finally:

@@ -18,9 +18,9 @@ def test_rotation_keeps_so_many_files_and_every_recent_line(tmp_path: Path) -> N
     files = sorted(tmp_path.iterdir())
     assert [file.name for file in files] == ["x.log", "x.log.1", "x.log.2"]
     assert all(file.stat().st_size <= 100 for file in files)
-    kept = b"".join((tmp_path / name).read_bytes() for name in ("x.log.2", "x.log.1", "x.log"))
-    assert b"".join(lines).endswith(kept)
-    assert len(kept) > 200
+    stored = b"".join((tmp_path / name).read_bytes() for name in ("x.log.2", "x.log.1", "x.log"))
+    assert b"".join(lines).endswith(stored)
+    assert len(stored) > 200
 
 
 def test_restart_appends(tmp_path: Path) -> None:

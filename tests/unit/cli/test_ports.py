@@ -53,9 +53,9 @@ def test_free_port_is_never_one_that_was_asked_for(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("citewire_cli.stack.ports.is_taken", is_free)
     monkeypatch.setattr("citewire_cli.stack.ports.socket.socket", Socket)
-    chosen = choose_ports({spec.variable: "0" for spec in PORTS}, gateway_port=7001)
-    assert chosen["CITEWIRE_GATEWAY_PORT"] == 7001
-    assert len(set(chosen.values())) == len(PORTS)
+    ports = choose_ports({spec.variable: "0" for spec in PORTS}, gateway_port=7001)
+    assert ports["CITEWIRE_GATEWAY_PORT"] == 7001
+    assert len(set(ports.values())) == len(PORTS)
 
 
 @pytest.mark.parametrize("backlog_address", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 # on all addresses is the case here

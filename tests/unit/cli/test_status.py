@@ -98,7 +98,7 @@ def test_what_is_shown(options: list[str], run: Run) -> None:
     gateway = next(line for line in lines if line[:2] == ["gateway", "up"])
     assert gateway[2] == "100"  # without what probes ask
     assert gateway[4:9] == ["10", "100", "ms", "910", "ms"]
-    for said in (
+    for text in (
         "questions by status                200 90, 503 10",
         "first text, p50 / p95              750 ms / 975 ms",
         "streams in flight                  3",
@@ -110,7 +110,7 @@ def test_what_is_shown(options: list[str], run: Run) -> None:
         "citations by verdict               supported 8, unsupported 2",
         "Documents: total 3, ready 2, failed 1, chunks 6",
     ):
-        assert said in result.stdout, result.stdout
+        assert text in result.stdout, result.stdout
 
 
 def test_for_scripts(options: list[str], run: Run) -> None:
@@ -139,7 +139,7 @@ def test_a_process_that_cannot_be_reached_is_named(options: list[str], run: Run)
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "text"),
     [
         (text("<html>hello</html>"), "answers with something else than metrics"),
         (text(""), "answers with something else than metrics"),
@@ -147,12 +147,12 @@ def test_a_process_that_cannot_be_reached_is_named(options: list[str], run: Run)
     ],
 )
 def test_what_is_no_metrics_endpoint_is_said(
-    options: list[str], processes: dict[str, FakeGateway], run: Run, answer: Reply, said: str
+    options: list[str], processes: dict[str, FakeGateway], run: Run, answer: Reply, text: str
 ) -> None:
     processes["worker"].on("GET", "/metrics", answer)
     result = run("status", *options)
     assert result.exit_code == 1
-    assert f"worker: {processes['worker'].url}/metrics {said}" in result.stdout
+    assert f"worker: {processes['worker'].url}/metrics {text}" in result.stdout
 
 
 def test_a_stack_that_is_not_ready(gateway: FakeGateway, options: list[str], run: Run) -> None:

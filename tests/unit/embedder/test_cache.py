@@ -16,11 +16,11 @@ def lookups(result: str) -> float:
 
 def test_hits_and_misses_are_counted() -> None:
     cache = VectorCache(2)
-    hits, misses = lookups("hit"), lookups("miss")
+    matches, misses = lookups("hit"), lookups("miss")
     assert cache.get("org", "a") is None
     cache.put("org", "a", entry(1))
     assert cache.get("org", "a") == entry(1)
-    assert (lookups("hit"), lookups("miss")) == (hits + 1, misses + 1)
+    assert (lookups("hit"), lookups("miss")) == (matches + 1, misses + 1)
 
 
 def test_the_least_recently_used_entry_leaves_first() -> None:

@@ -78,7 +78,7 @@ async def test_scores_are_max_sim_of_the_encoders_token_vectors(weights_at: tupl
 
 async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]) -> None:
     async with reranker(weights_at[0]) as model:
-        alone = [one.index for one in (await model.rerank(QUERY, DOCUMENTS)).ranked]
+        alone = [document.index for document in (await model.rerank(QUERY, DOCUMENTS)).ranked]
         nothing = await model.rerank(QUERY, DOCUMENTS, None, [0.4] * len(DOCUMENTS))
         assert [element.index for element in nothing.ranked] == alone
         last = alone[-1]
@@ -89,7 +89,7 @@ async def test_a_first_ranking_counts_beside_it(weights_at: tuple[Path, Weights]
 def test_a_blend_adds_token_vectors_to_a_ranking_that_they_agree_with() -> None:
     own = [0.9, 0.8, 0.6, 0.5, 0.4, 0.3, 0.1]
     first = [0.30, 0.32, 0.28, 0.22, 0.20, 0.18, 0.15]
-    assert blend(first, own) == pytest.approx([one + other for one, other in zip(first, own, strict=True)])
+    assert blend(first, own) == pytest.approx([score + other for score, other in zip(first, own, strict=True)])
     assert blend(first[::-1], own) == first[::-1], "against each other"
     assert blend([0.2] * 7, own) == pytest.approx([0.2 + other for other in own]), "says nothing"
     assert blend(first[:2], own[:2]) == pytest.approx([0.30 + own[0], 0.32 + own[1]]), "too few to tell"

@@ -225,15 +225,15 @@ async def test_what_the_provider_finds_too_long_is_said_so(upstream: Upstream) -
 async def test_failures(upstream: Upstream, codes: tuple[int, ...], reason: str, calls: int) -> None:
     ledger = MemoryLedger()
     upstream.replies = [status(code) for code in codes]
-    said = text = model_name = ""
+    refusal = text = model_name = ""
     async with model_at(upstream.url, ledger=ledger) as model:
         try:
             await embed(model, ["x"])
         except CitewireError as exc:
-            said, text, model_name = exc.reason, exc.message, exc.metadata["model"]
+            refusal, text, model_name = exc.reason, exc.message, exc.metadata["model"]
     assert model_name in text, "people hear which model it was"
     assert bool(model_name) == bool(reason)
-    assert (said, len(upstream.bodies)) == (reason, calls)
+    assert (refusal, len(upstream.bodies)) == (reason, calls)
     assert len(ledger.rows) == calls, "every attempt has its row"
     outcomes = [row.outcome for row in ledger.rows]
     assert outcomes == [Outcome.FAILED] * len(codes) + [Outcome.DONE] * (calls - len(codes))
@@ -326,14 +326,14 @@ async def test_an_answer_that_is_none(upstream: Upstream, body: bytes) -> None:
 async def test_openais_recorded_answers(upstream: Upstream, shared_data: Path) -> None:
     folder = shared_data / "provider-transcripts" / "openai-embeddings"
     (whole, missing) = (folder / name for name in ("200-json-plain-1.json", "404-json-plain-1.json"))
-    said = json.loads(whole.read_bytes())
-    expected = np.frombuffer(base64.b64decode(said["data"][0]["embedding"]), "<f4")
+    body = json.loads(whole.read_bytes())
+    expected = np.frombuffer(base64.b64decode(body["data"][0]["embedding"]), "<f4")
     ledger = MemoryLedger()
     upstream.replies = [recorded(whole), recorded(missing, 404)]
     async with model_at(upstream.url, kind="openai", model="text-embedding-ada-002", ledger=ledger) as model:
         rows, tokens = await embed(model, ["Tell me a joke about opentelemetry"])
         assert np.allclose(rows[0], expected, atol=1e-6)
-        assert tokens == said["usage"]["prompt_tokens"]
+        assert tokens == body["usage"]["prompt_tokens"]
         with pytest.raises(FailedPrecondition) as caught:
             await embed(model, ["Hello, world!"])
     assert caught.value.reason == "PROVIDER_REJECTED"

@@ -45,7 +45,7 @@ async def reranker(
 
 
 @pytest.mark.parametrize(
-    ("server", "paths", "counted"),
+    ("server", "paths", "reported"),
     [
         ("cohere", ["/v2/rerank"], False),
         ("jina", ["/v1/rerank"], True),
@@ -55,17 +55,17 @@ async def reranker(
         ("tei", ["/v1/rerank", "/rerank", "/rerank"], True),
     ],
 )
-async def test_every_servers_shape(server: Server, paths: list[str], counted: bool) -> None:
+async def test_every_servers_shape(server: Server, paths: list[str], reported: bool) -> None:
     ledger = MemoryLedger()
     async with rerank_upstream(server) as upstream, reranker(upstream, ledger) as model:
         ranking = await model.rerank(QUERY, DOCUMENTS)
         assert [element.index for element in ranking.ranked] == ORDER
         assert [round(entry.score, 3) for entry in ranking.ranked] == [1, 0.667, 0.333, 0]
-        assert ranking.estimated is not counted
-        assert not counted or ranking.input_tokens == TOKENS
+        assert ranking.estimated is not reported
+        assert not reported or ranking.input_tokens == TOKENS
         assert upstream.paths == paths
         best = await model.rerank(QUERY, DOCUMENTS, 2)
-        assert [one.index for one in best.ranked] == ORDER[:2]
+        assert [document.index for document in best.ranked] == ORDER[:2]
         assert upstream.paths == [*paths, paths[-1]], "the way that worked is kept"
         assert set(upstream.keys) == {f"Bearer {KEY}"}
     refused, worked = ledger.rows[: len(paths) - 1], ledger.rows[len(paths) - 1 :]
@@ -74,7 +74,7 @@ async def test_every_servers_shape(server: Server, paths: list[str], counted: bo
     )
     assert [row.outcome for row in worked] == [Outcome.DONE] * 2
     assert all(row.new.purpose is Purpose.RERANK and row.usage for row in ledger.rows)
-    assert [row.usage.estimated for row in worked if row.usage] == [not counted] * 2
+    assert [row.usage.estimated for row in worked if row.usage] == [not reported] * 2
 
 
 async def test_a_heading_is_a_line_above_its_text() -> None:

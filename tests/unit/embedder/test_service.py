@@ -234,8 +234,8 @@ async def test_a_stream_answers_before_the_next_batch_is_sent() -> None:
     sent: asyncio.Queue[EmbedBatch | None] = asyncio.Queue()
 
     async def lockstep() -> AsyncGenerator[EmbedBatch]:
-        while (one := await sent.get()) is not None:
-            yield one
+        while (request := await sent.get()) is not None:
+            yield request
 
     async with running_embedder(FakeModel()) as embedder:
         async with aclosing(embedder.embed_stream(lockstep())) as results:

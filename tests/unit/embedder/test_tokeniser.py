@@ -78,9 +78,9 @@ def test_a_file_that_is_no_tokeniser_is_refused(tmp_path: Path) -> None:
 @given(st.text(max_size=400))
 def test_our_cut_is_the_librarys_cut(text: str) -> None:
     ours, library = _tokenisers()
-    (found,) = ours.tokenise([text], DOCUMENT)
-    assert list(found.ids) == library.encode(text).ids
-    assert found.total == ours.count([text])[0] + ours.extra_tokens
+    (tokenised,) = ours.tokenise([text], DOCUMENT)
+    assert list(tokenised.ids) == library.encode(text).ids
+    assert tokenised.total == ours.count([text])[0] + ours.extra_tokens
 
 
 def _tokenisers(cache: list[tuple[Tokeniser, Tokenizer]] = []) -> tuple[Tokeniser, Tokenizer]:  # noqa: B006 # a cache, shared on purpose

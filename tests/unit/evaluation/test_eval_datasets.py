@@ -307,9 +307,9 @@ def many() -> Dataset:
 
 def test_sampling_keeps_proportions_and_is_the_same_each_time() -> None:
     dataset = many()
-    chosen = sample(dataset, 40, 1)
-    assert (len(chosen.answerable), len(chosen.unanswerable)) == (30, 10)
-    assert sample(dataset, 40, 1).questions == chosen.questions
-    assert sample(dataset, 40, 2).questions != chosen.questions
-    assert {q.question_id for q in chosen.questions} < {q.question_id for q in sample(dataset, 80, 1).questions}
+    subset = sample(dataset, 40, 1)
+    assert (len(subset.answerable), len(subset.unanswerable)) == (30, 10)
+    assert sample(dataset, 40, 1).questions == subset.questions
+    assert sample(dataset, 40, 2).questions != subset.questions
+    assert {q.question_id for q in subset.questions} < {q.question_id for q in sample(dataset, 80, 1).questions}
     assert sample(dataset, 1000, 1) is dataset

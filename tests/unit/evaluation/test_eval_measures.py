@@ -68,13 +68,13 @@ def test_markers_are_no_part_of_an_answer() -> None:
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
-def test_overlap_is_symmetric_and_bounded(one: list[str], other: list[str]) -> None:
-    f1, recall = overlap(one, other)
+def test_overlap_is_symmetric_and_bounded(answer: list[str], other: list[str]) -> None:
+    f1, recall = overlap(answer, other)
     assert 0 <= f1 <= 1
     assert 0 <= recall <= 1
-    assert f1 == pytest.approx(overlap(other, one)[0])
-    assert (f1 == 1) == (sorted(one) == sorted(other))
-    if contains(one, other):
+    assert f1 == pytest.approx(overlap(other, answer)[0])
+    assert (f1 == 1) == (sorted(answer) == sorted(other))
+    if contains(answer, other):
         assert recall == 1
 
 
@@ -187,7 +187,7 @@ def test_bounds_that_cannot_be_read(text: str) -> None:
         Gate.parse(text, under=True)
 
 
-def found(*ranking: str, gold: float | None = None, other: float | None = None) -> Ranking:
+def ranking(*ranking: str, gold: float | None = None, other: float | None = None) -> Ranking:
     return Ranking(ranking, gold, other, 0.01)
 
 
@@ -199,7 +199,7 @@ def dataset_of(questions: Sequence[Question]) -> Dataset:
 def test_measures_follow_the_servers_order() -> None:
     questions = [Question(name, "?", judged={"a": 1}) for name in ("1", "2", "3", "4")]
     run = SearchRun(SearchMode("dense"), Failures("set, dense"))
-    run.rankings |= {"1": found("a", "b"), "2": found("b", "a"), "3": found()}  # the fourth failed
+    run.rankings |= {"1": ranking("a", "b"), "2": ranking("b", "a"), "3": ranking()}  # the fourth failed
     values = judge_searches(dataset_of(questions), run, by_chunk=False)
     assert values["nDCG@10"] == pytest.approx({"1": 1, "2": 0.6309, "3": 0, "4": 0}, abs=1e-4)
     assert values["RR@10"] == {"1": 1, "2": 0.5, "3": 0, "4": 0}
@@ -209,7 +209,7 @@ def test_measures_follow_the_servers_order() -> None:
 def test_chunks_are_judged_by_the_parts_that_they_hold() -> None:
     span = Span("a", 0, 6, "text o")
     run = SearchRun(SearchMode("dense"), Failures("set, dense"))
-    run.rankings["1"] = found("a#7", span.key)
+    run.rankings["1"] = ranking("a#7", span.key)
     values = judge_searches(dataset_of([Question("1", "?", judged={"a": 1}, spans=(span,))]), run, by_chunk=True)
     assert values["RR@10"] == {"1": 0.5}
 
@@ -220,7 +220,7 @@ def weighed(*, best: float, loss: float, questions: int = 60) -> WeightCurve:
     easy = [drawn.uniform(0.5, 0.9) for _ in range(questions)]
     noise = {weight: [drawn.uniform(-0.02, 0.02) for _ in easy] for weight in WEIGHTS}
     curve = {
-        weight: {f"q{n}": one - loss * abs(weight - best) * 10 + noise[weight][n] for n, one in enumerate(easy)}
+        weight: {f"q{n}": value - loss * abs(weight - best) * 10 + noise[weight][n] for n, value in enumerate(easy)}
         for weight in WEIGHTS
     }
     return WeightCurve("set", curve)

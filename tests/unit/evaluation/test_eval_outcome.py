@@ -131,8 +131,8 @@ def test_another_server_is_suspected(run: Run, gateway: FakeGateway, squad: Path
 
 
 def test_bounds_decide_how_it_exits(run: Run, library: EvalLibrary, beir: Path) -> None:
-    kept = run("eval", str(beir), "--mode", "dense", "--fail-under", "nDCG@10=0.8", "--fail-over", "p95=60000")
-    assert kept.exit_code == 0, kept.output
+    result = run("eval", str(beir), "--mode", "dense", "--fail-under", "nDCG@10=0.8", "--fail-over", "p95=60000")
+    assert result.exit_code == 0, result.output
     broken = run("eval", str(beir), "--mode", "dense", "--fail-under", "dense:nDCG@10=0.9")
     assert broken.exit_code == 1
     assert "fruit dense: nDCG@10 0.8155 is under 0.9" in broken.stderr

@@ -29,18 +29,18 @@ PATHS = {
 class Library(PipelineHarness):
     """A library of `items` whose plan and prompt are made by the retriever's and the generator's own code."""
 
-    def __init__(self, items: int, *, read: int, fit: int, without: int = 0, found: int = 0) -> None:
+    def __init__(self, items: int, *, read: int, fit: int, without: int = 0, searched: int = 0) -> None:
         """`read`: items that the retriever's budget holds; `fit`: those that the generator's prompt has room for."""
         super().__init__()
         counts = retriever_pb2.ScopeCounts(items=items, kept=read, trimmed=items - read, without_embedding=without)
         path, reason = decide(Strategy.LIBRARY, "pro", attached=False, counts=counts, cut=False)
         self.retriever.path, self.retriever.context_counts = PATHS[path], counts
         self.retriever.counts, self.retriever.reason = counts, reason
-        given = read if path != "semantic" else found
+        given = read if path != "semantic" else searched
         self.retriever.results = [result(number, document_id=number) for number in range(1, given + 1)]
         passages = [generator_pb2.Passage(chunk_id=n, document_id=n, text="x" * 40) for n in range(1, given + 1)]
-        one = len(pack(passages[:1], generator_pb2.CONTEXT_FORMAT_NUMBERED, Budget(chars=None, tokens=None)).text) + 4
-        packed = pack(passages, generator_pb2.CONTEXT_FORMAT_NUMBERED, Budget(chars=one * fit, tokens=None))
+        size = len(pack(passages[:1], generator_pb2.CONTEXT_FORMAT_NUMBERED, Budget(chars=None, tokens=None)).text) + 4
+        packed = pack(passages, generator_pb2.CONTEXT_FORMAT_NUMBERED, Budget(chars=size * fit, tokens=None))
         self.placed = len(packed.citations)
         notices = [generator_pb2.GenerateResponse(notice=notice) for notice in packed.notices]
         first = started(*((citation.number, citation.number - 1) for citation in packed.citations))
@@ -79,9 +79,9 @@ class Library(PipelineHarness):
             "long_context_fallback",
             "The model was given {kept} of 202 items, the most recent ones; {trimmed} did not fit.",
         ),
-        ({"items": 300, "read": 300, "fit": 500, "found": 50}, "semantic", "The model was given 50 of 300 items."),
+        ({"items": 300, "read": 300, "fit": 500, "searched": 50}, "semantic", "The model was given 50 of 300 items."),
         (
-            {"items": 300, "read": 20, "fit": 30, "found": 50},
+            {"items": 300, "read": 20, "fit": 30, "searched": 50},
             "semantic",
             "The model was given {kept} of 300 items; {trimmed} more were found and did not fit.",
         ),
@@ -103,7 +103,7 @@ async def test_all_steps_say_what_the_model_was_given(library: dict[str, int], p
 
 
 async def test_elsewhere_the_step_of_the_prompt_stays() -> None:
-    library = Library(300, read=20, fit=30, found=50)
+    library = Library(300, read=20, fit=30, searched=50)
     library.retriever.path = retriever_pb2.CONTEXT_PATH_SEMANTIC
     steps = await library.steps(DOCUMENTS)
     assert [step.name for step in steps] == ["context_trimmed"]

@@ -160,14 +160,14 @@ def test_no_other_code_knows_a_systems_name() -> None:
     name = r"""["'](simple|documents|sources|self-rag|library|grounded)["']"""
     constants = "DOCUMENTS|SOURCES|SELF_RAG|LIBRARY|SIMPLE|GROUNDED"
     branch = re.compile(rf"""([=!]=|\bin|\bcase)\s*[(\[{{]?\s*{name}|profile\.name\s*[=!]=|\bis ({constants})\b""")
-    found: list[str] = []
+    branches: list[str] = []
     for path in root.rglob("*.py"):
         relative = path.relative_to(root)
         if relative.parts[0] in ("dialects", "routes") or relative.name in allowed:
             continue
         lines = enumerate(path.read_text().splitlines(), 1)
-        found += [f"{relative}:{number}: {line.strip()}" for number, line in lines if branch.search(line)]
-    assert found == []
+        branches += [f"{relative}:{number}: {line.strip()}" for number, line in lines if branch.search(line)]
+    assert branches == []
     assert branch.search('if profile.name == "simple":')
     assert branch.search('case "documents":')
 

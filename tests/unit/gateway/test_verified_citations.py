@@ -103,7 +103,7 @@ JSON = {
 }
 
 
-def counted(profile: str) -> float:
+def supported_count(profile: str) -> float:
     labels = {"verdict": "supported", "profile": profile}
     return REGISTRY.get_sample_value("citewire_citations_total", labels) or 0.0
 
@@ -177,7 +177,7 @@ def test_uncited_sentences_are_flagged_where_every_claim_is_to_be_cited() -> Non
 
 
 async def test_events_follow_the_text_and_are_stored_and_counted() -> None:
-    before = counted("grounded")
+    before = supported_count("grounded")
     harness, events = await run(GROUNDED, VERIFIED, span(21, 30))
     kinds = [type(event) for event in events]
     assert kinds[kinds.index(Tokens) :][:3] == [Tokens, VerifiedCitation, UncitedSentence]
@@ -186,13 +186,13 @@ async def test_events_follow_the_text_and_are_stored_and_counted() -> None:
     details = harness.records.closings[0].details
     assert details["verified"][0]["quote"] == QUOTE
     assert details["uncited"] == [{"sentence": {"start": 21, "end": 30}}]
-    assert counted("grounded") == before + 1
+    assert supported_count("grounded") == before + 1
 
 
 async def test_profiles_of_a_tenants_own_are_counted_together() -> None:
-    before = counted("own")
+    before = supported_count("own")
     await run(replace(GROUNDED, name="a-tenants-own"), VERIFIED)
-    assert counted("own") == before + 1
+    assert supported_count("own") == before + 1
 
 
 async def test_a_verdict_on_a_passage_that_was_not_packed_is_a_defect() -> None:
@@ -256,17 +256,17 @@ def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> l
         start = answer.index(sentence)
         dialect.add(VerifiedCitation(with_fields(VERIFIED, sentence=span(start, start + len(sentence))), CHUNK))
     dialect.add(Done(Outcome("c", "e", "grounded", cited=cited)))
-    found: list[tuple[str, str | None]] = []
-    for one in dialect.body().members()["choices"][0]["message"]["annotations"]:
-        place, verified = one["url_citation"], one.get("citewire")
+    annotations: list[tuple[str, str | None]] = []
+    for annotation in dialect.body().members()["choices"][0]["message"]["annotations"]:
+        place, verified = annotation["url_citation"], annotation.get("citewire")
         sentence = verified and verified["sentence"]
         text = answer[sentence["start"] : sentence["end"]] if sentence else None
-        found.append((answer[place["start_index"] : place["end_index"]], text))
-    return found
+        annotations.append((answer[place["start_index"] : place["end_index"]], text))
+    return annotations
 
 
 @pytest.mark.parametrize(
-    ("answer", "sentences", "wanted"),
+    ("answer", "sentences", "expected"),
     [
         ("[ref:1] It opened. It closed [ref:1].", ("It opened.", "It closed"), ["It opened.", "It closed"]),
         ("It opened [ref:1].\n- [ref:1] It closed", ("It opened", "It closed"), ["It opened", "It closed"]),
@@ -278,9 +278,9 @@ def _annotated(answer: str, *sentences: str, cited: tuple[int, ...] = (1,)) -> l
     ],
 )
 def test_an_openai_annotation_is_of_its_own_sentence(
-    answer: str, sentences: tuple[str, ...], wanted: list[str | None]
+    answer: str, sentences: tuple[str, ...], expected: list[str | None]
 ) -> None:
-    assert _annotated(answer, *sentences) == [("[ref:1]", one) for one in wanted]
+    assert _annotated(answer, *sentences) == [("[ref:1]", text) for text in expected]
 
 
 def test_openai_annotations_without_markers_are_of_the_verified_sentences() -> None:

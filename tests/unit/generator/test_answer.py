@@ -188,7 +188,7 @@ def test_prose_after_the_sentence_is_dropped_up_to_the_questions(rest: str, ques
 
 
 @pytest.mark.parametrize(
-    ("sentence", "said"),
+    ("sentence", "written"),
     [
         ("Dazu steht in den Unterlagen nichts.", "Dazu steht nichts in den Unterlagen."),
         ("Tut mir leid! Dazu habe ich nichts gefunden.", "Tut mir leid! Dazu habe ich nichts gefunden."),
@@ -198,9 +198,9 @@ def test_prose_after_the_sentence_is_dropped_up_to_the_questions(rest: str, ques
     ],
 )
 @pytest.mark.parametrize("size", [1, 5, 1000])
-def test_a_tenants_own_sentence_is_sent_exactly(sentence: str, said: str, size: int) -> None:
+def test_a_tenants_own_sentence_is_sent_exactly(sentence: str, written: str, size: int) -> None:
     gate = NotFoundGate(sentence)
-    text = f"{said} More of it.\n- Why?"
+    text = f"{written} More of it.\n- Why?"
     shown = "".join(gate.feed(text[start : start + size]) for start in range(0, len(text), size)) + gate.finish()
     assert shown == f"{sentence}\n\n- Why?"
     assert gate.not_found

@@ -45,12 +45,12 @@ from scripted_chat import ScriptedTurns, Step
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN])
 async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
-    one, two = ScriptedTurns("one", [error], [error], answer("one")), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [error], [error], answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     before = sample("citewire_generator_retries_total", provider="one", reason=error.reason)
     await harness.ask()
     assert harness.text == "one says so."
-    assert (len(one.tasks), len(two.tasks)) == (3, 0)
+    assert (len(first.tasks), len(two.tasks)) == (3, 0)
     assert harness.notices == []
     assert (harness.completed.attempts, harness.completed.provider, harness.completed.model) == (3, "one", "one-model")
     assert harness.rows == [("one", error.reason), ("one", error.reason), ("one", "done")]
@@ -59,13 +59,13 @@ async def test_the_same_provider_is_asked_again(error: CitewireError) -> None:
 
 @pytest.mark.parametrize(("error", "calls"), [(DOWN, 3), (BROKEN, 3), (KEY, 1), (REJECTED, 1), (LIMITED, 1), (LATE, 1)])
 async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None:
-    one, two = ScriptedTurns("one", [error]), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [error]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     labels = {"provider": "one", "next_provider": "two", "reason": error.reason}
     before = sample("citewire_generator_failovers_total", **labels)
     await harness.ask()
     assert harness.text == "two says so."
-    assert (len(one.tasks), len(two.tasks)) == (calls, 1)
+    assert (len(first.tasks), len(two.tasks)) == (calls, 1)
     assert [type(event).__name__ for event in harness.events] == [
         "Started", "Notice", "TextDelta", "TextDelta", "Completed"
     ]  # fmt: skip
@@ -73,64 +73,71 @@ async def test_the_next_one_takes_over(error: CitewireError, calls: int) -> None
     assert (harness.completed.provider, harness.completed.attempts) == ("two", calls + 1)
     assert harness.completed.usage == Usage(11, 2, 7).to_proto()
     assert sample("citewire_generator_failovers_total", **labels) - before == 1
-    assert one.tasks[0].messages == two.tasks[0].messages
+    assert first.tasks[0].messages == two.tasks[0].messages
     assert two.tasks[0].model == "two-model"
 
 
 async def test_everybody_fails() -> None:
-    one, two, three = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [KEY]), ScriptedTurns("three", [LIMITED])
-    harness = EngineHarness(one, two, three)
+    first, two, three = (
+        ScriptedTurns("one", [DOWN]),
+        ScriptedTurns("two", [KEY]),
+        ScriptedTurns("three", [LIMITED]),
+    )
+    harness = EngineHarness(first, two, three)
     error = await harness.fails()
     assert (error.reason, error.retry_after) == ("PROVIDER_RATE_LIMITED", 60)
-    assert [len(provider.tasks) for provider in (one, two, three)] == [3, 1, 1]
+    assert [len(provider.tasks) for provider in (first, two, three)] == [3, 1, 1]
     assert harness.notices == ["failover", "failover"]
     assert len(harness.rows) == 5
 
 
 @pytest.mark.parametrize("error", [DOWN, BROKEN, LATE, LIMITED])
 async def test_after_the_first_token_nobody_takes_over(error: CitewireError) -> None:
-    one, two = ScriptedTurns("one", ["one ", error], answer("one")), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", ["one ", error], answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     assert (await harness.fails()).reason == error.reason
     assert harness.text == "one "
-    assert (len(one.tasks), len(two.tasks)) == (1, 0)
+    assert (len(first.tasks), len(two.tasks)) == (1, 0)
 
 
 async def test_nor_while_the_first_words_are_held_back() -> None:
-    one, two = ScriptedTurns("one", ["The documents ", DOWN], answer("one")), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = (
+        ScriptedTurns("one", ["The documents ", DOWN], answer("one")),
+        ScriptedTurns("two", answer("two")),
+    )
+    harness = EngineHarness(first, two)
     assert (await harness.fails()).reason == "PROVIDER_UNAVAILABLE"
-    assert (len(one.tasks), len(two.tasks)) == (1, 0)
+    assert (len(first.tasks), len(two.tasks)) == (1, 0)
 
 
 async def test_a_provider_that_stalls_is_left_within_its_time() -> None:
-    one, two = ScriptedTurns("one", [asyncio.Event()]), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [asyncio.Event()]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     began = asyncio.get_running_loop().time()
     await harness.ask()
     assert 0.3 <= asyncio.get_running_loop().time() - began < 1.3
-    assert (harness.text, len(one.tasks), one.open) == ("two says so.", 1, 0)
+    assert (harness.text, len(first.tasks), first.open) == ("two says so.", 1, 0)
     assert harness.rows == [("one", "PROVIDER_TIMEOUT"), ("two", "done")]
 
 
 async def test_retries_share_the_time_of_the_first_token() -> None:
     """The second attempt stalls: it gets what the first one and the wait have left."""
     slow = ResourceExhausted("slow", reason="PROVIDER_RATE_LIMITED", retry_after=0.2)
-    one = ScriptedTurns("one", [slow], [asyncio.Event()])
-    harness = EngineHarness(one)
+    first = ScriptedTurns("one", [slow], [asyncio.Event()])
+    harness = EngineHarness(first)
     began = asyncio.get_running_loop().time()
     assert (await harness.fails()).reason == "PROVIDER_TIMEOUT"
     assert 0.3 <= asyncio.get_running_loop().time() - began < 0.45
-    assert len(one.tasks) == 2
+    assert len(first.tasks) == 2
 
 
 async def test_an_open_breaker_is_passed_by_without_a_call() -> None:
-    one, two = ScriptedTurns("one", [LATE]), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
+    first, two = ScriptedTurns("one", [LATE]), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two, breaker=BreakerPolicy(failures=2, open_seconds=60))
     for _ in range(3):
         await harness.ask()
         assert harness.text == "two says so."
-    assert (len(one.tasks), len(two.tasks)) == (2, 3)
+    assert (len(first.tasks), len(two.tasks)) == (2, 3)
     assert harness.completed.attempts == 1
     assert harness.notices == ["failover"]
     assert len(harness.rows) == 5
@@ -156,36 +163,36 @@ async def test_quoting_can_take_over_and_costs_nothing() -> None:
 
 
 async def test_the_smallest_window_of_the_chain_bounds_the_context_before_started() -> None:
-    one, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=3000)
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=3000)
+    harness = EngineHarness(first, two)
     await harness.ask(passages=PASSAGES, max_completion_tokens=2000)
     started = harness.events[0]
     assert isinstance(started, pb.Started)
     assert 0 < len(started.citations) < 8
     assert f"P{len(started.citations)}" in two.tasks[0].messages[-1].content
     assert f"P{len(started.citations) + 1}" not in two.tasks[0].messages[-1].content
-    assert one.tasks[0].messages == two.tasks[0].messages
+    assert first.tasks[0].messages == two.tasks[0].messages
 
 
 async def test_a_fallback_that_cannot_hold_the_question_is_left_out() -> None:
-    one, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=1024)
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [KEY]), ScriptedTurns("two", answer("two"), window=1024)
+    harness = EngineHarness(first, two)
     assert (await harness.fails()).reason == "PROVIDER_AUTH"
     assert two.tasks == []
-    assert len(one.tasks[0].citations) == 2
+    assert len(first.tasks[0].citations) == 2
 
 
 async def test_an_overflow_trims_the_context_says_so_and_cites_what_is_left() -> None:
     history = tuple(Message(Role.USER, f"earlier {n} " + "word " * 50) for n in range(4))
-    one = ScriptedTurns("one", [LONG], answer("one"), guessed=True)
-    harness = EngineHarness(one)
+    first = ScriptedTurns("one", [LONG], answer("one"), guessed=True)
+    harness = EngineHarness(first)
     await harness.ask(passages=PASSAGES, history=history)
     started = harness.events[0]
     assert isinstance(started, pb.Started)
-    assert len(one.tasks[0].citations) == 8
-    assert [cited.passage_index for cited in started.citations] == [cited.index for cited in one.tasks[1].citations]
+    assert len(first.tasks[0].citations) == 8
+    assert [cited.passage_index for cited in started.citations] == [cited.index for cited in first.tasks[1].citations]
     assert 3 <= len(started.citations) <= 4
-    assert len(one.tasks[1].messages) < len(one.tasks[0].messages)
+    assert len(first.tasks[1].messages) < len(first.tasks[0].messages)
     (notice,) = [event for event in harness.events if isinstance(event, pb.Notice)]
     assert notice.name == "context_trimmed"
     assert f"{len(started.citations)} of 8 passages and 2 of 4 earlier messages" in notice.text
@@ -215,15 +222,15 @@ async def test_a_temperature_that_has_no_effect_is_said() -> None:
 
 
 async def test_a_second_overflow_is_an_error_and_nothing_was_shown() -> None:
-    one = ScriptedTurns("one", [LONG], guessed=True)
-    harness = EngineHarness(one)
+    first = ScriptedTurns("one", [LONG], guessed=True)
+    harness = EngineHarness(first)
     assert (await harness.fails(passages=PASSAGES)).reason == "CONTEXT_TOO_LONG"
-    assert (len(one.tasks), harness.events) == (2, [])
+    assert (len(first.tasks), harness.events) == (2, [])
 
 
 async def test_after_a_takeover_started_names_who_answers() -> None:
-    one, two = ScriptedTurns("one", [KEY], guessed=True), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [KEY], guessed=True), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     await harness.ask()
     assert isinstance(harness.events[0], pb.Started)
     assert (harness.events[0].provider, harness.notices) == ("two", ["failover"])
@@ -232,10 +239,10 @@ async def test_after_a_takeover_started_names_who_answers() -> None:
 @pytest.mark.parametrize(("window", "at_once"), [(100_000, True), (4096, False)])
 async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: int, at_once: bool) -> None:
     go = asyncio.Event()
-    one = ScriptedTurns("one", [go, *answer("one")], window=window)
-    harness = EngineHarness(one, limits=CallLimits(first_token_seconds=10))
+    first = ScriptedTurns("one", [go, *answer("one")], window=window)
+    harness = EngineHarness(first, limits=CallLimits(first_token_seconds=10))
     question_task = asyncio.create_task(harness.ask(passages=PASSAGES))
-    await one.waiting.wait()
+    await first.waiting.wait()
     assert bool(harness.events) is at_once
     go.set()
     await question_task
@@ -246,8 +253,12 @@ async def test_citations_come_at_once_unless_the_prompt_may_be_too_long(window: 
 
 
 async def test_a_requests_chain_replaces_the_servers() -> None:
-    one, two, three = ScriptedTurns("one", [KEY]), ScriptedTurns("two", [KEY]), ScriptedTurns("three", answer("three"))
-    harness = EngineHarness(one, two, three)
+    first, two, three = (
+        ScriptedTurns("one", [KEY]),
+        ScriptedTurns("two", [KEY]),
+        ScriptedTurns("three", answer("three")),
+    )
+    harness = EngineHarness(first, two, three)
     await harness.ask(fallbacks=("three/three-model",))
     assert (harness.text, len(two.tasks)) == ("three says so.", 0)
     with pytest.raises(NotFound):
@@ -255,15 +266,15 @@ async def test_a_requests_chain_replaces_the_servers() -> None:
 
 
 async def test_a_tenants_own_provider_has_no_chain_but_its_own() -> None:
-    one, mine, other = (
+    first, mine, other = (
         ScriptedTurns("one", answer("one")),
         ScriptedTurns("mine", [KEY]),
         ScriptedTurns("other", answer("o")),
     )
-    harness = EngineHarness(one, ScriptedTurns("two", answer("two")))
+    harness = EngineHarness(first, ScriptedTurns("two", answer("two")))
     harness.tenant_providers.providers = {"mine-model": mine, "other-model": other}
     assert (await harness.fails(provider=sealed("mine-model"))).reason == "PROVIDER_AUTH"
-    assert one.tasks == []
+    assert first.tasks == []
     await harness.ask(provider=sealed("mine-model"), fallbacks=(sealed("other-model"), "one-model"))
     assert harness.text == "o says so."
     assert harness.tenant_providers.leased == 0

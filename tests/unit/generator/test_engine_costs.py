@@ -29,23 +29,23 @@ from scripted_chat import ScriptedTurns
 
 
 async def test_a_spent_budget_is_the_end() -> None:
-    one, two = ScriptedTurns("one", answer("one")), ScriptedTurns("two", answer("two"))
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", answer("one")), ScriptedTurns("two", answer("two"))
+    harness = EngineHarness(first, two)
     harness.ledger.refuse = SPENT
     assert (await harness.fails()).reason == "BUDGET_EXCEEDED"
-    assert (len(one.tasks), len(two.tasks), harness.rows) == (0, 0, [])
+    assert (len(first.tasks), len(two.tasks), harness.rows) == (0, 0, [])
 
 
 async def test_leaving_settles_what_was_received() -> None:
-    one = ScriptedTurns("one", ["one two three four ", asyncio.Event()])
-    harness = EngineHarness(one)
+    first = ScriptedTurns("one", ["one two three four ", asyncio.Event()])
+    harness = EngineHarness(first)
     question_task = asyncio.create_task(harness.ask())
-    await one.waiting.wait()
+    await first.waiting.wait()
     question_task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await question_task
     (call,) = harness.ledger.rows
-    assert (call.outcome, one.open) == ("cancelled", 0)
+    assert (call.outcome, first.open) == ("cancelled", 0)
     assert call.usage is not None
     assert call.usage.estimated
     assert call.usage.output_tokens == 5
@@ -83,11 +83,11 @@ async def test_an_error_after_the_first_token_costs_what_was_received() -> None:
 
 
 async def test_suggestions_are_retried_taken_over_and_accounted() -> None:
-    one, two = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [("Why?", "How?")])
-    harness = EngineHarness(one, two)
+    first, two = ScriptedTurns("one", [DOWN]), ScriptedTurns("two", [("Why?", "How?")])
+    harness = EngineHarness(first, two)
     suggestions = await harness.generator.suggest(pb.SuggestQuestionsRequest(passages=PASSAGES[:2], count=3))
     assert suggestions.questions == ("Why?", "How?")
-    assert len(one.tasks) == 3
+    assert len(first.tasks) == 3
     assert harness.rows[-2:] == [("one", "PROVIDER_UNAVAILABLE"), ("two", "done")]
     assert {row.new.purpose for row in harness.ledger.rows} == {"suggestions"}
     assert not suggestions.fallback

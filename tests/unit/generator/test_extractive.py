@@ -111,9 +111,9 @@ def test_the_policys_threshold_decides() -> None:
     answer = quote(question, packed, make_policy(), load_weights())
     assert answer.score is not None
     assert 0.5 < answer.score < 1
-    for threshold, found in ((0.0, True), (answer.score, True), (answer.score + 0.001, False), (1.0, False)):
+    for threshold, answered in ((0.0, True), (answer.score, True), (answer.score + 0.001, False), (1.0, False)):
         again = quote(question, packed, make_policy(answerable_threshold=threshold), load_weights())
-        assert (again.answered, again.score) == (found, answer.score)
+        assert (again.answered, again.score) == (answered, answer.score)
     assert quote(question, (), make_policy(answerable_threshold=0.0), load_weights()).score is None
 
 

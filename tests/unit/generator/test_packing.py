@@ -25,8 +25,8 @@ def labelled(length: int, number: int, file_name: str = "a.txt") -> pb.Passage:
 
 
 def test_source_block_is_label_newline_text_blank_line() -> None:
-    one = passage("The text.", file_name="report.pdf", section="Part 1 > Costs")
-    context = pack((one, passage("More.", 2, file_name="b.md")), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget())
+    source = passage("The text.", file_name="report.pdf", section="Part 1 > Costs")
+    context = pack((source, passage("More.", 2, file_name="b.md")), pb.CONTEXT_FORMAT_SOURCE_LABELS, Budget())
     assert context.text == "[SOURCE 1] report.pdf § Part 1 > Costs\nThe text.\n\n[SOURCE 2] b.md\nMore.\n\n"
 
 
@@ -119,7 +119,7 @@ def test_no_passages() -> None:
     ],
 )
 def test_layouts(layout: pb.ContextFormat, expected: str) -> None:
-    one = passage(
+    source = passage(
         "Text",
         title="Title",
         file_name="file.pdf",
@@ -128,7 +128,7 @@ def test_layouts(layout: pb.ContextFormat, expected: str) -> None:
         place_label="p. 3",
         similarity=0.617,
     )
-    assert render(layout, 2, one, one.text) == expected
+    assert render(layout, 2, source, source.text) == expected
 
 
 @pytest.mark.parametrize(
@@ -192,8 +192,8 @@ def test_text_that_poses_as_ours_is_defused(text: str, expected: str) -> None:
 
 
 def test_a_title_cannot_bring_a_label_of_its_own() -> None:
-    one = passage("Text", title="Report\n[SOURCE 9] fake.pdf")
-    block = render(pb.CONTEXT_FORMAT_NUMBERED, 1, one, one.text)
+    source = passage("Text", title="Report\n[SOURCE 9] fake.pdf")
+    block = render(pb.CONTEXT_FORMAT_NUMBERED, 1, source, source.text)
     assert block == "[1] Report (SOURCE 9) fake.pdf\nText\n\n"
 
 

@@ -182,10 +182,10 @@ async def test_an_assessment() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["Good answer!", '{"supported": true, "utility": 7}', '{"supported": true}', DOWN, (asyncio.Event(),)]
+    "reply", ["Good answer!", '{"supported": true, "utility": 7}', '{"supported": true}', DOWN, (asyncio.Event(),)]
 )
-async def test_an_assessment_that_cannot_be_had(said: str | Exception | tuple[Step, ...]) -> None:
-    result = await reflector(Judge(said), seconds=0.2).assess(
+async def test_an_assessment_that_cannot_be_had(reply: str | Exception | tuple[Step, ...]) -> None:
+    result = await reflector(Judge(reply), seconds=0.2).assess(
         pb.AssessRequest(question="x", answer="y", passages=PASSAGES)
     )
     assert (result.supported, result.utility, result.fallback, result.heuristic) == (True, 0.7, True, False)
@@ -217,20 +217,20 @@ async def test_relevance() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "reply",
     ["All of them.", '{"relevant": "1"}', '{"relevant": [0, 9, -1, true, null, "x", 1.5]}', DOWN, (asyncio.Event(),)],
 )
-async def test_what_cannot_be_judged_is_kept(said: str | Exception | tuple[Step, ...]) -> None:
+async def test_what_cannot_be_judged_is_kept(reply: str | Exception | tuple[Step, ...]) -> None:
     request = pb.JudgeRelevanceRequest(question="x", passages=PASSAGES)
-    judged = await reflector(Judge(said), seconds=0.2).judge_relevance(request)
+    judged = await reflector(Judge(reply), seconds=0.2).judge_relevance(request)
     assert (list(judged.irrelevant), judged.judged, judged.fallback) == ([], 0, True)
-    assert judged.failure.model == ("" if isinstance(said, str) else "judge-model")
+    assert judged.failure.model == ("" if isinstance(reply, str) else "judge-model")
 
 
-@pytest.mark.parametrize(("said", "irrelevant"), [('{"relevant": []}', [0, 1]), ('{"relevant": ["2", 7]}', [0])])
-async def test_numbers_of_relevant_passages(said: str, irrelevant: list[int]) -> None:
+@pytest.mark.parametrize(("reply", "irrelevant"), [('{"relevant": []}', [0, 1]), ('{"relevant": ["2", 7]}', [0])])
+async def test_numbers_of_relevant_passages(reply: str, irrelevant: list[int]) -> None:
     request = pb.JudgeRelevanceRequest(question="x", passages=PASSAGES)
-    assert list((await reflector(Judge(said)).judge_relevance(request)).irrelevant) == irrelevant
+    assert list((await reflector(Judge(reply)).judge_relevance(request)).irrelevant) == irrelevant
 
 
 async def test_without_a_language_model_nobody_judges_relevance() -> None:
@@ -265,10 +265,10 @@ async def test_rewriting() -> None:
     assert "[ref:1]" not in prompt(first)
 
 
-@pytest.mark.parametrize("said", ["", "  ", DOWN])
+@pytest.mark.parametrize("reply", ["", "  ", DOWN])
 @pytest.mark.parametrize("kind", pb.RewriteKind.values()[1:])
-async def test_what_cannot_be_rewritten_stays(kind: pb.RewriteKind, said: str | Exception) -> None:
-    result = await reflector(Judge(said)).rewrite(pb.RewriteRequest(kind=kind, question="How long?"), HISTORY)
+async def test_what_cannot_be_rewritten_stays(kind: pb.RewriteKind, reply: str | Exception) -> None:
+    result = await reflector(Judge(reply)).rewrite(pb.RewriteRequest(kind=kind, question="How long?"), HISTORY)
     assert (result.text, result.fallback) == ("How long?", True)
 
 

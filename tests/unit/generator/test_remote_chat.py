@@ -44,15 +44,15 @@ async def chat_with(
 def answering(kind: str, text: str = "Hi") -> Callable[[Exchange], Awaitable[None]]:
     if kind == "anthropic":
         usage = {"input_tokens": 5, "output_tokens": 2}
-        said: dict[str, Any] = {"type": "message", "content": [{"type": "text", "text": text}], "usage": usage}
-        said["stop_reason"] = "end_turn"
+        body: dict[str, Any] = {"type": "message", "content": [{"type": "text", "text": text}], "usage": usage}
+        body["stop_reason"] = "end_turn"
     else:
-        said = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]}
-        said["usage"] = {"prompt_tokens": 5, "completion_tokens": 2}
+        body = {"choices": [{"index": 0, "message": {"content": text}, "finish_reason": "stop"}]}
+        body["usage"] = {"prompt_tokens": 5, "completion_tokens": 2}
 
     async def behave(exchange: Exchange) -> None:
         await exchange.head(kind="application/json")
-        await exchange.send(json.dumps(said).encode())
+        await exchange.send(json.dumps(body).encode())
 
     return behave
 
@@ -88,8 +88,8 @@ async def test_anthropics_cache_is_for_what_comes_again() -> None:
         await drain(made, ChatTask("m", (Message(Role.SYSTEM, LONG), ASKED)))
         await drain(made, ChatTask("m", (RULES, Message(Role.USER, LONG))))
     talk, rules, question = ([r.body["system"], r.body["messages"]] for r in upstream.requests)
-    said: Any = talk[1]
-    assert [cached.items() <= turn["content"][0].items() for turn in said] == [False, True, False]
+    turns: Any = talk[1]
+    assert [cached.items() <= turn["content"][0].items() for turn in turns] == [False, True, False]
     assert "cache_control" not in str(talk[0])
     assert "cache_control" in str(rules[0])
     assert "cache_control" not in str(rules[1])

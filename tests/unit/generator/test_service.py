@@ -244,11 +244,11 @@ async def test_old_messages_that_do_not_fit_are_left_out_and_it_is_said() -> Non
     provider = ScriptedChat("x", window=3000)
     history = tuple(Message(role, f"{n} " + "word " * 400) for n, role in enumerate((Role.USER, Role.ASSISTANT) * 3))
     events = await run(provider, request(history=history))
-    kept = [message.content[0] for message in provider.tasks[0].messages[1:-1]]
-    assert 0 < len(kept) < 6
-    assert kept == list("012345")[-len(kept) :]
+    contents = [message.content[0] for message in provider.tasks[0].messages[1:-1]]
+    assert 0 < len(contents) < 6
+    assert contents == list("012345")[-len(contents) :]
     notices = [event.text for event in events if isinstance(event, pb.Notice)]
-    assert notices == [f"{6 - len(kept)} of 6 earlier messages don't fit the model's window and were left out."]
+    assert notices == [f"{6 - len(contents)} of 6 earlier messages don't fit the model's window and were left out."]
     assert isinstance(events[0], pb.Started)
     assert len(events[0].citations) == 2
 

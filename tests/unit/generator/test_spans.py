@@ -69,8 +69,8 @@ async def test_content_is_in_it_where_that_is_asked_for(exporter: InMemorySpanEx
     attributes = dict(span.attributes or {})
     asked = json.loads(str(attributes["gen_ai.input.messages"]))
     assert asked[-1]["role"] == "user"
-    said = json.dumps(asked)
-    assert "secret question" in said
-    assert "secret passage" in said
+    text = json.dumps(asked)
+    assert "secret question" in text
+    assert "secret passage" in text
     (answered,) = json.loads(str(attributes["gen_ai.output.messages"]))
     assert answered == {"role": "assistant", "parts": [{"type": "text", "content": "A secret answer [1]."}]}

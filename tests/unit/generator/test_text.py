@@ -102,20 +102,20 @@ def test_terms_know_names_numbers_and_stop_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [
         ("refunds", "refund"), ("cities", "city"), ("shipping", "shipped"), ("founded", "founder"),
         ("establishment", "established"), ("Café", "cafe"), ("1,200", "1200"), ("3.50", "3.5"),
         ("maxConnectionAge", "max connection age"), ("max_connection_age", "max connection age"),
     ],
 )  # fmt: skip
-def test_forms_of_a_word_are_one(one: str, other: str) -> None:
-    assert content_keys(one) == content_keys(other)
+def test_forms_of_a_word_are_one(text: str, other: str) -> None:
+    assert content_keys(text) == content_keys(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("Mars", "Marsh"), ("1.200", "1200"), ("press", "pressure")])
-def test_other_words_are_not(one: str, other: str) -> None:
-    assert content_keys(one) != content_keys(other)
+@pytest.mark.parametrize(("text", "other"), [("Mars", "Marsh"), ("1.200", "1200"), ("press", "pressure")])
+def test_other_words_are_not(text: str, other: str) -> None:
+    assert content_keys(text) != content_keys(other)
 
 
 def test_scripts_without_spaces_are_compared_by_pairs() -> None:

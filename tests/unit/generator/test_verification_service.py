@@ -33,7 +33,7 @@ async def run(provider: ChatProvider, policy: pb.AnswerPolicy = POLICY) -> list[
     return [event async for event in Generator(Registry([provider])).generate(*request)]
 
 
-def found(events: Sequence[Event]) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
+def results(events: Sequence[Event]) -> list[pb.VerifiedCitation | pb.UncitedSentence]:
     return [event for event in events if isinstance(event, pb.VerifiedCitation | pb.UncitedSentence)]
 
 
@@ -48,7 +48,7 @@ async def test_events_come_right_after_the_text_that_completes_their_sentence() 
         "Started", "TextDelta", "TextDelta", "TextDelta", "VerifiedCitation", "TextDelta", "TextDelta",
         "UncitedSentence", "VerifiedCitation", "Completed",
     ]  # fmt: skip
-    first, uncited, last = found(events)
+    first, uncited, last = results(events)
     assert isinstance(first, pb.VerifiedCitation)
     assert isinstance(last, pb.VerifiedCitation)
     assert (first.sentence.start, first.sentence.end, first.number, first.verdict) == (0, 21, 1, pb.VERDICT_SUPPORTED)
@@ -77,7 +77,7 @@ async def run_until_it_breaks(*sent: str) -> list[Event]:
 
 @pytest.mark.parametrize("last", ["Shipping costs 90 EUR [ref:2].", "Shipping costs 90 EUR. [ref:2]"])
 async def test_what_was_complete_is_verified_before_the_providers_error(last: str) -> None:
-    first, second = found(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
+    first, second = results(await run_until_it_breaks("Refunds take 14 days [ref:1]. ", last))
     assert isinstance(first, pb.VerifiedCitation)
     assert isinstance(second, pb.VerifiedCitation)
     assert (first.number, first.verdict) == (1, pb.VERDICT_SUPPORTED)
@@ -86,12 +86,12 @@ async def test_what_was_complete_is_verified_before_the_providers_error(last: st
 
 async def test_a_sentence_that_broke_off_has_no_verdict() -> None:
     events = await run_until_it_breaks("Refunds [ref:1] take 14")
-    assert found(events) == []
+    assert results(events) == []
     assert "".join(text for event in events if isinstance(event, pb.TextDelta) for text in event.texts)
 
 
 async def test_a_quoting_provider_is_verified_too() -> None:
-    [citation] = found(await run(Extractive()))
+    [citation] = results(await run(Extractive()))
     assert isinstance(citation, pb.VerifiedCitation)
     assert (citation.verdict, citation.sentence_verdict) == (pb.VERDICT_SUPPORTED, pb.VERDICT_SUPPORTED)
 
@@ -105,14 +105,14 @@ async def test_a_quoting_provider_is_verified_too() -> None:
     ],
 )
 async def test_nothing_is_verified_that_nobody_asked_for(policy: pb.AnswerPolicy) -> None:
-    assert found(await run(ScriptedChat("Refunds take 14 days. [ref:1] It is so."), policy)) == []
+    assert results(await run(ScriptedChat("Refunds take 14 days. [ref:1] It is so."), policy)) == []
 
 
 @pytest.mark.parametrize("style", [pb.MARKER_STYLE_NONE, pb.MARKER_STYLE_REMOVE])
 async def test_without_markers_a_sentence_cites_what_supports_it_best(style: pb.MarkerStyle) -> None:
     policy = make_policy(marker_style=style, verify_citations=True, flag_uncited=True)
     events = await run(ScriptedChat("Shipping is free above 50 EUR. Zebras live in Africa."), policy)
-    citation, uncited = found(events)
+    citation, uncited = results(events)
     assert isinstance(citation, pb.VerifiedCitation)
     assert (citation.number, citation.verdict, citation.quote) == (2, pb.VERDICT_SUPPORTED, PASSAGES[1].text)
     assert (uncited.sentence.start, type(uncited)) == (31, pb.UncitedSentence)
@@ -122,17 +122,17 @@ async def test_each_kind_of_event_can_be_had_alone() -> None:
     answer = "Refunds take 14 days. [ref:1] Shipping takes three weeks."
     cited = make_policy(marker_style=pb.MARKER_STYLE_REF, verify_citations=True)
     uncited = make_policy(marker_style=pb.MARKER_STYLE_REF, flag_uncited=True)
-    assert [type(event) for event in found(await run(ScriptedChat(answer), cited))] == [pb.VerifiedCitation]
-    assert [type(event) for event in found(await run(ScriptedChat(answer), uncited))] == [pb.UncitedSentence]
+    assert [type(event) for event in results(await run(ScriptedChat(answer), cited))] == [pb.VerifiedCitation]
+    assert [type(event) for event in results(await run(ScriptedChat(answer), uncited))] == [pb.UncitedSentence]
 
 
 async def test_where_nothing_was_found_nothing_is_flagged() -> None:
     answer = f"{NOT_FOUND_SENTENCE} Zebras are striped horses of Africa."
-    assert found(await run(ScriptedChat(answer))) == []
+    assert results(await run(ScriptedChat(answer))) == []
 
 
 async def test_every_cited_passage_has_its_event() -> None:
-    events = found(await run(ScriptedChat("Refunds take 14 days and shipping is free above 50 EUR. [ref:1, 2]")))
+    events = results(await run(ScriptedChat("Refunds take 14 days and shipping is free above 50 EUR. [ref:1, 2]")))
     assert [event.number for event in events if isinstance(event, pb.VerifiedCitation)] == [1, 2]
     assert {event.sentence_verdict for event in events if isinstance(event, pb.VerifiedCitation)} == {
         pb.VERDICT_SUPPORTED
@@ -145,7 +145,7 @@ async def test_an_answer_from_general_knowledge_cites_nothing() -> None:
     )
     request = make_request("How long do refunds take?", (), policy=policy)
     events = [event async for event in Generator(Registry([Extractive()])).generate(*request)]
-    assert found(events) == []
+    assert results(events) == []
 
 
 async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ async def test_a_fault_costs_a_sentence_and_is_counted(monkeypatch: pytest.Monke
     before = failures()
     monkeypatch.setattr(verifier, "compare", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    unverified, uncited = found(events)
+    unverified, uncited = results(events)
     assert isinstance(unverified, pb.VerifiedCitation)
     assert (unverified.number, unverified.sentence.start, unverified.sentence.end) == (1, 0, 21)
     assert (unverified.verdict, unverified.sentence_verdict) == (pb.VERDICT_UNVERIFIED, pb.VERDICT_UNVERIFIED)
@@ -171,7 +171,7 @@ async def test_a_fault_of_the_reader_costs_the_verification_and_is_counted(monke
     before = failures()
     monkeypatch.setattr(Segmenter, "feed", fail)
     events = await run(ScriptedChat("Refunds take 14 days. [ref:1] ", "Shipping takes three weeks."))
-    [unverified] = found(events)
+    [unverified] = results(events)
     assert isinstance(unverified, pb.VerifiedCitation)
     assert (unverified.number, unverified.verdict) == (1, pb.VERDICT_UNVERIFIED)
     assert isinstance(events[-1], pb.Completed)
@@ -185,7 +185,7 @@ async def test_times_with_further_separators_are_verified(amount: str) -> None:
     request = make_request("How long?", (passage,), policy=POLICY)
     provider = ScriptedChat(f"Refunds take 14 days and the run took {amount}. [ref:1]")
     events = [event async for event in Generator(Registry([provider])).generate(*request)]
-    [citation] = found(events)
+    [citation] = results(events)
     assert isinstance(citation, pb.VerifiedCitation)
     assert citation.verdict == pb.VERDICT_SUPPORTED
     assert failures() == before
@@ -193,7 +193,7 @@ async def test_times_with_further_separators_are_verified(amount: str) -> None:
 
 async def test_an_answer_of_many_short_sentences_has_a_limit_of_verified_citations() -> None:
     events = await run(ScriptedChat("It is so. [ref:1] " * 2_000))
-    assert len(found(events)) == MAX_RESULTS
+    assert len(results(events)) == MAX_RESULTS
     assert isinstance(events[-1], pb.Completed)
 
 
@@ -225,7 +225,9 @@ async def test_text_is_not_held_back_for_verification() -> None:
             break
     gate.set()
     rest = [event async for event in answer]
-    assert [type(event) for event in found(rest)] == [pb.VerifiedCitation, pb.UncitedSentence] or len(found(rest)) == 1
+    assert [type(event) for event in results(rest)] == [pb.VerifiedCitation, pb.UncitedSentence] or len(
+        results(rest)
+    ) == 1
 
 
 async def test_a_long_passage_is_read_beside_the_loop() -> None:
@@ -234,7 +236,7 @@ async def test_a_long_passage_is_read_beside_the_loop() -> None:
     request = make_request("How long?", (passage,), policy=POLICY)
     provider = ScriptedChat("Refunds take 14 days. [ref:1]")
     events = [event async for event in Generator(Registry([provider])).generate(*request)]
-    [citation] = found(events)
+    [citation] = results(events)
     assert isinstance(citation, pb.VerifiedCitation)
     assert citation.quote == "Refunds take 14 days."
     assert passage.text[citation.quote_start : citation.quote_end] == citation.quote

@@ -30,7 +30,7 @@ def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider.shutdown()
 
 
-def one(exporter: InMemorySpanExporter) -> ReadableSpan:
+def only_span(exporter: InMemorySpanExporter) -> ReadableSpan:
     (span,) = exporter.get_finished_spans()
     return span
 
@@ -47,7 +47,7 @@ def call_a_model() -> None:
 
 def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
     call_a_model()
-    span = one(exported)
+    span = only_span(exported)
     assert (span.name, span.kind) == ("chat gpt", SpanKind.CLIENT)
     assert dict(span.attributes or {}) == {
         "gen_ai.operation.name": "chat",
@@ -64,7 +64,7 @@ def test_what_a_call_is(exported: InMemorySpanExporter) -> None:
 def test_content_is_kept_where_that_is_asked_for(exported: InMemorySpanExporter) -> None:
     capture_content(on=True)
     call_a_model()
-    attributes = one(exported).attributes or {}
+    attributes = only_span(exported).attributes or {}
     asked = json.loads(str(attributes["gen_ai.input.messages"]))
     assert asked == [{"role": "user", "parts": [{"type": "text", "content": "a secret question"}]}]
     assert "a secret answer" in str(attributes["gen_ai.output.messages"])
@@ -84,7 +84,7 @@ ERRORS = pytest.mark.parametrize(
 def test_an_error_is_its_class(exported: InMemorySpanExporter, error: BaseException, kind: str) -> None:
     with pytest.raises(type(error)), model_span("retrieval"):
         raise error
-    span = one(exported)
+    span = only_span(exported)
     assert (span.name, span.kind) == ("retrieval", SpanKind.INTERNAL)
     assert (span.attributes or {})["error.type"] == kind
     assert span.status.status_code is StatusCode.ERROR
@@ -105,7 +105,7 @@ def test_a_call_is_measured(exported: InMemorySpanExporter) -> None:
     init_model(provider="openai", model="measured", operation="rerank")
     with measured_call("rerank", provider="openai", model="measured") as span:
         span.record_usage(7)
-    assert (one(exported).attributes or {})["gen_ai.usage.input_tokens"] == 7
+    assert (only_span(exported).attributes or {})["gen_ai.usage.input_tokens"] == 7
     assert calls_measured("measured", "") == 1
 
 
@@ -114,6 +114,6 @@ def test_a_call_that_fails_is_measured_as_such(exported: InMemorySpanExporter, e
     init_model(provider="openai", model=f"measured-{kind}", operation="rerank")
     with pytest.raises(type(error)), measured_call("rerank", provider="openai", model=f"measured-{kind}"):
         raise error
-    assert (one(exported).attributes or {})["error.type"] == kind
+    assert (only_span(exported).attributes or {})["error.type"] == kind
     assert calls_measured(f"measured-{kind}", kind) == 1
     assert calls_measured(f"measured-{kind}", "") == 0

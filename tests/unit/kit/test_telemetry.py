@@ -193,13 +193,13 @@ def test_buckets_are_those_of_the_convention(name: str, buckets: list[float]) ->
     metrics.record_tokens(provider="p", model="m", operation="chat", token_type="output", count=17)
     metrics.record_operation(provider="p", model="m", operation="chat", seconds=1.5, error_type="TIMEOUT")
     metrics.record_ttft(provider="p", model="m", seconds=0.3)
-    found = {
+    bounds = {
         float(sample.labels["le"])
         for family in REGISTRY.collect()
         for sample in family.samples
         if sample.name == f"{name}_bucket"
     }
-    assert sorted(found) == [*buckets, float("inf")]
+    assert sorted(bounds) == [*buckets, float("inf")]
 
 
 def test_tokens_are_observed_under_their_labels() -> None:
@@ -240,7 +240,7 @@ def test_tenants_models_leave_the_operators_their_labels() -> None:
 
 def _label_values(label: str) -> set[str]:
     name = "gen_ai_server_time_to_first_token_seconds_count"
-    return {one.labels[label] for family in REGISTRY.collect() for one in family.samples if one.name == name}
+    return {sample.labels[label] for family in REGISTRY.collect() for sample in family.samples if sample.name == name}
 
 
 def test_metrics_are_served_on_their_own_port_until_closed() -> None:

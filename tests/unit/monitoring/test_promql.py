@@ -12,7 +12,7 @@ def plain(name: str, *grouped: str) -> Selector:
 
 
 @pytest.mark.parametrize(
-    ("expression", "found"),
+    ("expression", "expected"),
     [
         ("up == 0", [plain("up")]),
         ("time() - started_seconds < 3600", [plain("started_seconds")]),
@@ -30,8 +30,8 @@ def plain(name: str, *grouped: str) -> Selector:
         ),
     ],
 )
-def test_what_an_expression_names(expression: str, found: list[Selector]) -> None:
-    assert selectors(expression) == found
+def test_what_an_expression_names(expression: str, expected: list[Selector]) -> None:
+    assert selectors(expression) == expected
 
 
 def test_what_a_matcher_fits() -> None:

@@ -40,36 +40,36 @@ async def until_only(balancer: Balancer, urls: set[str]) -> None:
 
 
 async def test_the_ready_ones_get_requests_in_turns() -> None:
-    async with Gateway().running() as one, Gateway().running() as two:
-        async with Balancer([one.url, two.url]).watching() as balancer:
-            await balancer.until_ready(one.url, two.url)
-            assert Counter(balancer.url() for _ in range(10)) == {one.url: 5, two.url: 5}
+    async with Gateway().running() as first, Gateway().running() as two:
+        async with Balancer([first.url, two.url]).watching() as balancer:
+            await balancer.until_ready(first.url, two.url)
+            assert Counter(balancer.url() for _ in range(10)) == {first.url: 5, two.url: 5}
             two.status = 503
-            await until_only(balancer, {one.url})
-            assert {balancer.url() for _ in range(4)} == {one.url}
+            await until_only(balancer, {first.url})
+            assert {balancer.url() for _ in range(4)} == {first.url}
             two.status = 200
             await balancer.until_ready(two.url, seconds=10)
 
 
 async def test_a_single_refusal_is_no_reason_to_leave() -> None:
-    async with Gateway().running() as one, Balancer([one.url]).watching() as balancer:
-        await balancer.until_ready(one.url)
-        one.statuses = [503]
+    async with Gateway().running() as first, Balancer([first.url]).watching() as balancer:
+        await balancer.until_ready(first.url)
+        first.statuses = [503]
         async with asyncio.timeout(10):
-            while one.statuses:
-                assert balancer.url() == one.url
+            while first.statuses:
+                assert balancer.url() == first.url
                 await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
-        assert balancer.url() == one.url
+        assert balancer.url() == first.url
 
 
 async def test_one_that_is_gone_leaves_and_one_that_is_removed_leaves_at_once() -> None:
-    async with Gateway().running() as one, Balancer().watching() as balancer:
+    async with Gateway().running() as first, Balancer().watching() as balancer:
         async with Gateway().running() as two:
-            balancer.add(one.url)
+            balancer.add(first.url)
             balancer.add(two.url)
-            await balancer.until_ready(one.url, two.url)
-        await until_only(balancer, {one.url})
-        balancer.remove(one.url)
+            await balancer.until_ready(first.url, two.url)
+        await until_only(balancer, {first.url})
+        balancer.remove(first.url)
         with pytest.raises(NoGatewayError):
             balancer.url()

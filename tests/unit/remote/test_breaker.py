@@ -128,18 +128,18 @@ def test_each_client_has_its_own_and_metrics_count_them() -> None:
         pass
 
     breakers = Breakers(POLICY)
-    one, other = Client(), Client()
-    assert breakers.of(one, "metered") is breakers.of(one, "metered")
-    assert breakers.of(one, "metered") is not breakers.of(other, "metered")
+    client, other = Client(), Client()
+    assert breakers.of(client, "metered") is breakers.of(client, "metered")
+    assert breakers.of(client, "metered") is not breakers.of(other, "metered")
     for _ in range(3):
         # An error keeps its traceback, and that the breaker: a new one each time.
-        fail(breakers.of(one, "metered"), Unavailable("down", reason="PROVIDER_UNAVAILABLE"))
+        fail(breakers.of(client, "metered"), Unavailable("down", reason="PROVIDER_UNAVAILABLE"))
 
     def count(state: str) -> float | None:
         return REGISTRY.get_sample_value("citewire_provider_breakers", {"provider": "metered", "state": state})
 
     assert [count(state) for state in ("closed", "half_open", "open")] == [1, 0, 1]
-    del one
+    del client
     gc.collect()
     assert [count(state) for state in ("closed", "half_open", "open")] == [1, 0, 0]
 

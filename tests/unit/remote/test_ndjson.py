@@ -14,10 +14,10 @@ RAW = LINES[0] + b"\n\n" + LINES[1] + b"\r\n" + LINES[2]
 @pytest.mark.parametrize("size", [1, 2, 3, 7, len(RAW)])
 def test_pieces_of_any_size_give_the_same_lines(size: int) -> None:
     decoder = LineDecoder()
-    found: list[bytes] = []
+    lines: list[bytes] = []
     for start in range(0, len(RAW), size):
-        found += decoder.feed(RAW[start : start + size])
-    assert [line.strip() for line in found] == LINES[:2]  # the last one isn't complete before the end
+        lines += decoder.feed(RAW[start : start + size])
+    assert [line.strip() for line in lines] == LINES[:2]  # the last one isn't complete before the end
     assert decoder.finish() == [LINES[2]]
     assert decoder.finish() == []
 

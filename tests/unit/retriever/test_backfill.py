@@ -24,7 +24,7 @@ from citewire_retriever.model import Space
 LIVE, NEXT, FURTHER = Space("live", "r", 2), Space("next", "r", 2), Space("more", "r", 2)
 OWN = OwnEmbedding("openai", "theirs", 2, "")
 JOB = Job(1, 1, 1, "backfill", 1, 1, Tenant("acme", "ann", "pro"), {}, 5)
-WANTED = TargetSpaces(LIVE, NEXT, None, only_own=False)
+TARGETS = TargetSpaces(LIVE, NEXT, None, only_own=False)
 
 
 class FakeJobs:
@@ -57,12 +57,12 @@ class FakeJobs:
 class FakeStore:
     """What is wanted, and what was queued and ended."""
 
-    def __init__(self, wanted: TargetSpaces = WANTED) -> None:
-        self.what = wanted
+    def __init__(self, targets: TargetSpaces = TARGETS) -> None:
+        self.what = targets
         self.live = True
         self.due: list[str] = ["acme"]
         self.queued: list[tuple[list[str], list[str]]] = []
-        self.found = 0
+        self.missing = 0
         self.earlier: list[float] = []
         self.ended: list[list[str]] = []
         self.waiting = False
@@ -82,7 +82,7 @@ class FakeStore:
         self, org_id: str, tables: Sequence[VectorTable], further: Sequence[VectorTable], *, most: int, again: float
     ) -> int:
         self.queued.append(([table.name for table in tables], [table.name for table in further]))
-        return self.found
+        return self.missing
 
     async def queue_enrichment(self, org_id: str, *, most: int) -> int:
         del org_id, most
@@ -245,7 +245,7 @@ async def test_a_space_is_measured_once_nothing_waits_to_be_embedded() -> None:
 async def test_a_survey_leaves_out_what_nobody_serves() -> None:
     store, jobs, embedder = FakeStore(), FakeJobs(2), FakeEmbedder()
     embedder.away = {"next", "more"}
-    store.found = 7
+    store.missing = 7
     assert await build(store, jobs, embedder).survey()
     assert store.queued == [(["live"], [])]
     assert store.earlier == [5.0]  # there may be more

@@ -277,10 +277,10 @@ def test_no_word_is_lost_no_chunk_too_long_no_boundary_crossed(blocks: list[str]
     document = parse_markdown("\n\n".join(blocks), LIMITS)
     chunks = cut(document, title)
     check(document, chunks, RULES)
-    said = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    spoken = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
     columns = {"x", "y"}  # a column's name stands in its rows
     long = {word for word in words(document.text) if len(word) > 100}  # cut inside, if it must be
-    assert words(document.text) - long - columns <= said
+    assert words(document.text) - long - columns <= spoken
     headings = [b.start for b in document.blocks if b.kind is BlockKind.HEADING]
     for each in chunks:
         assert not [start for start in headings if each.char_start < start < each.char_end]

@@ -39,9 +39,9 @@ def outcome(path: Path) -> str:
     check_document(document)
     chunks = asyncio.run(chunk(document, document.title or path.name, RULES, count))
     assert chunks
-    said = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
+    cut_words = words("\n".join(f"{each.section}\n{each.text}" for each in chunks))
     if document.format not in {Format.MARKDOWN}:  # its tables are rendered; tested on their own
-        lost = {word for word in words(document.text) if len(word) < 60} - said
+        lost = {word for word in words(document.text) if len(word) < 60} - cut_words
         assert not lost, (path, sorted(lost)[:20])
     return "ok"
 

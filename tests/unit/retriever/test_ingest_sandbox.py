@@ -83,10 +83,10 @@ async def test_each_file_has_a_process_of_its_own(monkeypatch: pytest.MonkeyPatc
     )
     path = write(tmp_path / "a.txt", "text")
     async with Sandbox.open(RULES, processes=1) as sandbox:
-        said = [(await sandbox.parse(path, "a.txt", "")).text.split() for _ in range(3)]
+        results = [(await sandbox.parse(path, "a.txt", "")).text.split() for _ in range(3)]
         assert len(processes()) == 1
-    assert len({pid for pid, _ in said}) == 3
-    assert {count for _, count in said} == {"1"}
+    assert len({pid for pid, _ in results}) == 3
+    assert {count for _, count in results} == {"1"}
 
 
 def outcome(data: bytes, file_name: str) -> object:
@@ -232,9 +232,9 @@ async def test_the_process_is_told_nothing_of_the_workers_environment(
     monkeypatch.setenv("CITEWIRE_WORKER_DSN", "postgresql://secret")
     plant(monkeypatch, tmp_path, "def planted(*_):\n    import os\n    return say(repr(dict(os.environ)) + ' ')")
     async with Sandbox.open(RULES, processes=1) as sandbox:
-        said = (await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")).text
-    assert "CITEWIRE" not in said
-    assert "secret" not in said
+        text = (await sandbox.parse(write(tmp_path / "a.txt", "text"), "a.txt", "")).text
+    assert "CITEWIRE" not in text
+    assert "secret" not in text
 
 
 async def test_without_a_lock_the_worker_does_not_start_unless_it_is_accepted(

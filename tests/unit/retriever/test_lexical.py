@@ -19,7 +19,7 @@ from citewire_retriever.store.vectors import sparse_vector
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("text", "other"),
     [
         ("The vaccine", "the VACCINES"),
         ("naïve café", "naive cafe"),
@@ -32,13 +32,13 @@ from citewire_retriever.store.vectors import sparse_vector
         ("snake_case", "snake case"),
     ],
 )
-def test_what_means_the_same_has_the_same_terms(one: str, other: str) -> None:
+def test_what_means_the_same_has_the_same_terms(text: str, other: str) -> None:
     stop = {"el", "la", "los", "las", "es", "son"}
-    assert [term for term in terms(one) if term not in stop] == [term for term in terms(other) if term not in stop]
+    assert [term for term in terms(text) if term not in stop] == [term for term in terms(other) if term not in stop]
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("日本語の文章", ["日本", "本語", "語の", "の文", "文章"]),
         ("水", ["水"]),
@@ -50,11 +50,11 @@ def test_what_means_the_same_has_the_same_terms(one: str, other: str) -> None:
         (" …!?", []),
     ],
 )
-def test_scripts_with_and_without_spaces(text: str, found: list[str] | int) -> None:
-    if isinstance(found, int):
-        assert len(terms(text)) == found  # vowel signs don't cut a word
+def test_scripts_with_and_without_spaces(text: str, expected: list[str] | int) -> None:
+    if isinstance(expected, int):
+        assert len(terms(text)) == expected  # vowel signs don't cut a word
     else:
-        assert terms(text) == found
+        assert terms(text) == expected
 
 
 def test_the_language_is_that_of_the_function_words() -> None:

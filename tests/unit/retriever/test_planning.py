@@ -17,7 +17,7 @@ def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool =
 
 
 @pytest.mark.parametrize(
-    ("plan", "attached", "found", "path"),
+    ("plan", "attached", "scope", "path"),
     [
         # D1: attached items are exactly what is read, whatever else holds
         ("free", True, counts(1), "focused"),
@@ -43,8 +43,8 @@ def counts(items: int, *, kept: int | None = None, without: int = 0, cut: bool =
         ("pro", False, counts(201), "semantic"),
     ],
 )
-def test_the_library_table(plan: Plan, attached: bool, found: tuple[ScopeCounts, bool], path: ContextPath) -> None:
-    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[0] == path
+def test_the_library_table(plan: Plan, attached: bool, scope: tuple[ScopeCounts, bool], path: ContextPath) -> None:
+    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=scope[0], cut=scope[1])[0] == path
 
 
 def test_the_semantic_strategy_always_searches() -> None:
@@ -60,7 +60,7 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "attached", "found", "reason"),
+    ("plan", "attached", "scope", "reason"),
     [
         ("pro", True, counts(1), "The attached items are read, without a search."),
         (
@@ -97,10 +97,10 @@ def test_budgets_are_the_plans_unless_one_is_given() -> None:
 def test_the_reason_can_be_shown_to_a_user(
     plan: Plan,
     attached: bool,
-    found: tuple[ScopeCounts, bool],
+    scope: tuple[ScopeCounts, bool],
     reason: str,
 ) -> None:
-    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=found[0], cut=found[1])[1] == reason
+    assert decide(Strategy.LIBRARY, plan, attached=attached, counts=scope[0], cut=scope[1])[1] == reason
 
 
 def test_what_is_not_ready_is_not_counted_as_attached() -> None:

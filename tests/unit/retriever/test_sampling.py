@@ -40,7 +40,7 @@ def outcomes() -> dict[str, float]:
 
 
 @pytest.fixture
-def counted() -> Callable[[], dict[str, float]]:
+def samples() -> Callable[[], dict[str, float]]:
     """How much each outcome has grown since the test began."""
     before = outcomes()
     return lambda: {outcome: now - before[outcome] for outcome, now in outcomes().items() if now != before[outcome]}
@@ -53,7 +53,7 @@ async def gives(recall: float | None) -> float | None:
 
 @pytest.mark.parametrize(("query", "scope"), [(WHOLE, "whole"), (NARROWED, "narrowed")])
 async def test_the_share_asked_for_is_measured(
-    query: SearchQuery, scope: str, counted: Callable[[], dict[str, float]]
+    query: SearchQuery, scope: str, samples: Callable[[], dict[str, float]]
 ) -> None:
     numbers = iter([0.2, 0.9, 0.5, 0.49999, 0.0])
     sampler = RecallSampler(lambda _: gives(0.9), Sampling(rate=0.5), chance=lambda: next(numbers))
@@ -63,21 +63,21 @@ async def test_the_share_asked_for_is_measured(
         for _ in range(5):
             sampler.offer(sample(query))
         await sampler.drained()
-    assert counted() == {"taken": 3}
+    assert samples() == {"taken": 3}
     assert value("citewire_search_sampled_recall_count", scope=scope) == count + 3
     assert value("citewire_search_sampled_recall_sum", scope=scope) == pytest.approx(total + 2.7)
 
 
-async def test_nothing_is_drawn_at_rate_zero_and_everything_at_one(counted: Callable[[], dict[str, float]]) -> None:
+async def test_nothing_is_drawn_at_rate_zero_and_everything_at_one(samples: Callable[[], dict[str, float]]) -> None:
     for rate, chance, expected in ((0.0, 0.0, {}), (1.0, 0.999999, {"taken": 1})):
         sampler = RecallSampler(lambda _: gives(1.0), Sampling(rate=rate), chance=lambda chance=chance: chance)
         async with sampler.running():
             sampler.offer(sample())
             await sampler.drained()
-        assert counted() == expected
+        assert samples() == expected
 
 
-async def test_at_most_so_many_at_once_and_what_has_no_room_is_dropped(counted: Callable[[], dict[str, float]]) -> None:
+async def test_at_most_so_many_at_once_and_what_has_no_room_is_dropped(samples: Callable[[], dict[str, float]]) -> None:
     running = most = 0
     free = asyncio.Event()
     busy = asyncio.Semaphore(0)
@@ -99,14 +99,14 @@ async def test_at_most_so_many_at_once_and_what_has_no_room_is_dropped(counted: 
             await busy.acquire()
         for _ in range(10):
             sampler.offer(sample())
-        assert counted() == {"dropped": 7}
+        assert samples() == {"dropped": 7}
         free.set()
         await sampler.drained()
     assert most == 2
-    assert counted() == {"dropped": 7, "taken": 5}
+    assert samples() == {"dropped": 7, "taken": 5}
 
 
-async def test_the_end_cancels_what_runs_and_drops_what_waits(counted: Callable[[], dict[str, float]]) -> None:
+async def test_the_end_cancels_what_runs_and_drops_what_waits(samples: Callable[[], dict[str, float]]) -> None:
     begun = asyncio.Event()
     cancelled = asyncio.Event()
 
@@ -126,14 +126,14 @@ async def test_the_end_cancels_what_runs_and_drops_what_waits(counted: Callable[
                 sampler.offer(sample())
             await begun.wait()
     assert cancelled.is_set()
-    assert counted() == {"dropped": 2}
+    assert samples() == {"dropped": 2}
 
 
 @pytest.mark.parametrize(
     "error", [Unavailable("away", reason="DATABASE_UNAVAILABLE"), TimeoutError(), RuntimeError("bug")]
 )
 async def test_a_failure_is_counted_and_the_next_is_measured(
-    error: Exception, counted: Callable[[], dict[str, float]]
+    error: Exception, samples: Callable[[], dict[str, float]]
 ) -> None:
     results: list[Any] = [error, 1.0]
 
@@ -148,10 +148,10 @@ async def test_a_failure_is_counted_and_the_next_is_measured(
         sampler.offer(sample())
         sampler.offer(sample())
         await sampler.drained()
-    assert counted() == {"failed": 1, "taken": 1}
+    assert samples() == {"failed": 1, "taken": 1}
 
 
-async def test_one_that_takes_too_long_is_given_up(counted: Callable[[], dict[str, float]]) -> None:
+async def test_one_that_takes_too_long_is_given_up(samples: Callable[[], dict[str, float]]) -> None:
     async def measure(_: Sample) -> float:
         await asyncio.Event().wait()
         return 1.0
@@ -161,11 +161,11 @@ async def test_one_that_takes_too_long_is_given_up(counted: Callable[[], dict[st
         async with sampler.running():
             sampler.offer(sample())
             await sampler.drained()
-    assert counted() == {"failed": 1}
+    assert samples() == {"failed": 1}
 
 
 async def test_low_recall_is_logged_and_a_changed_way_is_not_measured(
-    counted: Callable[[], dict[str, float]],
+    samples: Callable[[], dict[str, float]],
 ) -> None:
     results = [0.5, 0.9, None]
     sampler = RecallSampler(lambda _: gives(results.pop(0)), Sampling(rate=1, low=0.8), chance=lambda: 0.0)
@@ -177,4 +177,4 @@ async def test_low_recall_is_logged_and_a_changed_way_is_not_measured(
     assert [(entry["event"], entry["recall"], entry["org_id"]) for entry in logs] == [
         ("sampled_recall_low", 0.5, "acme")
     ]
-    assert counted() == {"taken": 2, "changed": 1}
+    assert samples() == {"taken": 2, "changed": 1}

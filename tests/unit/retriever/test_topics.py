@@ -61,7 +61,7 @@ def results(*scores: float | None, recent: bool = False) -> tuple[Candidate, ...
 
 async def judge(
     topics: FakeTopics,
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     query: SearchQuery = QUERY,
     recent: Sequence[Candidate] = (),
     calibration: Calibration | None = None,
@@ -72,7 +72,7 @@ async def judge(
     snapshot = SearchSnapshot(
         (SPACE,),
         (),
-        tuple(found),
+        tuple(candidates),
         tuple(recent),
         exact=True,
         lexical=tuple(lexical),
@@ -80,7 +80,7 @@ async def judge(
         scope_chunks=scope_chunks,
         calibration=calibration,
     )
-    return await TopicJudge(cast("PostgresTopics", topics)).judge(TENANT, query, snapshot, [*found, *recent])
+    return await TopicJudge(cast("PostgresTopics", topics)).judge(TENANT, query, snapshot, [*candidates, *recent])
 
 
 def similarity(deviations: float, scale: SpaceScale = SCALE, chunks: int = CHUNKS) -> float:
@@ -98,10 +98,10 @@ async def test_a_space_is_judged_by_its_own_scale() -> None:
 
 
 async def test_the_best_of_many_chunks_must_be_better_than_the_best_of_few() -> None:
-    topics, found = FakeTopics(), results(similarity(MOST_DEMANDED + 0.2))
-    assert not (await judge(topics, found)).off_topic
+    topics, candidates = FakeTopics(), results(similarity(MOST_DEMANDED + 0.2))
+    assert not (await judge(topics, candidates)).off_topic
     topics.topic = replace(topics.topic, chunks=1_000_000)
-    assert (await judge(topics, found)).off_topic
+    assert (await judge(topics, candidates)).off_topic
 
 
 async def test_words_are_asked_for_only_where_vectors_leave_doubts() -> None:
@@ -129,20 +129,20 @@ async def test_without_words_vectors_must_say_clearly_that_it_is_off_topic() -> 
 
 async def test_a_hybrid_search_has_read_its_words() -> None:
     topics, query = FakeTopics(), replace(QUERY, mode=SearchMode.HYBRID)
-    found = results(similarity(0.0))
-    lexical = [candidate.with_scores(4.0) for candidate in found]
-    assert not (await judge(topics, found, query, lexical=lexical, ideal=10.0)).off_topic
-    assert (await judge(topics, found, query, lexical=lexical, ideal=40.0)).off_topic
+    candidates = results(similarity(0.0))
+    lexical = [candidate.with_scores(4.0) for candidate in candidates]
+    assert not (await judge(topics, candidates, query, lexical=lexical, ideal=10.0)).off_topic
+    assert (await judge(topics, candidates, query, lexical=lexical, ideal=40.0)).off_topic
     assert "words" not in topics.asked
 
 
 async def test_a_question_near_the_whole_library_needs_less() -> None:
-    topics, found = FakeTopics(), results(similarity(1.5))
-    assert (await judge(topics, found)).off_topic
+    topics, candidates = FakeTopics(), results(similarity(1.5))
+    assert (await judge(topics, candidates)).off_topic
     topics.topic = replace(topics.topic, centroid=np.array([0.74, 0.1], np.float32))  # two deviations above the mean
-    assert not (await judge(topics, found)).off_topic
+    assert not (await judge(topics, candidates)).off_topic
     topics.topic = replace(topics.topic, centroid=np.array([0.68, 0.1], np.float32))
-    assert (await judge(topics, found)).off_topic
+    assert (await judge(topics, candidates)).off_topic
 
 
 async def test_a_selection_is_counted_and_isnt_about_what_the_library_is() -> None:
@@ -158,18 +158,18 @@ async def test_a_selection_is_counted_and_isnt_about_what_the_library_is() -> No
 
 async def test_a_selection_that_the_search_counted_isnt_counted_again() -> None:
     topics, query = FakeTopics(), replace(QUERY, scope=Scope(document_ids=(1, 2)))
-    found = results(similarity(MOST_DEMANDED + 0.1, chunks=300))
-    assert not (await judge(topics, found, query, scope_chunks=300)).off_topic
-    assert (await judge(topics, found, query, scope_chunks=1_000_000)).off_topic
+    candidates = results(similarity(MOST_DEMANDED + 0.1, chunks=300))
+    assert not (await judge(topics, candidates, query, scope_chunks=300)).off_topic
+    assert (await judge(topics, candidates, query, scope_chunks=1_000_000)).off_topic
     assert "chunks" not in topics.asked
 
 
 @pytest.mark.parametrize("score", [0.0, 0.3, 0.9, None])
 async def test_with_recent_documents_nothing_is_off_topic(score: float | None) -> None:
     topics = FakeTopics()
-    found = results(similarity(-5.0))
-    assert (await judge(topics, found)).off_topic
-    assert await judge(topics, found, recent=results(score, recent=True)) == Verdict()
+    candidates = results(similarity(-5.0))
+    assert (await judge(topics, candidates)).off_topic
+    assert await judge(topics, candidates, recent=results(score, recent=True)) == Verdict()
 
 
 async def test_what_asks_for_the_documents_as_a_whole_is_never_off_topic() -> None:
