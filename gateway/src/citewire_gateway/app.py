@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from citewire_gateway.api import openapi, problems
+from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects.native import JsonAnswer, NativeDialect
 from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
@@ -19,6 +20,7 @@ from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.routes import (
     accounting,
+    admin,
     chat,
     collections,
     conversations,
@@ -51,12 +53,15 @@ from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
+from citewire_gateway.tenants.audit import AuditReader
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.limit_store import MemoryStore, SharedStore
 from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit import metrics
+from citewire_kit.audit import NO_TRAIL
+from citewire_kit.audit_store import open_trail
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.fair import FairShares
@@ -83,6 +88,7 @@ ROUTES = (
     providers,
     keys,
     accounting,
+    admin,
     system,
 )
 DIALECTS = (
@@ -105,6 +111,10 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     Raises:
         StartupError: The connection string is malformed.
     """
+    trail = NO_TRAIL
+    if settings.audit != "off":
+        opening = open_trail(settings.dsn, process="gateway", required=settings.audit == "required")
+        trail = await stack.enter_async_context(opening)
     pool = await open_pool(settings.dsn, max_size=settings.pool_max, name="citewire-gateway")
     stack.push_async_callback(pool.close)
     health = await open_pool(settings.dsn, max_size=1, name="citewire-gateway-health")
@@ -185,6 +195,8 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
     return Services(
         settings=settings,
+        trail=trail,
+        audit=AuditReader(pool),
         authenticator=authenticator,
         identity=identity,
         limiter=limiter,
@@ -228,6 +240,8 @@ def build_app(services: Services) -> ASGIApp:
         arrivals=Arrivals(settings.arrival_seconds),
         local_only=settings.auth == "off",
         cross_origin=middleware.cross_origin_rules(settings),
+        trail=services.trail,
+        audited=audited,
     )
 
 

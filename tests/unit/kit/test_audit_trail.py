@@ -168,7 +168,7 @@ async def test_a_caller_who_is_not_known_is_noted_too() -> None:
     database = Database()
     trail = AuditTrail(database.write, process="gateway")
     with use_record(trail, "192.0.2.1", "") as record:
-        record.add(Action.REQUEST, Outcome.REFUSED, (), "API_KEY_INVALID")
+        record.add(Action.SEARCH, Outcome.REFUSED, (), "API_KEY_INVALID")
     await trail.flush()
     assert [(event.org_id, event.reason) for event in database.events()] == [("?", "API_KEY_INVALID")]
 

@@ -5,15 +5,41 @@ from typing import Annotated
 
 import typer
 
-from citewire_cli.commands.options import JsonOption
+from citewire_cli import output
+from citewire_cli.api import Api
+from citewire_cli.commands.options import JsonOption, UrlOption
+from citewire_cli.errors import ExitCode
 from citewire_cli.gateway_command import run_gateway
+from citewire_cli.jsonio import get_objects, get_str
+from citewire_cli.settings import load_client_settings
 
-audit_app = typer.Typer(help="Check the audit trail.", no_args_is_help=True)
+audit_app = typer.Typer(help="Export your organisation's audit trail, and check that of all.", no_args_is_help=True)
 
 
-@audit_app.callback()
-def audit() -> None:
-    """Check the audit trail."""
+@audit_app.command("export")
+@output.async_command
+async def export(
+    since: Annotated[
+        str | None, typer.Option("--from", help="A day (UTC) or a time; the default: 30 days ago.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--to", help="A day, included, or a time; the default: now.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only this user's events.")] = None,
+    action: Annotated[str | None, typer.Option("--action", help="Only this action, as `document.read`.")] = None,
+    object_name: Annotated[str | None, typer.Option("--object", help="Only of this object, as `document:17`.")] = None,
+    url: UrlOption = None,
+) -> ExitCode:
+    """Print what was done in your organisation as lines of JSON, oldest first, as its owner or admin."""
+    names = {"from": since, "to": until, "user": user, "action": action, "object": object_name}
+    params: dict[str, str | int] = {name: value for name, value in names.items() if value is not None}
+    token = ""
+    async with Api(load_client_settings(url=url)) as api:
+        while True:
+            page = await api.call("GET", "/v1/admin/audit", params=params | ({"page_token": token} if token else {}))
+            for event in get_objects(page, "events"):
+                output.print_json(event)
+            token = get_str(page, "next_page_token")
+            if not token:
+                return ExitCode.OK
 
 
 @audit_app.command("verify")

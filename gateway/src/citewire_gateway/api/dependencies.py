@@ -31,9 +31,11 @@ from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
+from citewire_gateway.tenants.audit import AuditReader
 from citewire_gateway.tenants.identity import Authenticator, Caller, IdentityStore
 from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.provider_service import TenantProviders
+from citewire_kit.audit import AuditTrail, current_record
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.fair import FairShares
 from citewire_kit.plan_limits import Measure
@@ -47,6 +49,8 @@ class Services:
     """Everything a request may need; built once by `app`."""
 
     settings: GatewaySettings
+    trail: AuditTrail
+    audit: AuditReader
     authenticator: Authenticator
     identity: IdentityStore
     limiter: Limiter
@@ -88,7 +92,10 @@ async def find_caller(request: Request, services: ServicesDep) -> Caller:
         ResourceExhausted: The address sent too many wrong keys.
     """
     site = site_of(request.client.host) if request.client is not None else ""
-    return await services.authenticator.caller_of(request.headers.get("authorization"), site)
+    caller = await services.authenticator.caller_of(request.headers.get("authorization"), site)
+    if (record := current_record()) is not None:
+        record.tenant = caller.tenant
+    return caller
 
 
 CallerDep = Annotated[Caller, Depends(find_caller)]

@@ -38,6 +38,7 @@ _TAGS = [
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
     {"name": "keys", "description": "API keys: their scopes, expiry and rotation."},
     {"name": "accounting", "description": "What was spent, and what may be."},
+    {"name": "admin", "description": "Your organisation: who did what."},
     {"name": "system", "description": "Health."},
 ]
 _PROBLEMS = {

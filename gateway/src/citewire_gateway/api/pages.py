@@ -41,10 +41,10 @@ class Pages:
         Raises:
             InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).
         """
-        after, part = _read(self.token, self.q), self.q.casefold()
+        after, part = read_token(self.token, self.q), self.q.casefold()
         left = sorted((item for item in items if part in text(item).casefold() and key(item) > after), key=key)
         page = left[: self.size]
-        return page, _token(self.q, key(page[-1])) if len(left) > len(page) else ""
+        return page, write_token(self.q, key(page[-1])) if len(left) > len(page) else ""
 
 
 def _pages(page_size: PageSize = None, page_token: PageToken = None, q: SearchText = None) -> Pages:
@@ -54,11 +54,17 @@ def _pages(page_size: PageSize = None, page_token: PageToken = None, q: SearchTe
 PagesDep = Annotated[Pages, Depends(_pages)]
 
 
-def _token(q: str, key: tuple[str, ...]) -> str:
+def write_token(q: str, key: tuple[str, ...]) -> str:
+    """Returns the token of the page after `key`, for requests with the same `q`."""
     return base64.urlsafe_b64encode(json.dumps([q, *key]).encode()).decode()
 
 
-def _read(token: str, q: str) -> tuple[str, ...]:
+def read_token(token: str, q: str) -> tuple[str, ...]:
+    """Returns the key that a page begins after; () for the first.
+
+    Raises:
+        InvalidArgument: The token isn't one that this list gave (reason `INVALID_PAGE_TOKEN`).
+    """
     if not token:
         return ()
     try:

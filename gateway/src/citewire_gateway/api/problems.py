@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 
 from citewire_gateway.api.dialects.openai_chat import openai_error
 from citewire_gateway.api.schemas import FieldError, Problem
+from citewire_kit.audit import fail
 from citewire_kit.errors import CitewireError, Code, FieldViolation, Internal, InvalidArgument, NotFound, Unimplemented
 from citewire_kit.status import http_status
 from citewire_kit.telemetry import get_logger
@@ -75,6 +76,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
 
 def problem_response(error: CitewireError, extra: Mapping[str, Any] | None = None) -> Response:
     """Returns an error as a response, with `Retry-After` and `WWW-Authenticate` where they belong."""
+    fail(error.reason)
     status = http_status(error)
     headers: dict[str, str] = {}
     if status in (429, 503) or error.retry_after is not None:

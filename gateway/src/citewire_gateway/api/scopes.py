@@ -16,7 +16,7 @@ _BY_TAG: Final[dict[str, Scope]] = {
     "spaces": "admin",
 }
 """What a route of this tag needs, other than to read."""
-_ALWAYS: Final[dict[str, Scope]] = {"keys": "admin"}
+_ALWAYS: Final[dict[str, Scope]] = {"keys": "admin", "admin": "admin"}
 """What a route of this tag needs in any case."""
 
 

@@ -16,6 +16,7 @@ from citewire_gateway.api.dialects import HEARTBEAT, AnswerDialect, StreamDialec
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.run import CancelCause, RunControl
 from citewire_gateway.http.server import Drain, StreamRules, going_away
+from citewire_kit.audit import fail
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal
 from citewire_kit.metrics import STREAMS_BROKEN, STREAMS_CANCELLED, STREAMS_IN_FLIGHT
@@ -158,8 +159,12 @@ class ByteStream(Response):
                 cause = await _supervise(work, receive, RunControl(), self._rules.drain, None)
             finally:
                 await self._data.aclose()
-            error = None if cause == "client" else _error_of(work, cause)
+            if cause == "client":
+                fail("CANCELLED")
+                return
+            error = _error_of(work, cause)
             if error is not None:
+                fail(error.reason)
                 log.warning("body_cut", reason=error.reason, error=error.message)
 
     async def _send(self, send: Send) -> None:

@@ -38,6 +38,7 @@ from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_gateway.tenants.accounts import Cost, to_usd
 from citewire_gateway.tenants.limits import Limiter
+from citewire_kit.audit import fail, touch
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, Tenant, enter_call_context
@@ -126,6 +127,7 @@ class ChatPipeline:
                 await self._close(run, "failed", "INTERNAL")
                 raise Internal("something went wrong on our side; the log has the details", reason="INTERNAL") from exc
             finally:
+                touch(*_objects_of(run))
                 usage = run.final_usage(done=False)
                 spending.tokens = usage.prompt_tokens + usage.completion_tokens
 
@@ -253,6 +255,8 @@ class ChatPipeline:
         if run.closed:
             return  # writing failed: it was said, and the sweeper will close the exchange
         run.closed = True
+        if state != "done":
+            fail(reason or state)
         await self._background.finish(self._write(run, state, reason), request_id=run.exchange.request_id)
 
     async def _write(self, run: ChatRun, state: State, reason: str | None) -> None:
@@ -315,6 +319,13 @@ async def _stop(work: asyncio.Future[Any], prefetch: Prefetch | None) -> None:
     await asyncio.wait((work,))
     if not work.cancelled():
         work.exception()  # retrieved, so that nobody complains that it wasn't
+
+
+def _objects_of(run: ChatRun) -> list[str]:
+    """What the audit trail says that a chat was about: itself, its conversation, the documents in its prompt."""
+    conversation = run.exchange.conversation_id
+    named = [f"exchange:{run.exchange.exchange_id}", *([f"conversation:{conversation}"] if conversation else [])]
+    return named + [f"document:{citation.chunk.document_id}" for citation in run.citations]
 
 
 def _tokens_at_least(chat: ChatInput) -> int:

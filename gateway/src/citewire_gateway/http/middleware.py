@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.http.bodies import too_large
 from citewire_gateway.settings import MIB, GatewaySettings
+from citewire_kit.audit import NO_TRAIL, AuditRecord, AuditTrail, use_record
+from citewire_kit.audit_events import Action, Outcome
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError, Internal, PermissionDenied
 from citewire_kit.metrics import HTTP_REQUESTS, HTTP_SECONDS
@@ -38,6 +40,7 @@ _UNLOGGED = frozenset({"/livez", "/readyz"})
 _AUTHORITY = re.compile(r"(?:\[(?P<address>[0-9A-Fa-f:.]+)\]|(?P<name>[A-Za-z0-9._-]+))(?::\d{0,5})?")
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _RESPONSE = "citewire.response"
+_REFUSALS = frozenset({401, 402, 403, 429})
 _CROSS_ORIGIN_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _EXPOSED_HEADERS = (
     "Allow",
@@ -73,6 +76,9 @@ class Limit(NamedTuple):
 
 BodyLimit = Callable[[str, str], Limit]
 """Largest body of a request, by its path and content type."""
+
+Audited = Callable[[Scope], tuple[Action, str] | None]
+"""What a request is in the audit trail, and its object, "" without one; None: nothing."""
 
 ProblemResponse = Callable[[CitewireError], ASGIApp]
 """Answers with an error."""
@@ -114,8 +120,10 @@ def wrap(
     arrivals: Arrivals,
     local_only: bool = False,
     cross_origin: CrossOrigin | None = None,
+    trail: AuditTrail = NO_TRAIL,
+    audited: Audited = lambda _: None,
 ) -> ASGIApp:
-    """Puts around an application, outermost first: request id, trace, access log, other origins, errors, time budget.
+    """Puts around an application, outermost first: request id, trace, logs, other origins, errors, time budget.
 
     Errors are inside of the access log, so that what went wrong is counted and logged as it was answered; and inside of
     the rules for other origins, so that their pages can read them.
@@ -128,6 +136,8 @@ def wrap(
                 limited = _limited(scope, receive, limit, arrival.complete)
                 if local_only:
                     _check_local(scope, cross_origin.origins if cross_origin is not None else ())
+                if scope["path"] not in _UNLOGGED:
+                    trail.check()
                 await app(scope, limited, send)
         except Exception as exc:  # noqa: BLE001 # it becomes an answer, and is logged there
             # The server closes the connection under a body that has begun and isn't complete: a cut one must not look
@@ -138,10 +148,14 @@ def wrap(
     inner = answer if cross_origin is None else cross_origin.around(answer)
 
     async def handle(scope: Scope, receive: Receive, send: Send) -> None:
-        with use_request_id(header(scope, b"x-request-id")) as request_id:
+        agent = header(scope, b"user-agent")
+        with (
+            use_request_id(header(scope, b"x-request-id")) as request_id,
+            use_record(trail, _address(scope), agent) as record,
+        ):
             response = _Response(send, ((b"x-request-id", request_id.encode()), *_SECURITY_HEADERS))
             scope[_RESPONSE] = response
-            with _traced(scope, response), _logged(scope, response):
+            with _traced(scope, response), _logged(scope, response, record, audited):
                 await inner(scope, receive, response.send)
 
     return handle
@@ -208,8 +222,8 @@ def _traced(scope: Scope, response: _Response) -> Generator[None]:
 
 
 @contextmanager
-def _logged(scope: Scope, response: _Response) -> Generator[None]:
-    """One line and one count per request, when its answer has ended."""
+def _logged(scope: Scope, response: _Response, record: AuditRecord, audited: Audited) -> Generator[None]:
+    """One line, one count and one event of the audit trail per request, when its answer has ended."""
     started = time.perf_counter()
     try:
         yield
@@ -220,7 +234,24 @@ def _logged(scope: Scope, response: _Response) -> Generator[None]:
         HTTP_REQUESTS.labels(method, route, str(response.code)).inc()
         HTTP_SECONDS.labels(method, route).observe(seconds)
         if route not in _UNLOGGED:
-            log.info("http_request", method=method, route=route, status=response.code, ms=round(seconds * 1000, 1))
+            caller = (
+                {} if (who := record.tenant) is None else {"org": who.org_id, "user": who.user_id, "key": who.key_id}
+            )
+            ms = round(seconds * 1000, 1)
+            log.info("http_request", method=method, route=route, status=response.code, ms=ms, **caller)
+        if (entry := audited(scope)) is not None:
+            action, name = entry
+            reason = record.reason or (
+                "" if response.code < 400 else "CANCELLED" if response.code == 499 else "INTERNAL"
+            )
+            record.add(action, _outcome(response.code, reason), (*((name,) if name else ()), *record.objects), reason)
+
+
+def _outcome(status: int, reason: str) -> Outcome:
+    """How a request ended; one that failed after its answer had begun has a good status and a reason."""
+    if status in _REFUSALS:
+        return Outcome.REFUSED
+    return Outcome.FAILED if reason or status >= 400 else Outcome.OK
 
 
 def _as_answered(exc: Exception) -> CitewireError:
@@ -232,8 +263,13 @@ def _as_answered(exc: Exception) -> CitewireError:
 
 def _caller(scope: Scope) -> str:
     """Whose request it is, before its key is looked up: what it was sent with, or else from where."""
+    return header(scope, b"authorization") or _address(scope)
+
+
+def _address(scope: Scope) -> str:
+    """The client's address; behind a trusted proxy, what that says."""
     peer: tuple[str, int] | None = scope.get("client")
-    return header(scope, b"authorization") or (peer[0] if peer else "")
+    return peer[0] if peer else ""
 
 
 def _limited(scope: Scope, receive: Receive, limit: Limit, on_end: Callable[[], None]) -> Receive:

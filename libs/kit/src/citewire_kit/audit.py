@@ -260,6 +260,13 @@ def touch(*objects: str) -> None:
         record.objects += objects
 
 
+def fail(reason: str) -> None:
+    """Says why the running request doesn't end well, where its status doesn't; the first reason counts."""
+    record = _record.get()
+    if record is not None:
+        record.reason = record.reason or reason
+
+
 def _lost(now: datetime, org_id: str, count: int) -> AuditEvent:
     lost = (f"events:{count}",)
     return AuditEvent(now, org_id, "", "", "", Action.AUDIT_DROPPED, lost, Outcome.FAILED, "NO_ROOM", "", "", "")

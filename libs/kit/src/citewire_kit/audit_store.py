@@ -1,14 +1,16 @@
 """The audit trail in Postgres: `chat.audit_events` and `chat.audit_blocks`, which are only ever added to."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from psycopg import errors
 
+from citewire_kit.audit import AuditTrail, running_trail
 from citewire_kit.audit_chain import Block
 from citewire_kit.audit_events import AuditEvent
 from citewire_kit.errors import Unavailable
-from citewire_kit.postgres import Pool, transaction
+from citewire_kit.postgres import Pool, open_pool, transaction
 
 _SECONDS = 5.0
 """Longest that writing a block may take."""
@@ -62,3 +64,23 @@ class AuditStore:
             raise Unavailable(
                 "the audit trail's database isn't set up yet", reason="DATABASE_UNAVAILABLE", retry_after=1.0
             ) from exc
+
+
+@asynccontextmanager
+async def open_trail(dsn: str, *, process: str, required: bool) -> AsyncGenerator[AuditTrail]:
+    """Opens the audit trail of a process, on a connection of its own. Closing writes what waits.
+
+    Args:
+        dsn: Connection string of a role that may call `chat.append_audit`.
+        process: The process's name.
+        required: See `AuditTrail`.
+
+    Raises:
+        StartupError: The connection string is malformed.
+    """
+    pool = await open_pool(dsn, max_size=1, name=f"citewire-audit-{process}")
+    try:
+        async with running_trail(AuditTrail(AuditStore(pool).write, process=process, required=required)) as trail:
+            yield trail
+    finally:
+        await pool.close()

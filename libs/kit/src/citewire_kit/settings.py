@@ -85,6 +85,10 @@ class ProcessSettings(TlsSettings):
     auth: Auth = Field(default="keys", validation_alias=AliasChoices("CITEWIRE_AUTH"))
     """`keys`: every call needs a tenant. `off`: calls without one are the local tenant's, on loopback only."""
 
+    audit: Literal["on", "required", "off"] = Field(default="on", validation_alias=AliasChoices("CITEWIRE_AUDIT"))
+    """`on`: who did what is noted; what can't be written for long is dropped, and counted. `required`: requests are
+    refused then. `off`: nothing is noted."""
+
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", validation_alias=AliasChoices("CITEWIRE_LOG_LEVEL")
     )

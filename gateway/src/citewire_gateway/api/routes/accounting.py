@@ -22,6 +22,7 @@ from citewire_gateway.api.schemas.tenants import (
     LimitReport,
     UsageReport,
 )
+from citewire_gateway.api.times import read_moment
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.accounts import (
     Group,
@@ -33,6 +34,7 @@ from citewire_gateway.tenants.accounts import (
     to_nano,
     to_usd,
 )
+from citewire_kit.audit import touch
 from citewire_kit.errors import Violations, invalid_field
 
 router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
@@ -138,6 +140,7 @@ async def put_budget(
     """
     require_admin(tenant)
     key_id = _key_id(body.scope, body.key_id)
+    touch(_named(key_id, body.period))
     limit = to_nano(body.limit_usd)
     return BudgetInfo.of(await services.accounts.put_budget(tenant, key_id, body.period, limit))
 
@@ -148,7 +151,9 @@ async def delete_budget(
 ) -> None:
     """Deletes a budget: from the next call on there is no limit of that kind. Owners and admins may."""
     require_admin(tenant)
-    await services.accounts.delete_budget(tenant, _key_id(scope, key_id), period)
+    whose = _key_id(scope, key_id)
+    touch(_named(whose, period))
+    await services.accounts.delete_budget(tenant, whose, period)
 
 
 @router.get("/v1/limits", summary="Show limits", responses=problems(503))
@@ -162,8 +167,8 @@ async def list_limits(tenant: TenantDep, services: ServicesDep) -> LimitReport:
 def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, datetime]:
     """The first moment and the one after the last."""
     tomorrow = datetime.combine(now.date(), time(), UTC) + _DAY
-    last = tomorrow if end is None else _moment("to", end, after=_DAY)
-    first = tomorrow - DEFAULT_DAYS * _DAY if start is None else _moment("from", start)
+    last = tomorrow if end is None else read_moment("to", end, after=_DAY)
+    first = tomorrow - DEFAULT_DAYS * _DAY if start is None else read_moment("from", start)
     if start is None and first >= last:
         first = last - DEFAULT_DAYS * _DAY
     wrong = Violations()
@@ -171,17 +176,6 @@ def _span(start: str | None, end: str | None, now: datetime) -> tuple[datetime, 
     wrong.require(last - first <= MAX_DAYS * _DAY, "from", f"must be at most {MAX_DAYS} days before `to`")
     wrong.raise_if_any()
     return first, last
-
-
-def _moment(field: str, text: str, *, after: timedelta = timedelta()) -> datetime:
-    """A day's beginning, and what comes `after` it; or a time. Times without a zone are UTC."""
-    try:
-        if len(text) == len("2026-01-31"):
-            return datetime.combine(date.fromisoformat(text), time(), UTC) + after
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError) as exc:
-        raise invalid_field(field, "must be a day such as 2026-01-31 or a time such as 2026-01-31T08:00:00Z") from exc
 
 
 def _groups(text: str, source: UsageSource) -> tuple[Group, ...]:
@@ -241,6 +235,10 @@ def _cell(value: object) -> str:
     """A name as text: a spreadsheet would compute what begins like a formula."""
     text = str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def _named(key_id: str, period: Period) -> str:
+    return f"budget:{key_id or 'org'}/{period.value}"
 
 
 def _key_id(scope: BudgetScope, key_id: str | None) -> str:

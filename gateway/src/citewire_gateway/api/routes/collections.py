@@ -34,6 +34,7 @@ from citewire_gateway.api.schemas.library import (
     SwitchBody,
 )
 from citewire_gateway.http.bodies import JsonBody, unstorable
+from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, invalid_field
 
 router = APIRouter(dependencies=[Depends(authenticate)])
@@ -60,6 +61,7 @@ async def create_collection(
 
     With `enrich`, what its documents lack of summary, kind, category and tags is filled in the background.
     """
+    touch(f"collection:{body.name}")
     return Collection.read(await services.corpus.create_collection(body.to_message(corpus_pb2.CreateCollectionRequest)))
 
 

@@ -43,6 +43,7 @@ from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.profiles.model import DocumentType
 from citewire_gateway.tenants.limits import Taken
+from citewire_kit.audit import touch
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.pace import paced
 from citewire_kit.plan_limits import Measure
@@ -338,6 +339,7 @@ async def _once(
 
 
 def _accepted(response: Response, document: Document) -> Document:
+    touch(f"document:{document.id}")
     response.headers["Location"] = f"/v1/documents/{document.id}"
     return document
 

@@ -20,6 +20,7 @@ from citewire_gateway.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewAp
 from citewire_gateway.api.schemas.tenants import ScopeName
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.identity import Caller, KeyInfo, make_key
+from citewire_kit.audit import touch
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.tenant import ROLES, Tenant
 
@@ -66,6 +67,7 @@ async def create_key(
     await _check_owner(services, tenant, owner)
     key = make_key()
     info = await services.identity.add_key(tenant.org_id, owner, body.name, key, scopes=scopes, expires_at=expires_at)
+    touch(f"key:{info.key_id}", f"user:{owner}")
     response.headers["Location"] = f"/v1/keys/{info.key_id}"
     return _shown_once(response, info, key.text)
 

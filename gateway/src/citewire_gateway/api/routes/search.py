@@ -22,6 +22,7 @@ from citewire_gateway.api.schemas.search import (
 from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
 from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, Violations
 
 router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
@@ -75,6 +76,7 @@ async def get_chunk(chunk_id: str, services: ServicesDep) -> Chunk:
     if number is None:
         raise NotFound(f"there is no chunk {chunk_id[:64]}", reason="CHUNK_NOT_FOUND")
     response = await services.retriever.get_chunks(retriever_pb2.GetChunksRequest(chunk_ids=[number]))
+    touch(f"document:{response.chunks[0].document_id}")
     return Chunk.read(response.chunks[0])
 
 
@@ -95,6 +97,7 @@ async def verify(services: ServicesDep, body: Annotated[VerifyBody, Depends(Json
 def _response(
     results: list[SearchResult], body: SearchBody, retrieval: Retrieval, reranking: RerankSummary | MISSING = MISSING
 ) -> Response:
+    touch(*(f"document:{result.document_id}" for result in results))
     response = SearchResults(
         results=results,
         off_topic=retrieval.off_topic,

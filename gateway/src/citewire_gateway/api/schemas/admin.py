@@ -1,0 +1,51 @@
+"""The JSON of administration."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from citewire_gateway.api.schemas import ResponseModel, Time
+from citewire_gateway.api.schemas.reading import time_text
+from citewire_kit.audit_events import AuditEvent
+
+
+class AuditEntry(ResponseModel):
+    """An event of the audit trail."""
+
+    at: Time = Field(description="When it ended.", examples=["2026-01-15T09:31:02Z"])
+    user: str = Field(description='"" where the caller isn\'t known.', examples=["ada"])
+    key_id: str = Field(description='Id of the API key; "" without one.', examples=["key_5f0c2a6b7e119d3e"])
+    issuer: str = Field(description='Who vouched for the caller; "" where the server itself did.', examples=[""])
+    action: str = Field(examples=["document.read"])
+    objects: list[str] = Field(description="Each `kind:id`, at most 50.", examples=[["document:17"]])
+    outcome: Literal["ok", "refused", "failed"] = Field(examples=["ok"])
+    reason: str = Field(description='The error\'s reason; "" where it ended well.', examples=[""])
+    address: str = Field(description="The client's.", examples=["192.0.2.7"])
+    agent: str = Field(description="What the client calls itself.", examples=["curl/8.14.1"])
+    request_id: str = Field(examples=["5bd0b8ab6a4f4b0c8a1e6d6f3f6f4f0e"])
+
+    @classmethod
+    def of(cls, event: AuditEvent) -> "AuditEntry":
+        """Returns an event without its organisation, which is the caller's."""
+        return cls.model_validate(
+            {
+                "at": time_text(event.at),
+                "user": event.user_id,
+                "key_id": event.key_id,
+                "issuer": event.issuer,
+                "action": event.action,
+                "objects": list(event.objects),
+                "outcome": event.outcome,
+                "reason": event.reason,
+                "address": event.address,
+                "agent": event.agent,
+                "request_id": event.request_id,
+            }
+        )
+
+
+class AuditPage(ResponseModel):
+    """A page of the audit trail, oldest first."""
+
+    events: list[AuditEntry]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
