@@ -7,18 +7,22 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from citewire_gateway.tenants.audit import AuditQuery, AuditReader
+from citewire_gateway.tenants.audit import AuditQuery, AuditReader, AuditRetention
 from citewire_kit.audit import AuditTrail
+from citewire_kit.audit_chain import FIRST_PREV, make_block
 from citewire_kit.audit_events import AuditEvent
 from citewire_kit.audit_store import AuditStore
-from citewire_kit.postgres import Pool, open_pool
+from citewire_kit.ids import uuid7
+from citewire_kit.postgres import Pool, open_pool, transaction
 from citewire_kit.tenant import Tenant
+from gateway_process import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -175,3 +179,37 @@ async def test_a_cut_end_is_found_by_the_heads_of_before(database: Database, tra
         owner.execute("DELETE FROM chat.audit_blocks WHERE seq = 2")
     assert problems(database) == []  # the database alone can't tell
     assert ["was logged as written" in problem for problem in problems(database, "--heads", str(heads))] == [True]
+
+
+async def test_what_is_over_is_cut_and_the_trail_says_so(database: Database, pool: Pool) -> None:
+    """Two organisations with old and new events; one keeps them for longer."""
+    past = datetime.now(UTC) - timedelta(days=60)
+    events = [replace(make(org, 1), at=past) for org in ("acme", "other")]
+    await AuditStore(pool).write(make_block(uuid7(), "gateway", 0, FIRST_PREV, past, events), events)
+    with psycopg.connect(database.owner_dsn, autocommit=True) as owner:
+        owner.execute("INSERT INTO chat.orgs (org_id) VALUES ('other')")
+        owner.execute("INSERT INTO chat.audit_policies VALUES ('other', 90)")
+    assert problems(database) == []
+    trail = AuditTrail(AuditStore(pool).write, process="gateway")
+    trail.add(replace(make("acme", 2), at=datetime.now(UTC)))
+    await trail.flush()
+    await AuditRetention(pool, trail, 30).cut()
+    report = json.loads(verify(database, "--json").stdout)
+    assert (report["problems"], report["cut_events"]) == ([], 1)
+    left = rows(database, "SELECT org_id, action FROM chat.audit_events ORDER BY at, org_id, action")
+    assert left == [("other", "search"), ("acme", "search"), ("acme", "audit.cut")]
+    # Without the event that says so, what is missing is a problem.
+    with psycopg.connect(database.owner_dsn, autocommit=True) as owner:
+        owner.execute("DELETE FROM chat.audit_events WHERE action = 'audit.cut'")
+    assert len(problems(database)) == 2
+
+
+async def test_nothing_is_cut_in_silence_or_too_early(database: Database, pool: Pool, trail: AuditTrail) -> None:
+    del trail
+    async with transaction(pool) as connection:
+        with pytest.raises(psycopg.errors.RaiseException, match="does not say"):
+            await connection.execute("SELECT chat.cut_audit('acme', now() - interval '31 days')")
+    async with transaction(pool) as connection:
+        with pytest.raises(psycopg.errors.RaiseException, match="at least 30 days"):
+            await connection.execute("SELECT chat.cut_audit('acme', now() - interval '29 days')")
+    assert problems(database) == []

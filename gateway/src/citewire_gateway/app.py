@@ -53,7 +53,7 @@ from citewire_gateway.metrics import CALL_WAIT_SECONDS
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.audit import AuditReader
+from citewire_gateway.tenants.audit import AuditReader, AuditRetention
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.limit_store import MemoryStore, SharedStore
 from citewire_gateway.tenants.limits import Limiter
@@ -183,11 +183,14 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
     )
     eraser = QuoteEraser(pool, corpus, settings.chat_seconds + settings.orphan_seconds)
+    retention = AuditRetention(pool, trail, settings.audit_days)
 
     async def sweep() -> None:
         await authenticator.flush()
         await chats.sweep()
         await eraser.sweep()
+        if settings.audit != "off":
+            await retention.cut()
 
     make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
     sweeper = run_sweeper(sweep, seconds=settings.sweeper_seconds, prepare=make_local if local else None)

@@ -145,6 +145,9 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     sweeper_seconds: float = Field(default=30.0, gt=0)
     """Pause between two rounds of sweeping orphans and writing the API keys' last use."""
 
+    audit_days: int = Field(default=400, ge=30, le=36_500)
+    """Days for which the audit trail of an organisation without a policy of its own is kept."""
+
     idempotency_hours: float = Field(default=24.0, gt=0)
     """How long an answer is kept for its Idempotency-Key."""
 

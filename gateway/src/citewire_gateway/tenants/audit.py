@@ -1,5 +1,6 @@
 """Reads the audit trail: an organisation's events, and all chains for their check."""
 
+import time
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
@@ -10,14 +11,19 @@ from typing import Any
 import psycopg
 from psycopg import AsyncConnection, IsolationLevel
 
-from citewire_kit.audit_chain import Block, ChainCheck, Head, OrgDigest, Report, cuts_of
-from citewire_kit.audit_events import Action, AuditEvent
+from citewire_kit.audit import AuditTrail
+from citewire_kit.audit_chain import Block, ChainCheck, Head, OrgDigest, Report, cut_object, cuts_of
+from citewire_kit.audit_events import Action, AuditEvent, own_event
 from citewire_kit.errors import StartupError, Unavailable
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
 _SQL = load_queries("citewire_gateway.tenants", "audit.sql")
 _ROWS = 1000
+_CUT_SECONDS = 3600.0
+
+log = get_logger(__name__)
 
 Position = tuple[datetime, uuid.UUID, int, int]
 """Where an event stands: time, process, block, ordinal."""
@@ -61,6 +67,44 @@ class AuditReader:
         async with tenant_transaction(self._pool, tenant) as connection:
             rows = await (await connection.execute(_SQL["list_events"], values)).fetchall()
         return [((row[3], row[0], row[1], row[2]), _event(row[3:])) for row in rows]
+
+
+class AuditRetention:
+    """Removes events whose time is over.
+
+    Args:
+        pool: Connections of the role `citewire_chat`.
+        trail: Takes the events that say what was removed.
+        days: For which organisations without a policy of their own keep events.
+    """
+
+    def __init__(self, pool: Pool, trail: AuditTrail, days: int) -> None:
+        self._pool = pool
+        self._trail = trail
+        self._days = days
+        self._next = float("-inf")
+
+    async def cut(self) -> None:
+        """Removes what is over, once an hour at most. It is said in the trail before it is done.
+
+        Raises:
+            Unavailable, DeadlineExceeded: As `transaction`.
+        """
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _CUT_SECONDS
+        async with transaction(self._pool) as connection:
+            due = await (await connection.execute(_SQL["audit_due"], {"days": self._days})).fetchall()
+        for org_id, before in due:
+            objects = (cut_object(before),)
+            self._trail.add(own_event(org_id, Action.AUDIT_CUT, objects))
+        await self._trail.flush()
+        for org_id, before in due:
+            async with transaction(self._pool, statement_seconds=_CUT_SECONDS) as connection:
+                cursor = await connection.execute(_SQL["cut_audit"], {"org": org_id, "before": before})
+                row = await cursor.fetchone()
+            log.info("audit_cut", org=org_id, before=before.isoformat(), events=row[0] if row else 0)
 
 
 async def check_trail(dsn: str, heads: Iterable[Head] = ()) -> Report:

@@ -29,3 +29,9 @@ SELECT process_id, process, seq, at, prev, hash, digests FROM chat.audit_blocks 
 -- name: all_events
 SELECT process_id, seq, at, org_id, user_id, key_id, issuer, action, objects, outcome, reason, address, agent, request_id
 FROM chat.audit_events ORDER BY process_id, seq, ordinal
+
+-- name: audit_due
+SELECT org_id, before FROM chat.audit_due(%(days)s)
+
+-- name: cut_audit
+SELECT chat.cut_audit(%(org)s, %(before)s)

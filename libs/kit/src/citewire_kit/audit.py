@@ -28,6 +28,7 @@ from citewire_kit.audit_events import (
     bounded_agent,
     bounded_objects,
     bounded_reason,
+    own_event,
 )
 from citewire_kit.errors import CitewireError, Unavailable
 from citewire_kit.ids import uuid7
@@ -155,7 +156,10 @@ class AuditTrail:
 
     def _take(self) -> tuple[Block, Sequence[AuditEvent]]:
         now = datetime.now(UTC)
-        lost = [_lost(now, org_id, count) for org_id, count in self._dropped.items()]
+        lost = [
+            own_event(org_id, Action.AUDIT_DROPPED, (f"events:{count}",), outcome=Outcome.FAILED, reason="NO_ROOM")
+            for org_id, count in self._dropped.items()
+        ]
         self._dropped.clear()
         events = [*lost, *self._waiting[:MAX_BLOCK]]
         del self._waiting[:MAX_BLOCK]
@@ -265,8 +269,3 @@ def fail(reason: str) -> None:
     record = _record.get()
     if record is not None:
         record.reason = record.reason or reason
-
-
-def _lost(now: datetime, org_id: str, count: int) -> AuditEvent:
-    lost = (f"events:{count}",)
-    return AuditEvent(now, org_id, "", "", "", Action.AUDIT_DROPPED, lost, Outcome.FAILED, "NO_ROOM", "", "", "")

@@ -55,6 +55,7 @@ class Action(StrEnum):
     KEY_REVOKE = "key.revoke"
     KEY_ROTATE = "key.rotate"
     MODEL_CALL = "model.call"
+    ORGANISATION_AUDIT_DAYS = "organisation.audit_days"
     ORGANISATION_PLAN = "organisation.plan"
     ORGANISATION_READ = "organisation.read"
     PROFILE_DELETE = "profile.delete"
@@ -71,7 +72,7 @@ class Action(StrEnum):
     SPACE_SWITCH = "space.switch"
     USAGE_READ = "usage.read"
     USER_LIST = "user.list"
-    USER_ROLES = "user.roles"
+    USER_ROLE = "user.role"
     VERIFY = "verify"
 
 
@@ -126,6 +127,28 @@ class AuditEvent:
             self.agent,
             self.request_id,
         ]
+
+
+def own_event(
+    org_id: str,
+    action: Action,
+    objects: tuple[str, ...],
+    *,
+    outcome: Outcome = Outcome.OK,
+    reason: str = "",
+    by: str = "",
+) -> AuditEvent:
+    """Returns an event of what happened without a request: what the process did by itself, or an operator with it.
+
+    Args:
+        org_id: Whose organisation it concerns.
+        action: What was done.
+        objects: To what.
+        outcome: How it ended.
+        reason: Why it didn't end well.
+        by: Who vouches for it.
+    """
+    return AuditEvent(datetime.now(UTC), org_id, "", "", by, action, objects, outcome, reason, "", "", "")
 
 
 def bounded_objects(objects: tuple[str, ...]) -> tuple[str, ...]:
