@@ -86,6 +86,17 @@ async def client(database: Database, gateway: Gateway, org: str, user: str) -> t
     return httpx.AsyncClient(base_url=gateway.url, headers=headers, trust_env=False, timeout=30), key.key_id
 
 
+async def test_usage_is_told_apart_by_user_and_key(gateway: Gateway, database: Database) -> None:
+    for user, key_id in (("ada", "key_1"), ("ada", "key_2"), ("bob", "key_3"), ("bob", "key_3")):
+        add_call(database, user_id=user, key_id=key_id)
+    grouped = await usage(gateway.http, group_by="user,key")
+    assert [(row["user"], row["key"], row["calls"]) for row in grouped["rows"]] == [
+        ("ada", "key_1", 1),
+        ("ada", "key_2", 1),
+        ("bob", "key_3", 2),
+    ]
+
+
 async def test_usage_adds_up_by_every_group(gateway: Gateway, database: Database) -> None:
     add_call(database, profile="library")
     add_call(database, profile="library", purpose="decision", cost_nano=50_000, input_tokens=20, output_tokens=1)
@@ -174,6 +185,7 @@ async def test_usage_of_chats_counts_what_ran_in_the_services(gateway: Gateway, 
         ("group_by=month", "group_by"),
         ("group_by=day,day", "group_by"),
         ("source=exchanges&group_by=purpose", "group_by"),
+        ("source=exchanges&group_by=key", "group_by"),
         ("source=chats", "source"),
         ("format=xml", "format"),
     ],

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from databases import Database
 
 ROUTES = {
+    ("get", "/v1/admin/audit"),
+    ("get", "/v1/admin/organisation"),
+    ("get", "/v1/admin/users"),
+    ("put", "/v1/admin/users/{user}/role"),
+    ("get", "/v1/conversations/{conversation_id}/sharing"),
+    ("put", "/v1/conversations/{conversation_id}/sharing"),
     ("get", "/v1/keys"),
     ("post", "/v1/keys"),
     ("get", "/v1/keys/{key_id}"),

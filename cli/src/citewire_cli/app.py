@@ -15,6 +15,7 @@ from citewire_cli.commands import (
     ingest,
     keys,
     limits,
+    members,
     providers,
     search,
     spaces,
@@ -43,6 +44,8 @@ app.add_typer(documents.documents_app, name="documents")
 app.add_typer(collections.collections_app, name="collections")
 app.command("status")(status.status)
 app.add_typer(keys.keys_app, name="keys")
+app.add_typer(members.orgs_app, name="orgs")
+app.add_typer(members.users_app, name="users")
 app.add_typer(audit.audit_app, name="audit")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")

@@ -57,6 +57,7 @@ from citewire_gateway.tenants.audit import AuditReader, AuditRetention
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
 from citewire_gateway.tenants.limit_store import MemoryStore, SharedStore
 from citewire_gateway.tenants.limits import Limiter
+from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.providers import ProviderStore
 from citewire_kit import metrics
@@ -200,6 +201,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         settings=settings,
         trail=trail,
         audit=AuditReader(pool),
+        members=MemberStore(pool),
         authenticator=authenticator,
         identity=identity,
         limiter=limiter,

@@ -9,6 +9,7 @@ from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.embedder import ProviderSealer
 from citewire_gateway.commands_audit import add_audit, run_audit
 from citewire_gateway.commands_keys import EXIT_FAILED, add_keys, print_line, run_keys
+from citewire_gateway.commands_members import add_members, run_members
 from citewire_gateway.http.server import Drain, GatewayServer, check_address
 from citewire_gateway.settings import PREFIX, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.provider_service import rotate
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise SystemExit(run(run_keys(options)))
         case "rotate":
             raise SystemExit(run(_rotate()))
+        case "orgs" | "users":
+            raise SystemExit(run(run_members(options)))
         case "audit":
             raise SystemExit(run(run_audit(options)))
         case _:
@@ -91,5 +94,6 @@ def _parser() -> argparse.ArgumentParser:
     add_migrate(commands, "chat")
     commands.add_parser("rotate", help="wrap tenants' sealed providers again under the newest master key")
     add_audit(commands)
+    add_members(commands)
     add_keys(commands)
     return parser

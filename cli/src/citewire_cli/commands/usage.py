@@ -12,7 +12,7 @@ from citewire_cli.errors import CliError, ExitCode
 from citewire_cli.jsonio import JsonObject, get_float, get_int, get_object, get_objects, get_str
 from citewire_cli.settings import load_client_settings
 
-_GROUPS = ("org", "user", "day", "provider", "model", "profile", "purpose")
+_GROUPS = ("org", "user", "key", "day", "provider", "model", "profile", "purpose")
 _SHORT = {
     "calls": "calls",
     "exchanges": "chats",
@@ -33,7 +33,7 @@ async def usage(
         str | None, typer.Option("--to", help="Last day, or a time; default: today.", show_default=False)
     ] = None,
     by: Annotated[
-        str, typer.Option("--by", help="Groups, with commas between: org, user, day, model, profile, purpose.")
+        str, typer.Option("--by", help="Groups, with commas between: org, user, key, day, model, profile, purpose.")
     ] = "day,model",
     source: Annotated[
         Literal["calls", "exchanges"] | None,

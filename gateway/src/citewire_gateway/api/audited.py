@@ -78,6 +78,9 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("PUT", "/v1/budgets"): (Action.BUDGET_SET, ""),
     ("DELETE", "/v1/budgets"): (Action.BUDGET_DELETE, ""),
     ("GET", "/v1/admin/audit"): (Action.AUDIT_EXPORT, ""),
+    ("GET", "/v1/admin/organisation"): (Action.ORGANISATION_READ, ""),
+    ("GET", "/v1/admin/users"): (Action.USER_LIST, ""),
+    ("PUT", "/v1/admin/users/{user}/role"): (Action.USER_ROLE, "user:{user}"),
 }
 """Action and object, with the parameters of the address. Routes name further objects with `audit.touch`."""
 

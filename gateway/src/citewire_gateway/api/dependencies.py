@@ -34,6 +34,7 @@ from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.audit import AuditReader
 from citewire_gateway.tenants.identity import Authenticator, Caller, IdentityStore
 from citewire_gateway.tenants.limits import Limiter
+from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.audit import AuditTrail, current_record
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
@@ -53,6 +54,7 @@ class Services:
     audit: AuditReader
     authenticator: Authenticator
     identity: IdentityStore
+    members: MemberStore
     limiter: Limiter
     chats: ChatStore
     reader: ConversationReader

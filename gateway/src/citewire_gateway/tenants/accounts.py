@@ -33,6 +33,7 @@ class Group(StrEnum):
 
     ORG = "org"
     USER = "user"
+    KEY = "key"
     DAY = "day"
     MODEL = "model"
     PROFILE = "profile"
@@ -107,7 +108,7 @@ class Cost:
     """Nano-USD, by the catalogue; None if a call's price isn't known."""
 
 
-_GROUP_COLUMNS = frozenset({"org", "user", "day", "provider", "model", "profile", "purpose"})
+_GROUP_COLUMNS = frozenset({"org", "user", "key", "day", "provider", "model", "profile", "purpose"})
 
 
 def group_columns(group_by: Sequence[Group]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
        CASE WHEN 'model' = ANY (%(by)s::text[]) THEN model END AS model,
        CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END AS profile,
        CASE WHEN 'purpose' = ANY (%(by)s::text[]) THEN purpose END AS purpose,
+       CASE WHEN 'key' = ANY (%(by)s::text[]) THEN key_id END AS key,
        count(*) AS calls,
        count(*) FILTER (WHERE state = 'open') AS open_calls,
        count(*) FILTER (WHERE state <> 'open' AND estimated) AS estimated_calls,
@@ -29,8 +30,8 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
 FROM ledger.calls
 WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
-GROUP BY 1, 2, 3, 4, 5, 6, 7
-ORDER BY 3, 1, 2, 4, 5, 6, 7
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+ORDER BY 3, 1, 2, 4, 5, 6, 7, 8
 LIMIT %(most)s
 
 -- name: usage_of_exchanges
@@ -48,7 +49,7 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
        CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(provider, '') END AS provider,
        CASE WHEN 'model' = ANY (%(by)s::text[]) THEN coalesce(model, '') END AS model,
        CASE WHEN 'profile' = ANY (%(by)s::text[]) THEN profile END AS profile,
-       NULL AS purpose,
+       NULL AS purpose, NULL AS key,
        count(*) AS exchanges,
        count(*) FILTER (WHERE state = 'running') AS running_exchanges,
        count(*) FILTER (WHERE state IN ('cancelled', 'failed')) AS unfinished_exchanges,
@@ -61,8 +62,8 @@ SELECT CASE WHEN 'org' = ANY (%(by)s::text[]) THEN org_id END AS org,
 FROM chat.exchanges LEFT JOIN paid USING (exchange_id)
 WHERE org_id = %(org)s AND started_at >= %(start)s AND started_at < %(end)s
   AND (%(only_user)s::text IS NULL OR user_id = %(only_user)s)
-GROUP BY 1, 2, 3, 4, 5, 6, 7
-ORDER BY 3, 1, 2, 4, 5, 6, 7
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+ORDER BY 3, 1, 2, 4, 5, 6, 7, 8
 LIMIT %(most)s
 
 -- name: cost_of_exchange

@@ -57,15 +57,15 @@ GroupBy = Annotated[
     str,
     Query(
         max_length=100,
-        description="What rows are divided by: any of `org`, `user`, `day`, `model`, `profile`, `purpose`, with commas "
-        "between; empty gives one row.",
+        description="What rows are divided by: any of `org`, `user`, `key`, `day`, `model`, `profile`, `purpose`, with "
+        "commas between; empty gives one row.",
     ),
 ]
 SourceName = Annotated[
     UsageSource,
     Query(
         description="`calls`: calls to providers, of every purpose. `exchanges`: chats, with the tokens of "
-        "models in the services' processes too; they have no purpose."
+        "models in the services' processes too; they have no purpose and no key."
     ),
 ]
 Format = Annotated[
@@ -185,8 +185,8 @@ def _groups(text: str, source: UsageSource) -> tuple[Group, ...]:
         raise invalid_field("group_by", f"must be of: {', '.join(Group)}")
     if len(set(names)) < len(names):
         raise invalid_field("group_by", "must name each once")
-    if source is UsageSource.EXCHANGES and Group.PURPOSE in names:
-        raise invalid_field("group_by", "can't be `purpose` for exchanges: only calls have one")
+    if source is UsageSource.EXCHANGES and not {Group.PURPOSE, Group.KEY}.isdisjoint(names):
+        raise invalid_field("group_by", "can't be `purpose` or `key` for exchanges: only calls have them")
     return tuple(Group(name) for name in names)
 
 

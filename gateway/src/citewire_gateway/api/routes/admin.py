@@ -16,10 +16,12 @@ from citewire_gateway.api.dependencies import (
     require_admin,
 )
 from citewire_gateway.api.openapi import problems
-from citewire_gateway.api.pages import read_token, write_token
-from citewire_gateway.api.schemas.admin import AuditEntry, AuditPage
+from citewire_gateway.api.pages import PagesDep, read_token, write_token
+from citewire_gateway.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
 from citewire_gateway.api.times import read_moment
+from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.tenants.audit import AuditQuery, Position
+from citewire_kit.audit import touch
 from citewire_kit.audit_events import Action
 from citewire_kit.errors import invalid_field
 
@@ -68,6 +70,38 @@ async def list_audit_events(
     events = await services.audit.page(tenant, query, _position(read_token(page_token or "", bound)), size + 1)
     token = write_token(bound, _key(events[size - 1][0])) if len(events) > size else ""
     return AuditPage(events=[AuditEntry.of(event) for _, event in events[:size]], next_page_token=token)
+
+
+@router.get("/v1/admin/organisation", summary="Show your organisation", responses=problems(403))
+async def get_organisation(tenant: TenantDep, services: ServicesDep) -> OrganisationInfo:
+    """Returns the caller's organisation with its plan, which its operator sets. Owners and admins may."""
+    require_admin(tenant)
+    return OrganisationInfo.of(await services.members.organisation(tenant.org_id))
+
+
+@router.get("/v1/admin/users", summary="List users", responses=problems(403))
+async def list_users(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> UserList:
+    """Returns the organisation's users with their roles. Owners and admins may; `q` looks into ids and roles."""
+    require_admin(tenant)
+    members, token = pages.page(
+        await services.members.members(tenant.org_id),
+        key=lambda member: (member.user_id,),
+        text=lambda member: f"{member.user_id}\n{member.role}",
+    )
+    return UserList(users=[UserInfo.of(member) for member in members], next_page_token=token)
+
+
+@router.put("/v1/admin/users/{user}/role", summary="Change a user's role", responses=problems(403, 404, 409))
+async def put_role(
+    user: str, tenant: TenantDep, services: ServicesDep, body: Annotated[RoleBody, Depends(JsonBody(RoleBody))]
+) -> UserInfo:
+    """Gives a user a role in place of all before, from the user's next request on. Owners and admins may.
+
+    Nobody gives or takes a role above their own, and the last owner stays one.
+    """
+    require_admin(tenant)
+    touch(f"role:{body.role}")
+    return UserInfo.of(await services.members.set_role(tenant.org_id, user, body.role, by=tenant))
 
 
 def _key(position: Position) -> tuple[str, ...]:

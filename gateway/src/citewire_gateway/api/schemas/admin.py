@@ -4,9 +4,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from citewire_gateway.api.schemas import ResponseModel, Time
+from citewire_gateway.api.schemas import RequestModel, ResponseModel, Time
 from citewire_gateway.api.schemas.reading import time_text
+from citewire_gateway.tenants.members import Member, Organisation
 from citewire_kit.audit_events import AuditEvent
+
+RoleName = Literal["reader", "editor", "admin", "owner"]
+PlanName = Literal["free", "basic", "pro"]
 
 
 class AuditEntry(ResponseModel):
@@ -42,6 +46,63 @@ class AuditEntry(ResponseModel):
                 "request_id": event.request_id,
             }
         )
+
+
+class OrganisationInfo(ResponseModel):
+    """The caller's organisation."""
+
+    id: str = Field(examples=["acme"])
+    plan: PlanName = Field(examples=["pro"])
+    users: int = Field(examples=[12])
+    keys: int = Field(description="API keys that aren't revoked.", examples=[15])
+    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+
+    @classmethod
+    def of(cls, org: Organisation) -> "OrganisationInfo":
+        """Returns an organisation as it is shown."""
+        return cls.model_validate(
+            {
+                "id": org.org_id,
+                "plan": org.plan,
+                "users": org.users,
+                "keys": org.keys,
+                "created_at": time_text(org.created_at),
+            }
+        )
+
+
+class UserInfo(ResponseModel):
+    """A user of the organisation."""
+
+    user: str = Field(examples=["ada"])
+    role: RoleName = Field(description="The highest of the user's roles.", examples=["editor"])
+    keys: int = Field(description="API keys that aren't revoked.", examples=[1])
+    created_at: Time = Field(examples=["2026-01-15T09:31:02Z"])
+
+    @classmethod
+    def of(cls, member: Member) -> "UserInfo":
+        """Returns a user as it is shown."""
+        return cls.model_validate(
+            {
+                "user": member.user_id,
+                "role": member.role,
+                "keys": member.keys,
+                "created_at": time_text(member.created_at),
+            }
+        )
+
+
+class UserList(ResponseModel):
+    """A page of users, by their ids."""
+
+    users: list[UserInfo]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
+
+
+class RoleBody(RequestModel):
+    """A user's new role."""
+
+    role: RoleName = Field(description="In place of all before.", examples=["admin"])
 
 
 class AuditPage(ResponseModel):

@@ -403,6 +403,7 @@ class UsageRow(UsageFigures):
 
     org: NotRequired[str | None]
     user: NotRequired[str | None]
+    key: NotRequired[Annotated[str | None, Field(examples=["key_5f0c2a6b7e119d3e"])]]
     day: NotRequired[Annotated[str | None, Field(examples=["2026-11-21"])]]
     provider: NotRequired[Annotated[str | None, Field(examples=["anthropic"])]]
     model: NotRequired[Annotated[str | None, Field(examples=["claude-sonnet-5"])]]

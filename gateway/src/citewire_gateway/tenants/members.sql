@@ -1,0 +1,43 @@
+-- Organisations and users. All but `list_organisations` work inside one organisation.
+
+-- name: list_organisations
+SELECT o.org_id, coalesce((SELECT p.plan FROM chat.plans p WHERE p.org_id = o.org_id ORDER BY since DESC LIMIT 1), 'free') AS plan,
+       o.created_at, (SELECT count(*) FROM chat.users u WHERE u.org_id = o.org_id) AS users,
+       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys
+FROM chat.orgs o
+ORDER BY o.org_id
+
+-- name: get_organisation
+SELECT o.org_id, coalesce((SELECT p.plan FROM chat.plans p WHERE p.org_id = o.org_id ORDER BY since DESC LIMIT 1), 'free') AS plan,
+       o.created_at, (SELECT count(*) FROM chat.users u WHERE u.org_id = o.org_id) AS users,
+       (SELECT count(*) FROM chat.api_keys k WHERE k.org_id = o.org_id AND k.revoked_at IS NULL) AS keys
+FROM chat.orgs o
+WHERE o.org_id = %(org)s
+
+-- name: add_plan
+INSERT INTO chat.plans (org_id, plan) VALUES (%(org)s, %(plan)s)
+
+-- name: list_members
+SELECT u.user_id, u.roles, u.created_at,
+       (SELECT count(*) FROM chat.api_keys k
+        WHERE k.org_id = u.org_id AND k.user_id = u.user_id AND k.revoked_at IS NULL) AS keys
+FROM chat.users u
+WHERE u.org_id = %(org)s
+ORDER BY u.user_id
+
+-- name: get_member
+SELECT u.user_id, u.roles, u.created_at,
+       (SELECT count(*) FROM chat.api_keys k
+        WHERE k.org_id = u.org_id AND k.user_id = u.user_id AND k.revoked_at IS NULL) AS keys
+FROM chat.users u
+WHERE u.org_id = %(org)s AND u.user_id = %(user)s
+
+-- name: lock_owners
+SELECT user_id FROM chat.users WHERE org_id = %(org)s AND 'owner' = ANY (roles) ORDER BY user_id FOR UPDATE
+
+-- name: set_roles
+UPDATE chat.users SET roles = %(roles)s WHERE org_id = %(org)s AND user_id = %(user)s
+
+-- name: set_audit_days
+INSERT INTO chat.audit_policies (org_id, days) VALUES (%(org)s, %(days)s)
+ON CONFLICT (org_id) DO UPDATE SET days = excluded.days
