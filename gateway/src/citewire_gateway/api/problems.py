@@ -56,7 +56,7 @@ def problem_json(error: CitewireError) -> dict[str, Any]:
     at_fault: dict[str, Any] = {}
     if error.reason.startswith("PROVIDER_") and error.metadata.keys() >= {"provider", "model"}:
         at_fault = {name: error.metadata[name] for name in ("provider", "model")}
-    scope = {"scope": error.metadata["scope"]} if error.reason == "SCOPE_MISSING" else {}
+    scope: dict[str, Any] = {"scope": error.metadata["scope"]} if error.reason == "SCOPE_MISSING" else {}
     problem = Problem(
         type=TYPE_BASE + error.reason.lower().replace("_", "-"),
         title=_TITLES_BY_REASON.get(error.reason) or _TITLES.get(status, HTTPStatus(status).phrase),
