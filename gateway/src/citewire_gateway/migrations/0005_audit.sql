@@ -77,18 +77,3 @@ END
 $$;
 REVOKE ALL ON FUNCTION chat.append_audit(jsonb, jsonb) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION chat.append_audit(jsonb, jsonb) TO citewire_chat;
-
--- The other processes note what callers of gRPC did, and can do nothing else here.
-DO $$
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = 'citewire_audit') THEN
-        BEGIN
-            CREATE ROLE citewire_audit LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS;
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            NULL;
-        END;
-    END IF;
-END
-$$;
-GRANT USAGE ON SCHEMA chat TO citewire_audit;
-GRANT EXECUTE ON FUNCTION chat.append_audit(jsonb, jsonb) TO citewire_audit;
