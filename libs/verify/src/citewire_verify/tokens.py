@@ -209,7 +209,7 @@ def _mark_names(text: str, tokens: list[Token], *, german: bool, english: bool) 
     titled = len(content) >= 4 and sum(word.capital for word in content) >= _TITLE_SHARE * len(content)
     titled = titled and all(word.capital for word in plain if len(word.normal) > 4)
     for index, word in enumerate(tokens):
-        if word.kind not in {TokenKind.NAME, TokenKind.PLAIN} or not word.capital:
+        if not word.capital or word.kind is TokenKind.STOP or word.kind is TokenKind.NUMBER:
             continue
         raw = text[word.start : word.end]
         if raw.isupper() and len(raw) > 1 and not titled:
@@ -237,9 +237,12 @@ def _mark_names(text: str, tokens: list[Token], *, german: bool, english: bool) 
 
 def _mark_months(text: str, tokens: list[Token], language: str) -> None:
     """Makes numbers of months' names: beside a day or a year; where they are written with a capital, also alone."""
+    capitals = language in _CAPITAL_MONTHS
     for index, word in enumerate(tokens):
+        if not word.capital and capitals:
+            continue
         month = None if word.quantity is not None else month_value(word.normal)
-        if month is None or not (word.capital or language not in _CAPITAL_MONTHS):
+        if month is None:
             continue
         dated = any(
             0 <= other < len(tokens)
