@@ -45,7 +45,7 @@ class Quantity:
 
 _SPACES = "\u00a0\u202f\u2009 "
 _DIGITS = re.compile(
-    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?![\d]))|(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
+    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d{{1,2}})?(?![\d]))|(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
 )
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
@@ -296,7 +296,7 @@ def _below_zero(text: str, match: re.Match[str], values: tuple[float, ...]) -> t
 def _values(raw: str, *, spaced: bool, english: bool) -> tuple[float, ...]:
     raw = unicodedata.normalize("NFKC", raw).replace("’", "'").replace("٫", ".").replace("٬", ",")
     if spaced:
-        return (float("".join(raw.split())),)
+        return (float("".join(raw.split()).replace(",", ".")),)
     if len(raw) > 40:
         return (float("inf"),)
     if raw[0] == ".":
