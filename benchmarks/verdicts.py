@@ -5,23 +5,18 @@
 - planted: how many false sentences made from SQuAD's and ClapNQ's, in each way, aren't `supported`, and how many
   untouched sentences and honest rewordings aren't;
 - languages: the same for sentences of fourteen languages, by language and by kind;
-- WiCE: the verdict on claims of Wikipedia with the pages they cite, labelled by people, with a bootstrap interval;
-- time: of a claim of WiCE with its whole page.
+- WiCE, and time: what `benchmarks.verdicts_wice` prints.
 
-The words of the planters are their own. With `--held` the sentences are of the half of SQuAD's articles and ClapNQ's
-questions that no rule and no constant was looked for on.
+Words of the planters are in the verifier's lists too, antonyms most of all. With `--held` the sentences are of the half
+of SQuAD's articles and ClapNQ's questions that no rule and no constant was looked for on, but for numbers.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import time
 from collections import defaultdict
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,6 +26,7 @@ from benchmarks.tables import describe_machine, format_table
 from benchmarks.verdicts_data import PLANTED, Change
 from benchmarks.verdicts_honest import HONEST
 from benchmarks.verdicts_languages import read_languages
+from benchmarks.verdicts_wice import read_wice, report_wice, score_claims
 from citewire_verify import Passage, Verdict
 from citewire_verify.passages import PassageIndex
 from citewire_verify.score import Weights, compare, load_weights
@@ -38,18 +34,6 @@ from citewire_verify.tokens import tokenise_sentence
 
 SIZE = 200
 """Sentences of each way, at most."""
-RESAMPLES = 2000
-"""Of the bootstrap."""
-PUBLISHED = "SummaC 0.628, AlignScore 0.660, MiniCheck-Flan-T5-L 0.722, GPT-4o 0.785 (on the test part, not this one)"
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A claim of WiCE."""
-
-    text: str
-    page: str
-    supported: bool
 
 
 def main() -> None:
@@ -65,14 +49,7 @@ def main() -> None:
     cases = [case for case in true_cases(options.data) if case.fitting != options.held]
     report_planted(cases, weights, options.seed, options.show)
     report_languages(weights, options.show)
-    report_wice(read_wice(options.data), weights, options.seed)
-
-
-def read_wice(data: Path) -> list[Claim]:
-    """The claims of WiCE's development part, each with the pages that it cites."""
-    lines = (data / "claims-wice" / "dev.jsonl").read_text("utf-8").splitlines()
-    rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    return [Claim(row["claim"], "\n".join(row["evidence"]), row["label"] == "supported") for row in rows]
+    report_wice(score_claims(read_wice(options.data), weights), weights, options.seed)
 
 
 def report_planted(cases: list[Case], weights: Weights, seed: int, show: str) -> None:
@@ -142,41 +119,6 @@ def report_languages(weights: Weights, show: str) -> None:
     rows.append(["all", *(_share([r for by_kind in results.values() for r in by_kind[kind]]) for kind in kinds)])
     print("\n## Languages: not supported\n")
     print(format_table(["", *kinds], rows))
-
-
-def report_wice(claims: list[Claim], weights: Weights, seed: int) -> None:
-    """Prints the balanced accuracy of `supported`, and what a claim takes."""
-    verdicts: list[bool] = []
-    times: list[float] = []
-    for claim in claims:
-        started = time.thread_time()
-        comparison = compare(tokenise_sentence(claim.text), PassageIndex(Passage(claim.page)))
-        verdicts.append(weights.score(comparison)[1] is Verdict.SUPPORTED)
-        times.append(1000 * (time.thread_time() - started))
-    labels, said = np.array([claim.supported for claim in claims]), np.array(verdicts)
-    low, high = bootstrap(labels, said, seed)
-    print(f"\n## WiCE, development part: {len(claims)} claims\n")
-    print(f"Balanced accuracy {balanced_accuracy(labels, said):.3f}, 95 % interval {low:.3f}–{high:.3f}")
-    print(f"{said[labels].mean():.3f} of the supported claims, {(~said[~labels]).mean():.3f} of the others right")
-    print(f"Published: {PUBLISHED}")
-    length = np.mean([len(claim.page) for claim in claims])
-    print(f"Processor time of a claim with its page of {length:.0f} characters, ms: ", end="")
-    print(", ".join(f"p{q} {np.percentile(times, q):.1f}" for q in (50, 95)), f"mean {np.mean(times):.1f}")
-
-
-def balanced_accuracy(labels: np.ndarray, said: np.ndarray) -> float:
-    """Mean of the shares of each label that were said rightly."""
-    return float((said[labels].mean() + (~said[~labels]).mean()) / 2)
-
-
-def bootstrap(labels: np.ndarray, said: np.ndarray, seed: int) -> tuple[float, float]:
-    """The 95 % interval of the balanced accuracy, by resampling claims."""
-    draw = np.random.default_rng(seed)
-    values: list[float] = []
-    for _ in range(RESAMPLES):
-        picked = draw.integers(0, len(labels), len(labels))
-        values.append(balanced_accuracy(labels[picked], said[picked]))
-    return float(np.quantile(values, 0.025)), float(np.quantile(values, 0.975))
 
 
 def _share(results: list[bool]) -> str:

@@ -1,7 +1,7 @@
 """False sentences made from real ones, kind by kind, for `benchmarks.verdicts`.
 
 Each way takes an English sentence that its passage has word for word and returns it changed, or None where it has
-nothing to change. The planters know nothing of the verifier: words come from lists of their own.
+nothing to change. Many of their words are in the verifier's lists too; those of `UNLISTED` aren't.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Sequence
+
+from citewire_verify.vocabulary import OPPOSITES
 
 Change = Callable[[str, random.Random], str | None]
 
@@ -291,6 +293,21 @@ def _except(text: str, draw: random.Random) -> str | None:
     return text[:at] + draw.choice(["except ", "but not ", "other than "]) + text[at:]
 
 
+UNLISTED = (
+    "accidental/deliberate", "sacred/secular", "civilian/military", "peaceful/violent", "theoretical/practical",
+    "local/global", "industrial/agricultural", "predecessor/successor", "formal/informal", "coastal/inland",
+    "scarce/abundant", "fertile/barren", "loyal/rebellious", "welcomed/resented", "founded/dissolved",
+    "preserved/destroyed", "united/divided", "gathered/scattered", "independent/subordinate", "tropical/polar",
+    "ancestor/descendant", "cause/consequence", "religious/secular", "central/peripheral", "famous/obscure",
+    "rejected/embraced", "defended/abandoned", "attacked/protected", "growth/decay", "freedom/captivity",
+    "advantage/drawback", "advantages/drawbacks", "wealth/poverty", "war/peace", "creation/destruction",
+    "stable/volatile", "direct/roundabout", "individual/collective", "mountainous/flat", "catholic/protestant",
+)  # fmt: skip
+"""Opposites that the verifier's lists don't have."""
+_OVERLAP = [pair for pair in UNLISTED if pair.split("/")[1] in OPPOSITES.get(pair.split("/")[0], ())]
+if _OVERLAP:
+    raise ValueError(f"the verifier knows {_OVERLAP}")
+
 PLANTED: dict[str, Sequence[tuple[str, Change]]] = {
     "negation": (
         ("is not", _after_verb("not")),
@@ -374,6 +391,7 @@ PLANTED: dict[str, Sequence[tuple[str, Change]]] = {
                   "active/passive", "enemy/ally", "victory/defeat", "union/separation", "expensive/cheap",
                   "natural/artificial", "internal/external", "permanent/temporary", "separate/joint"),
         ),
+        ("an opposite that no list has", swap(*UNLISTED)),
     ),
 }  # fmt: skip
 """Kinds of falsehoods, each with its ways."""

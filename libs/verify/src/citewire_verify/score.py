@@ -1,7 +1,8 @@
 """Scores how far passages support a sentence, and derives the verdict.
 
 The score is a logistic regression over `FEATURES`; its constants and the two thresholds are in `weights.json`, fitted
-by `python -m benchmarks.citations --write`. A name, number or negation that isn't as in the passage keeps a sentence
+by `python -m benchmarks.citations --write` and, the threshold of `supported`, by `python -m benchmarks.verdicts_wice
+--write`. A name, number or negation that isn't as in the passage keeps a sentence
 from being supported, whatever its score.
 """
 
