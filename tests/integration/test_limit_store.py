@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from citewire_gateway.tenants import limit_store
 from citewire_gateway.tenants.identity import IdentityStore, make_key
-from citewire_gateway.tenants.limit_store import Count, Seat, SharedStore
+from citewire_kit import limit_store
+from citewire_kit.limit_store import Count, Seat, SharedStore
 from citewire_kit.metrics import LIMIT_STORE_UP
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

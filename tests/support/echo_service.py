@@ -14,6 +14,7 @@ import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, wrappers_pb2
 from google.protobuf.wrappers_pb2 import StringValue
 
+from citewire_kit.caller_limits import CallerLimits
 from citewire_kit.channel import open_channel
 from citewire_kit.server import GrpcServer
 from citewire_kit.settings import Auth, ProcessSettings
@@ -150,10 +151,14 @@ def make_settings(
 
 @asynccontextmanager
 async def running_echo_service(
-    servicer: EchoServicer, settings: ProcessSettings | None = None, *, max_concurrent: int | None = None
+    servicer: EchoServicer,
+    settings: ProcessSettings | None = None,
+    *,
+    max_concurrent: int | None = None,
+    callers: CallerLimits | None = None,
 ) -> AsyncGenerator[RunningEchoService]:
     """Runs the service on a free port until the block ends."""
-    server = GrpcServer(settings or make_settings(), service="test", max_concurrent=max_concurrent)
+    server = GrpcServer(settings or make_settings(), service="test", max_concurrent=max_concurrent, callers=callers)
     server.add(register, servicer, SERVICE)
     port = await server.start()
     server.set_serving(True)

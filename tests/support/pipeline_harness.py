@@ -20,8 +20,8 @@ from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
-from citewire_gateway.tenants.limit_store import MemoryStore
-from citewire_gateway.tenants.limits import Limiter
+from citewire_kit.limit_store import MemoryStore
+from citewire_kit.limiter import Limiter
 from citewire_kit.tenant import LOCAL_TENANT, Tenant
 from gateway_fakes import CallLog, FakeEmbedder, FakeGenerator, FakeRetriever, completed, delta, result, started
 

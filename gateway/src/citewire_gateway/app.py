@@ -55,8 +55,6 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.audit import AuditReader, AuditRetention
 from citewire_gateway.tenants.identity import Authenticator, IdentityStore
-from citewire_gateway.tenants.limit_store import MemoryStore, SharedStore
-from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.providers import ProviderStore
@@ -66,6 +64,8 @@ from citewire_kit.audit_store import open_trail
 from citewire_kit.channel import open_channel
 from citewire_kit.client import init_client
 from citewire_kit.fair import FairShares
+from citewire_kit.limit_store import open_limit_store
+from citewire_kit.limiter import Limiter
 from citewire_kit.pace import no_place
 from citewire_kit.plan_limits import Measure
 from citewire_kit.postgres import is_alive, open_pool
@@ -158,11 +158,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     stack.push_async_callback(background.settled)  # before the pool goes: what has ended is still being written
     accounts = AccountStore(pool)
     local = settings.auth == "off"
-    limit_store = MemoryStore()
-    if settings.limit_store is not None:
-        limit_store = SharedStore(settings.limit_store.get_secret_value())
-        stack.push_async_callback(limit_store.close)
-    limiter = Limiter(limit_store, None if local else settings.limits_by_plan())
+    limiter = Limiter(open_limit_store(stack, settings), None if local else settings.limits_by_plan())
     pipeline = ChatPipeline(
         embedder=embedder,
         retriever=retriever,

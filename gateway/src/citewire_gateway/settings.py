@@ -4,24 +4,23 @@ import ipaddress
 import re
 from typing import Self
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.tenants.providers import ProviderType
+from citewire_kit.limit_store import LimitStoreSettings
 from citewire_kit.pace import Pace
-from citewire_kit.plan_limits import PlanLimitSettings
 from citewire_kit.settings import ProcessSettings, TlsSettings, settings_config
 
 PREFIX = "CITEWIRE_GATEWAY_"
 MIB = 1024 * 1024
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_STORE = re.compile(r"(?:rediss?|valkeys?)://[^\s/]+(?:/\d*)?")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::\d{1,5})?")
 
 
-class GatewaySettings(ProcessSettings, PlanLimitSettings):
+class GatewaySettings(ProcessSettings, LimitStoreSettings):
     """What `serve` can be told."""
 
     model_config = settings_config(PREFIX)
@@ -181,9 +180,6 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     trusted_proxies: str = ""
     """Addresses and networks of proxies, divided by commas. Their connections aren't limited by address, and their
     `X-Forwarded-For` names the client."""
-    limit_store: SecretStr | None = None
-    """Redis or Valkey in which several gateways count limits together: `redis://:password@host:6379/0`, or `rediss://`
-    with TLS. None: each gateway counts for itself."""
 
     cors_origins: str = ""
     """Origins whose pages may call the API from a browser, divided by commas: `https://app.example.org`. `*` is every
@@ -220,15 +216,6 @@ class GatewaySettings(ProcessSettings, PlanLimitSettings):
     def trusted_networks(self) -> tuple[Network, ...]:
         """Returns the networks of the trusted proxies."""
         return _networks_in(self.trusted_proxies)
-
-    @field_validator("limit_store")
-    @classmethod
-    def _is_a_store(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _STORE.fullmatch(value.get_secret_value()):
-            raise ValueError(
-                "must be redis://, rediss://, valkey:// or valkeys:// with a host, such as redis://host:6379"
-            )
-        return value
 
     def allowed_origins(self) -> tuple[str, ...]:
         """Returns the origins whose pages may call the API."""

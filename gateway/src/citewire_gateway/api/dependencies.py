@@ -33,12 +33,12 @@ from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.audit import AuditReader
 from citewire_gateway.tenants.identity import Authenticator, Caller, IdentityStore
-from citewire_gateway.tenants.limits import Limiter
 from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.audit import AuditTrail, current_record
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.fair import FairShares
+from citewire_kit.limiter import Limiter
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant, use_tenant
 

@@ -37,9 +37,9 @@ from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
 from citewire_gateway.tenants.accounts import Cost, to_usd
-from citewire_gateway.tenants.limits import Limiter
 from citewire_kit.audit import fail, touch
 from citewire_kit.errors import CitewireError, Internal
+from citewire_kit.limiter import Limiter
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import CallContext, Tenant, enter_call_context
 

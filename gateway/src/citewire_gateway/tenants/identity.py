@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from cachetools import TTLCache
 
 from citewire_gateway.clients.arrivals import overloaded
-from citewire_gateway.tenants.limits import FailedKeys
+from citewire_gateway.tenants.failed_keys import FailedKeys
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
 from citewire_kit.fair import FairShares
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction

@@ -14,6 +14,7 @@ from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from citewire_kit.errors import CitewireError
 from citewire_kit.metrics import record_operation
+from citewire_kit.spending import spend_tokens
 from citewire_kit.tracing import captures_content, get_tracer
 
 Operation = Literal["chat", "embeddings", "rerank", "retrieval"]
@@ -28,7 +29,8 @@ class ModelSpan:
         self._span = span
 
     def record_usage(self, input_tokens: int, output_tokens: int | None = None) -> None:
-        """Records the tokens of the call."""
+        """Records the tokens of the call, for its caller's limits too."""
+        spend_tokens(input_tokens + (output_tokens or 0))
         self._span.set_attribute("gen_ai.usage.input_tokens", input_tokens)
         if output_tokens is not None:
             self._span.set_attribute("gen_ai.usage.output_tokens", output_tokens)

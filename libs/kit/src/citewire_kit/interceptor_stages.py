@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 
 import grpc
 from opentelemetry.trace import SpanKind, StatusCode
 
 from citewire_kit import metrics
+from citewire_kit.caller_limits import CallerLimits
 from citewire_kit.deadline import budget, is_over
 from citewire_kit.errors import (
     CitewireError,
@@ -67,7 +68,7 @@ class Load:
 current_load: ContextVar[Load | None] = ContextVar("citewire_load", default=None)
 
 
-def build_stages(*, auth: Auth, load: Load) -> list[tuple[str, Stage]]:
+def build_stages(*, auth: Auth, load: Load, callers: CallerLimits | None = None) -> list[tuple[str, Stage]]:
     """Returns the stages in `INTERCEPTOR_ORDER`."""
     table: dict[str, Stage] = {
         "request_id": _request_id,
@@ -75,7 +76,7 @@ def build_stages(*, auth: Auth, load: Load) -> list[tuple[str, Stage]]:
         "metrics": _metrics,
         "errors": _errors,
         "tenant": lambda call: _tenant(call, auth),
-        "limits": lambda call: _limits(call, load),
+        "limits": lambda call: _limits(call, load, callers),
     }
     return [(name, table[name]) for name in INTERCEPTOR_ORDER]
 
@@ -181,8 +182,8 @@ async def _tenant(call: Call, auth: Auth) -> AsyncGenerator[None, None]:
 
 
 @asynccontextmanager
-async def _limits(_call: Call, load: Load) -> AsyncGenerator[None, None]:
-    """Admits the call if there is room, and refuses it at once otherwise."""
+async def _limits(call: Call, load: Load, callers: CallerLimits | None) -> AsyncGenerator[None, None]:
+    """Admits the call if there is room and its caller's plan allows it, and refuses it at once otherwise."""
     if load.max_concurrent is not None and load.in_flight >= load.max_concurrent:
         raise ResourceExhausted(
             "the server is at its limit of concurrent calls", reason="OVERLOADED", retry_after=RETRY_SECONDS
@@ -190,7 +191,8 @@ async def _limits(_call: Call, load: Load) -> AsyncGenerator[None, None]:
     load.enter()
     token = current_load.set(load)
     try:
-        yield
+        async with nullcontext() if callers is None else callers.hold(call):
+            yield
     finally:
         current_load.reset(token)
         load.leave()

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import grpc
 
 from citewire_kit import health, metrics, reflection
+from citewire_kit.caller_limits import CallerLimits
 from citewire_kit.channel import MAX_MESSAGE_BYTES, MAX_METADATA_BYTES
 from citewire_kit.errors import StartupError
 from citewire_kit.interceptor_stages import Load, build_stages
@@ -48,6 +49,7 @@ class GrpcServer:
         service: str,
         max_concurrent: int | None = None,
         stream_window: bool = False,
+        callers: CallerLimits | None = None,
     ) -> None:
         """Builds the server; it must be built inside the event loop that will run it.
 
@@ -57,6 +59,7 @@ class GrpcServer:
             max_concurrent: Calls handled at the same time; one more is answered RESOURCE_EXHAUSTED at once. None: no
                 limit.
             stream_window: Whether the server's receive window is as tiny as the client's for streams.
+            callers: The limits of those that call; None: there are none.
         """
         self._settings = settings
         self._service = service
@@ -66,7 +69,7 @@ class GrpcServer:
         self._decided = False
         self._health = health.HealthServicer()
         self._probes = ProbeServer(settings, service=service, servicer=self._health)
-        interceptor_stages = build_stages(auth=settings.auth, load=self._load)
+        interceptor_stages = build_stages(auth=settings.auth, load=self._load, callers=callers)
         self._server = grpc.aio.server(
             interceptors=[StageInterceptor(interceptor_stages)],
             options=_options(settings.connection_seconds, stream_window=stream_window),

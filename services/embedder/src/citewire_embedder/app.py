@@ -12,6 +12,7 @@ from citewire_embedder.reranking import Reranker
 from citewire_embedder.service import Embedder
 from citewire_embedder.servicer import SERVICE_NAME, EmbedderServicer
 from citewire_embedder.settings import EmbedderSettings
+from citewire_kit.caller_limits import open_caller_limits
 from citewire_kit.server import GrpcServer
 from citewire_kit.telemetry import get_logger, start_metrics_server
 from citewire_ledger import Ledger
@@ -59,7 +60,8 @@ async def start(
     )
     stack.push_async_callback(tenant_models.close)
     embedder = Embedder(model, settings.limits(), tenant_models, models.remote_models(), settings.default_model())
-    server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs)
+    callers = open_caller_limits(stack, settings, spends=True)
+    server = GrpcServer(settings, service="embedder", max_concurrent=settings.max_concurrent_rpcs, callers=callers)
     server.add(add_EmbedderServiceServicer_to_server, EmbedderServicer(embedder, vault, reranker), SERVICE_NAME)
     await server.start()
     try:

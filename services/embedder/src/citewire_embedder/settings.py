@@ -11,7 +11,8 @@ from citewire_embedder.providers.base import Precision
 from citewire_embedder.providers.remote_calls import CallLimits, ModelSpec
 from citewire_embedder.scheduler import BatchLimits
 from citewire_embedder.service import ServiceLimits
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.caller_limits import CallerLimitSettings
+from citewire_kit.settings import settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType
@@ -95,7 +96,7 @@ class RerankSettings(BaseSettings):
         return CallLimits(RetryPolicy(attempts=self.rerank_attempts, first_seconds=0.2), self.rerank_seconds)
 
 
-class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, ProcessSettings):
+class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, CallerLimitSettings):
     """Settings of the embedder process."""
 
     model_config = settings_config("CITEWIRE_EMBEDDER_")

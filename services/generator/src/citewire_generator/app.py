@@ -20,6 +20,7 @@ from citewire_generator.service import Generator
 from citewire_generator.servicer import DIALECT, SERVICE_NAME, GeneratorServicer
 from citewire_generator.settings import GeneratorSettings
 from citewire_generator.tenant_providers import TenantChatProviders
+from citewire_kit.caller_limits import open_caller_limits
 from citewire_kit.errors import NotFound, StartupError
 from citewire_kit.metrics import init_model, init_streams
 from citewire_kit.server import GrpcServer
@@ -75,6 +76,7 @@ async def start(
         service="generator",
         max_concurrent=settings.max_concurrent,
         stream_window=settings.stream_window,
+        callers=open_caller_limits(stack, settings, spends=True),
     )
     servicer = GeneratorServicer(generator, reflector, enricher, vault, tenant_providers)
     server.add(add_GeneratorServiceServicer_to_server, servicer, SERVICE_NAME)

@@ -7,7 +7,8 @@ from typing import Literal, Self
 from pydantic import AliasChoices, Field, SecretStr, model_validator
 
 from citewire_generator.engine import CallLimits
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.caller_limits import CallerLimitSettings
+from citewire_kit.settings import settings_config
 from citewire_ledger import LedgerSettings
 from citewire_remote.breaker import BreakerPolicy
 from citewire_remote.kinds import KINDS, ProviderType
@@ -35,7 +36,7 @@ class ConfiguredProvider:
     """Of all its models, in tokens; None leaves it to the catalogue."""
 
 
-class GeneratorSettings(TenantProviderSettings, LedgerSettings, ProcessSettings):
+class GeneratorSettings(TenantProviderSettings, LedgerSettings, CallerLimitSettings):
     """Settings of the generator process."""
 
     model_config = settings_config("CITEWIRE_GENERATOR_")

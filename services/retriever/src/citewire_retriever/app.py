@@ -8,6 +8,7 @@ from typing import Final
 from citewire.retriever.v1.corpus_pb2_grpc import add_CorpusServiceServicer_to_server
 from citewire.retriever.v1.retriever_pb2_grpc import add_RetrieverServiceServicer_to_server
 
+from citewire_kit.caller_limits import open_caller_limits
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
 from citewire_kit.metrics import init_limits
@@ -84,7 +85,8 @@ async def start(stack: AsyncExitStack, settings: RetrieverSettings) -> GrpcServe
         ),
     )
     spaces = SpaceService(PostgresSpaces(pool))
-    server = GrpcServer(settings, service="retriever", max_concurrent=settings.max_concurrent)
+    callers = open_caller_limits(stack, settings, spends=False)
+    server = GrpcServer(settings, service="retriever", max_concurrent=settings.max_concurrent, callers=callers)
     server.add(add_RetrieverServiceServicer_to_server, RetrieverServicer(retrieval), RETRIEVER)
     server.add(add_CorpusServiceServicer_to_server, CorpusServicer(corpus, spaces), CORPUS)
     server.set_serving(False)

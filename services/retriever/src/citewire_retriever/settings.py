@@ -4,13 +4,13 @@ from pathlib import Path
 
 from pydantic import AliasChoices, Field, SecretStr
 
-from citewire_kit.plan_limits import PlanLimitSettings
-from citewire_kit.settings import ProcessSettings, settings_config
+from citewire_kit.caller_limits import CallerLimitSettings
+from citewire_kit.settings import settings_config
 
 _MIB = 1024 * 1024
 
 
-class RetrieverSettings(ProcessSettings, PlanLimitSettings):
+class RetrieverSettings(CallerLimitSettings):
     """What the server can be told."""
 
     model_config = settings_config("CITEWIRE_RETRIEVER_")

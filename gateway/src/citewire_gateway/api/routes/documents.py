@@ -42,9 +42,9 @@ from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, uns
 from citewire_gateway.http.idempotency import StoredAnswer, hash_json
 from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.profiles.model import DocumentType
-from citewire_gateway.tenants.limits import Taken
 from citewire_kit.audit import touch
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
+from citewire_kit.limiter import Taken
 from citewire_kit.pace import paced
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant

@@ -26,9 +26,9 @@ from citewire_gateway.profiles.model import EventType, Profile
 from citewire_gateway.profiles.options import ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
 from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
-from citewire_gateway.tenants.limits import LimitState
 from citewire_gateway.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_kit.enums import enum_text
+from citewire_kit.limiter import LimitState
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure
 from citewire_kit.tenant import Plan
 

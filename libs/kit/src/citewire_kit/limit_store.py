@@ -5,15 +5,20 @@ of it, and a metric and an alert say so.
 """
 
 import asyncio
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from limits.aio.storage import RedisStorage
+from pydantic import SecretStr, field_validator
 
 from citewire_kit.metrics import LIMIT_STORE_FAILURES, LIMIT_STORE_UP
+from citewire_kit.plan_limits import PlanLimitSettings
+from citewire_kit.settings import settings_config
 from citewire_kit.telemetry import get_logger
 
 T = TypeVar("T")
@@ -27,6 +32,7 @@ ANSWER_SECONDS = 0.5
 _RETRY_SECONDS = 5.0
 """Pause before it is tried again."""
 _PREFIX = "citewire"
+_URL = re.compile(r"(?:rediss?|valkeys?)://[^\s/]+(?:/\d*)?")
 # One script for all scopes: either each gets its lease, or none. Leases of gateways that died end by themselves.
 _ACQUIRE: Final = """
 local now = tonumber(redis.call('TIME')[1])
@@ -40,6 +46,25 @@ for i, key in ipairs(KEYS) do
 end
 return 0
 """
+
+
+class LimitStoreSettings(PlanLimitSettings):
+    """Mixed into the settings of processes that count."""
+
+    model_config = settings_config("CITEWIRE_")
+
+    limit_store: SecretStr | None = None
+    """Redis or Valkey in which several processes count limits together: `redis://:password@host:6379/0`, or `rediss://`
+    with TLS. None: each process counts for itself."""
+
+    @field_validator("limit_store")
+    @classmethod
+    def _is_a_store(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _URL.fullmatch(value.get_secret_value()):
+            raise ValueError(
+                "must be redis://, rediss://, valkey:// or valkeys:// with a host, such as redis://host:6379"
+            )
+        return value
 
 
 class Count(NamedTuple):
@@ -227,3 +252,12 @@ class SharedStore(LimitStore):
             return await instead()
         LIMIT_STORE_UP.set(1)
         return result
+
+
+def open_limit_store(stack: AsyncExitStack, settings: LimitStoreSettings) -> LimitStore:
+    """Returns the store that the settings name, which `stack` closes."""
+    if settings.limit_store is None:
+        return MemoryStore()
+    store = SharedStore(settings.limit_store.get_secret_value())
+    stack.push_async_callback(store.close)
+    return store

@@ -8,19 +8,17 @@ import hashlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from zlib import crc32
 
-from citewire_gateway.tenants.limit_store import Count, LimitStore, MemoryStore, Seat
 from citewire_kit.errors import CitewireError, ResourceExhausted
+from citewire_kit.limit_store import Count, LimitStore, Seat
 from citewire_kit.metrics import LIMITED
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure, PlanLimits
+from citewire_kit.spending import Spending
 from citewire_kit.tenant import Tenant
 
-MAX_FAILED_KEYS = 30
-"""API keys of one address that may be wrong in a minute."""
-_FAILED_SECONDS = 60
 _STREAM_RETRY_SECONDS = 2.0
 _UNITS = {
     Measure.TOKENS: ';qu="tokens"',
@@ -79,14 +77,6 @@ def rate_headers(states: Sequence[LimitState]) -> tuple[tuple[bytes, bytes], ...
         return ()
     policies, limits = (", ".join(part) for part in zip(*((s.policy, s.service_limit) for s in states), strict=True))
     return ((b"ratelimit-policy", policies.encode()), (b"ratelimit", limits.encode()))
-
-
-@dataclass(slots=True)
-class Spending:
-    """What a chat has spent."""
-
-    tokens: int
-    """Prompt and completion; until it is known, what was held."""
 
 
 class Limiter:
@@ -159,7 +149,7 @@ class Limiter:
                 await self._store.leave_seats(seats, lease)
 
     @asynccontextmanager
-    async def chat(self, tenant: Tenant, tokens: int, seconds: float) -> AsyncGenerator["Spending"]:
+    async def chat(self, tenant: Tenant, tokens: int, seconds: float) -> AsyncGenerator[Spending]:
         """Holds a stream and `tokens` during the block, whose spending then takes their place.
 
         Raises:
@@ -172,18 +162,43 @@ class Limiter:
             finally:
                 await self.settle(taken, spending.tokens)
 
+    @asynccontextmanager
+    async def call(self, tenant: Tenant, *, streams: bool, spends: bool, seconds: float) -> AsyncGenerator[Spending]:
+        """Counts a call during the block: a request, with `streams` a stream, and what the block has spent.
+
+        Tokens aren't held before: with `spends` it is refused only where none are left.
+
+        Raises:
+            ResourceExhausted: The caller has too few of one (`RATE_LIMITED`).
+        """
+        await self.take(tenant, Measure.REQUESTS)
+        if spends:
+            await self._require_rest(tenant, Measure.TOKENS)
+        async with self.stream(tenant, seconds) if streams else nullcontext():
+            spending = Spending(0)
+            try:
+                yield spending
+            finally:
+                if spending.tokens:
+                    await self._store.add(self._counts(tenant, Measure.TOKENS, spending.tokens, time.time())[0])
+
     async def states(self, tenant: Tenant) -> list[LimitState]:
         """Returns the caller's limits with windows, and where they stand."""
-        states: list[LimitState] = []
-        for measure in WINDOW_SECONDS:
-            counts, scopes, lefts = self._counts(tenant, measure, 0, time.time())
-            limits = self._limits(tenant, measure)
-            totals = await self._store.add(counts)
-            states += [
-                LimitState(measure, scope, limits[scope], total, left)
-                for scope, total, left in zip(scopes, totals, lefts, strict=True)
-            ]
-        return states
+        return [state for measure in WINDOW_SECONDS for state in await self._states(tenant, measure)]
+
+    async def _states(self, tenant: Tenant, measure: Measure) -> list[LimitState]:
+        counts, scopes, lefts = self._counts(tenant, measure, 0, time.time())
+        limits = self._limits(tenant, measure)
+        totals = await self._store.add(counts)
+        return [
+            LimitState(measure, scope, limits[scope], total, left)
+            for scope, total, left in zip(scopes, totals, lefts, strict=True)
+        ]
+
+    async def _require_rest(self, tenant: Tenant, measure: Measure) -> None:
+        spent = [state for state in await self._states(tenant, measure) if state.used >= state.limit]
+        if spent:
+            raise _limited(tenant, max(spent, key=lambda state: state.seconds_left), 1)
 
     def _limits(self, tenant: Tenant, measure: Measure) -> dict[LimitScope, int]:
         return {} if self._plans is None else dict(self._plans[tenant.plan][measure])
@@ -206,42 +221,6 @@ class Limiter:
             scopes.append(scope)
             lefts.append(max(1, round(seconds - passed)))
         return tuple(counts), scopes, lefts
-
-
-class FailedKeys:
-    """Counts wrong API keys by address, in this process: guessing must not cost the database anything.
-
-    Who has sent a valid key a moment ago is never refused, whoever else calls from the same address.
-    """
-
-    def __init__(self) -> None:
-        self._store = MemoryStore()
-
-    def check(self, address: str) -> None:
-        """Refuses an address that has sent too many.
-
-        Raises:
-            ResourceExhausted: `RATE_LIMITED`.
-        """
-        if self._store.add_now(self._count(address, 0)) >= MAX_FAILED_KEYS:
-            LIMITED.labels("failed-keys", "address", "none").inc()
-            raise ResourceExhausted(
-                "too many wrong API keys came from your address: wait a minute",
-                reason="RATE_LIMITED",
-                retry_after=_FAILED_SECONDS,
-                metadata={
-                    "limit": "failed-keys-address",
-                    "quota": str(MAX_FAILED_KEYS),
-                    "window_seconds": str(_FAILED_SECONDS),
-                },
-            )
-
-    def note(self, address: str) -> None:
-        """Counts a wrong key."""
-        self._store.add_now(self._count(address, 1))
-
-    def _count(self, address: str, amount: int) -> Count:
-        return Count(f"{address}:{time.time() // _FAILED_SECONDS:.0f}", amount, _FAILED_SECONDS)
 
 
 def _whose(tenant: Tenant, scope: LimitScope) -> str:

@@ -1,0 +1,34 @@
+"""Tokens that the running call spends: whoever counts them needn't know who limits them."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class Spending:
+    """What a chat or call has spent."""
+
+    tokens: int
+    """Prompt and completion, or input; until it is known, what was held."""
+
+
+_spending: ContextVar[Spending | None] = ContextVar("citewire_spending", default=None)
+
+
+@contextmanager
+def note_spending(spending: Spending) -> Generator[None]:
+    """Adds what is spent inside the block, also by tasks that it starts, to `spending`."""
+    token = _spending.set(spending)
+    try:
+        yield
+    finally:
+        _spending.reset(token)
+
+
+def spend_tokens(count: int) -> None:
+    """Notes that the running call has spent tokens; outside of one it does nothing."""
+    spending = _spending.get()
+    if spending is not None:
+        spending.tokens += count

@@ -1,0 +1,188 @@
+"""Limits by plan for those that call a service over gRPC without the gateway: requests, streams, tokens, RetryInfo."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+from google.protobuf.wrappers_pb2 import StringValue
+from google.rpc import error_details_pb2
+from google.rpc.status_pb2 import Status
+from opentelemetry import trace
+
+from certificates import Authority, files_in
+from citewire_kit import client
+from citewire_kit.caller_limits import CallerLimits, CallerLimitSettings, open_caller_limits
+from citewire_kit.channel import open_channel
+from citewire_kit.errors import CitewireError
+from citewire_kit.genai import ModelSpan
+from citewire_kit.limit_store import MemoryStore
+from citewire_kit.limiter import Limiter
+from citewire_kit.plan_limits import read_limits
+from citewire_kit.server import GrpcServer
+from citewire_kit.settings import ProcessSettings
+from citewire_kit.status import DETAILS_KEY
+from citewire_kit.tenant import Tenant, to_metadata, use_tenant
+from echo_service import SERVICE, EchoServicer, EchoStub, RunningEchoService, register, running_echo_service, text
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADA = Tenant("acme", "ada", "free", key_id="key-1")
+ADAS_OTHER_KEY = Tenant("acme", "ada", "free", key_id="key-2")
+BOB = Tenant("acme", "bob", "free")
+EVE = Tenant("other", "ada", "free")
+PRO = Tenant("pro", "ada", "pro")
+PLANS = """{"free": {"requests": {"key": 3, "user": 4, "org": 6}, "streams": {"key": null, "user": 2, "org": 3},
+                     "tokens": {"key": null, "user": 100, "org": 250}}}"""
+
+
+def limits(plans: str = PLANS, *, unlimited: frozenset[str] = frozenset()) -> CallerLimits:
+    return CallerLimits(Limiter(MemoryStore(), read_limits(plans)), unlimited, spends=True)
+
+
+@asynccontextmanager
+async def limited(servicer: EchoServicer, plans: str = PLANS) -> AsyncGenerator[RunningEchoService]:
+    async with running_echo_service(servicer, callers=limits(plans)) as running:
+        yield running
+
+
+async def echo(running: RunningEchoService, tenant: Tenant) -> str:
+    with use_tenant(tenant):
+        return (await client.unary(running.stub.unary, text("hello"), timeout=20)).value
+
+
+async def refused(running: RunningEchoService, tenant: Tenant) -> CitewireError:
+    with pytest.raises(CitewireError) as caught:
+        await echo(running, tenant)
+    assert caught.value.reason == "RATE_LIMITED"
+    return caught.value
+
+
+async def test_a_caller_that_runs_wild_stops_at_its_key_its_user_and_its_organisation() -> None:
+    async with limited(EchoServicer()) as running:
+        for _ in range(3):
+            await echo(running, ADA)
+        assert (await refused(running, ADA)).metadata["limit"] == "requests-key"
+        await echo(running, ADAS_OTHER_KEY)
+        assert (await refused(running, ADAS_OTHER_KEY)).metadata["limit"] == "requests-user"
+        for _ in range(2):
+            await echo(running, BOB)
+        error = await refused(running, BOB)
+        assert (error.metadata["limit"], error.metadata["quota"], error.metadata["window_seconds"]) == (
+            "requests-org", "6", "60",
+        )  # fmt: skip
+        for _ in range(3):
+            await echo(running, EVE)
+            await echo(running, PRO)
+
+
+async def test_any_grpc_client_reads_when_to_come_back() -> None:
+    """Without our client: the status, and RetryInfo in its details."""
+    async with limited(EchoServicer(), '{"free": {"requests": {"user": 0}}}') as running:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.stub.unary(text("hello"), timeout=20, metadata=to_metadata(BOB))
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    details = dict(caught.value.trailing_metadata() or ())[DETAILS_KEY]
+    assert isinstance(details, bytes)
+    status, retry = Status.FromString(details), error_details_pb2.RetryInfo()
+    assert [detail.Unpack(retry) for detail in status.details].count(True) == 1
+    assert 1 <= retry.retry_delay.seconds <= 60
+
+
+async def test_streams_are_held_while_they_run_and_left_when_the_caller_leaves() -> None:
+    gate = asyncio.Event()
+    running_streams = 0
+
+    async def slow(_request: StringValue) -> AsyncGenerator[StringValue]:
+        nonlocal running_streams
+        running_streams += 1
+        yield text("first")
+        await gate.wait()
+
+    plans = '{"free": {"requests": {"key": null, "user": null, "org": null}, "streams": {"key": null, "user": 2}}}'
+    async with limited(EchoServicer(server_stream=slow), plans) as running:
+
+        async def listen() -> None:
+            with use_tenant(BOB):
+                async for _ in client.stream(running.stub.server_stream, text("go"), timeout=20):
+                    pass
+
+        streams = [asyncio.create_task(listen()) for _ in range(2)]
+        await wait_until(lambda: running_streams == 2)
+        with pytest.raises(CitewireError) as caught:
+            await listen()
+        assert (caught.value.metadata["limit"], caught.value.retry_after) == ("streams-user", 2.0)
+        assert await echo(running, BOB)
+        streams[0].cancel()
+        await wait_until(lambda: running.server.in_flight == 1)
+        streams.append(asyncio.create_task(listen()))
+        await wait_until(lambda: running_streams == 3)
+        gate.set()
+        await asyncio.gather(*streams[1:])
+
+
+async def test_tokens_that_a_call_spent_count_for_the_next() -> None:
+    async def spend(_request: StringValue) -> StringValue:
+        # In a task of the call's, as a batch or a provider's call may be.
+        span = ModelSpan(trace.INVALID_SPAN)
+        await asyncio.create_task(asyncio.to_thread(span.record_usage, 80, 40))
+        return text("done")
+
+    plans = PLANS.replace('"requests": {"key": 3, "user": 4, "org": 6}, ', "")
+    async with limited(EchoServicer(unary=spend), plans) as running:
+        await echo(running, ADA)
+        assert (await refused(running, ADA)).metadata["limit"] == "tokens-user"
+        await echo(running, BOB)
+        await echo(running, Tenant("acme", "cem", "free"))
+        assert (await refused(running, Tenant("acme", "dan", "free"))).metadata["limit"] == "tokens-org"
+        await echo(running, EVE)
+
+
+async def test_the_gateways_calls_are_not_counted_again(tmp_path: Path) -> None:
+    authority = Authority()
+    for name in ("localhost", "gateway", "reports"):
+        authority.issue(tmp_path / name, name)
+    files = files_in(tmp_path / "localhost")
+    settings = ProcessSettings(
+        port=0, metrics_port=0, auth="keys", leave_seconds=0, tls_cert=files.cert, tls_key=files.key, tls_ca=files.ca
+    )
+    plans = '{"free": {"requests": {"user": 1}}}'
+    server = GrpcServer(settings, service="test", callers=limits(plans, unlimited=frozenset({"gateway", "worker"})))
+    server.add(register, EchoServicer(), SERVICE)
+    port = await server.start()
+    server.set_serving(True)
+    try:
+        for name, statuses in (("gateway", [""] * 4), ("reports", ["", "RATE_LIMITED", "RATE_LIMITED"])):
+            channel = open_channel(f"localhost:{port}", tls=files_in(tmp_path / name))
+            running = RunningEchoService(server, EchoStub(channel), port)
+            reasons: list[str] = []
+            for _ in statuses:
+                try:
+                    await echo(running, BOB)
+                    reasons.append("")
+                except CitewireError as error:
+                    reasons.append(error.reason)
+            await channel.close()
+            assert reasons == statuses
+    finally:
+        await server.drain_and_stop()
+
+
+async def test_settings_say_who_is_limited(tmp_path: Path) -> None:
+    async with AsyncExitStack() as stack:
+
+        def opened(**values: object) -> CallerLimits | None:
+            settings = CallerLimitSettings.model_validate({"port": 0, "metrics_port": 0, **values})
+            return open_caller_limits(stack, settings, spends=False)
+
+        assert opened() is None  # only the gateway and the worker call
+        assert opened(unlimited_callers="", auth="off") is None
+        assert opened(unlimited_callers="") is not None
+        with pytest.raises(ValueError, match="there is no TLS"):
+            opened(unlimited_callers="gateway")
