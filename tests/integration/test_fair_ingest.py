@@ -99,6 +99,7 @@ async def test_who_comes_late_is_owed_nothing(harness: IngestHarness) -> None:
 
 async def test_the_kept_slot_takes_small_files_of_who_has_nothing_in_work(harness: IngestHarness) -> None:
     await harness.upload("first.txt", "text", tenant=ACME)
+    assert await claim(harness, most_bytes=1000) is None, "while nothing is in work, the other slots are there for all"
     assert await claim(harness) is not None
     await harness.upload("second.txt", "text", tenant=ACME)
     await harness.upload("large.txt", "x" * 5000, tenant=OTHER)
@@ -114,6 +115,8 @@ async def test_the_previous_version_queues_and_claims_beside_this_one(harness: I
     document_id = await harness.upload("a.txt", "text")
     values = {"org_id": "acme", "document_id": document_id, "version": 1}
     await harness.owner.execute("DELETE FROM corpus.ingest_jobs")
+    await harness.upload("b.txt", "text", tenant=OTHER)
+    assert await claim(harness) is not None
     await harness.owner.execute(PREVIOUS_QUEUE_JOB, values)
     job = await claim(harness, most_bytes=10)
     assert job is not None

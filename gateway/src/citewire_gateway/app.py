@@ -223,7 +223,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         ),
         drain=drain,
         stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
-        uploads=FairShares(settings.max_uploads, lambda _: no_place("too many uploads at once")),
+        uploads=FairShares(settings.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True),
     )
 
 

@@ -152,6 +152,22 @@ def test_beyond_the_capacity_each_key_still_has_its_share() -> None:
             assert permits.total == 14
 
 
+def test_beyond_the_capacity_is_gone_only_where_nothing_can_be_revoked() -> None:
+    permits, interrupted = shares(4, beyond=True), list[str]()
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(permits.hold_now("a"))
+        held = stack.enter_context(permits.hold_now("a"))
+        stack.enter_context(held.revocable(lambda: interrupted.append("a")))
+        stack.enter_context(permits.hold_now("b"))
+        assert (interrupted, permits.total) == (["a"], 4)
+        stack.enter_context(permits.hold_now("b"))
+        assert (permits.used("a"), permits.used("b"), permits.total) == (3, 2, 5)
+        with pytest.raises(ResourceExhausted), permits.hold_now("b"):
+            pass
+    assert permits.total == 0
+
+
 def test_a_key_is_held_to_its_share_while_another_was_there_lately() -> None:
     now = [0.0]
     permits = shares(4, linger_seconds=1.0, clock=lambda: now[0])

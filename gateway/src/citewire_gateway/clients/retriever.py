@@ -103,7 +103,8 @@ class CorpusClient:
             async for part in data:
                 yield corpus_pb2.UploadDocumentRequest(data=part)
 
-        response = await client.client_stream(self._stub.UploadDocument, requests(), timeout=self._transfer_seconds)
+        async with self._calls.begun(self._seconds):
+            response = await client.client_stream(self._stub.UploadDocument, requests(), timeout=self._transfer_seconds)
         return response.document
 
     async def put(self, request: corpus_pb2.PutDocumentRequest) -> corpus_pb2.Document:

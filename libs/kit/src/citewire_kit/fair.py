@@ -215,12 +215,13 @@ class FairShares:
         Raises:
             CitewireError: They can't be had at once.
         """
-        if not self._fits_now(key, amount):
-            victim = self._victim(key)
-            if victim is None:
+        if self._total + amount > self._capacity or not self._fits_now(key, amount):
+            victim = self._victim(key)  # before going beyond the capacity
+            if victim is not None:
+                self._release(victim)
+                victim.revoke()
+            elif not self._fits_now(key, amount):
                 raise self._refusal(key)
-            self._release(victim)
-            victim.revoke()
         holding = Holding(key, amount)
         self._take(holding)
         self._revocable.setdefault(key, []).append(holding)

@@ -180,8 +180,8 @@ class EmbedderSettings(RerankSettings, TenantProviderSettings, LedgerSettings, C
     threads: int = Field(default=0, ge=0, le=512)
     """CPU threads of one computation; 0 means all CPUs that the process may use, within its container's quota."""
 
-    batch_tokens: int = Field(default=768, ge=1)
-    """Padded tokens in one batch of the model: four chunks of 190. On few cores larger batches aren't faster, and a
+    batch_tokens: int = Field(default=384, ge=1)
+    """Padded tokens in one batch of the model: two chunks of 190. On few cores larger batches aren't faster, and a
     query waits for the running one's end; a machine with many cores wants more."""
 
     batch_texts: int = Field(default=16, ge=1)

@@ -6,7 +6,7 @@
 -- queued; then it is the turn of the one with the fewest running jobs (enrichments are counted by themselves: they wait for a
 -- model, and no upload waits for them), and of the least virtual time among these. Who comes late starts at the present.
 -- The claim is charged in advance, so that claims at the same time take turns too. The kept slot takes small files only,
--- of organisations that have nothing running.
+-- of organisations that have nothing running, while others have: one alone that is between two jobs doesn't need it.
 WITH RECURSIVE waiting (org_id) AS (
     (SELECT org_id FROM corpus.ingest_jobs
      WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
@@ -38,7 +38,8 @@ chosen AS (
         FROM corpus.ingest_jobs queued
         WHERE queued.state = 'queued' AND queued.kind = %(kind)s AND queued.org_id = turns.org_id
           AND queued.next_run_at <= now()
-          AND (%(most_bytes)s::bigint IS NULL OR coalesce(queued.size_bytes, 0) <= %(most_bytes)s AND turns.running = 0)
+          AND (%(most_bytes)s::bigint IS NULL
+               OR coalesce(queued.size_bytes, 0) <= %(most_bytes)s AND turns.running = 0 AND EXISTS (SELECT FROM running))
         ORDER BY queued.lane DESC, queued.next_run_at, queued.job_id
         LIMIT 1
         FOR UPDATE SKIP LOCKED

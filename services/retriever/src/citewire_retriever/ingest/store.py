@@ -74,7 +74,8 @@ class PostgresJobStore:
             kind: Of which kind.
             worker: Who claims.
             lease_seconds: For how long.
-            most_bytes: Only a file of at most so many bytes, of an organisation that has no running job.
+            most_bytes: Only a file of at most so many bytes, of an organisation that has no running job while others
+                have.
         """
         values = {
             "kind": kind,

@@ -68,7 +68,7 @@ class CorpusService:
         self._feed = feed
         self._storage = storage
         self._limits = limits
-        self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"))
+        self._uploads = FairShares(limits.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True)
 
     async def upload(self, tenant: Tenant, content: NewContent, data: AsyncIterator[bytes]) -> Document:
         """Stores a file that comes in parts. When it returns, the document is durable and its ingest is queued.
