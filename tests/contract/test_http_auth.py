@@ -32,6 +32,7 @@ TABLES = (
     "conversations",
     "conversation_shares",
     "erasure_checks",
+    "erasures",
     "messages",
     "exchanges",
     "idempotency_keys",

@@ -32,6 +32,7 @@ POLICIES_WITHOUT = {
     "chat.api_keys owner_touches_all": "notes a key's use",
     "chat.api_keys owner_reads_all": "finds a key by its hash",
     "chat.erasure_checks owner_claims_all": "the sweeper takes organisations that are due",
+    "chat.erasures owner_claims_all": "the sweeper takes erasures that are due",
     "chat.messages owner_erases_all": "erases what answers say of deleted documents; compares org_id itself",
     "chat.exchanges owner_closes_all": "the sweeper closes exchanges that a killed process left open",
     "chat.exchanges owner_reads_all": "the same",

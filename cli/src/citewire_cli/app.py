@@ -12,6 +12,7 @@ from citewire_cli.commands import (
     collections,
     completion,
     documents,
+    erasures,
     ingest,
     keys,
     limits,
@@ -49,6 +50,7 @@ app.add_typer(members.users_app, name="users")
 app.add_typer(audit.audit_app, name="audit")
 app.command("usage")(usage.usage)
 app.add_typer(budgets.budgets_app, name="budgets")
+app.add_typer(erasures.erasures_app, name="erasures")
 app.command("limits")(limits.limits)
 app.add_typer(spaces.spaces_app, name="spaces")
 app.add_typer(providers.providers_app, name="providers")

@@ -25,6 +25,7 @@ from citewire_gateway.api.routes import (
     collections,
     conversations,
     documents,
+    erasures,
     keys,
     openai,
     profiles,
@@ -36,6 +37,7 @@ from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.erasing import QuoteEraser
+from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
@@ -83,6 +85,7 @@ ROUTES = (
     openai,
     search,
     documents,
+    erasures,
     collections,
     conversations,
     profiles,
@@ -179,13 +182,16 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     corpus = CorpusClient(
         retriever_channel, calls, seconds=settings.request_seconds, transfer_seconds=settings.transfer_seconds
     )
-    eraser = QuoteEraser(pool, corpus, settings.chat_seconds + settings.orphan_seconds)
+    settle_seconds = settings.chat_seconds + settings.orphan_seconds
+    eraser = QuoteEraser(pool, corpus, settle_seconds)
+    account_erasures = Erasures(pool, corpus, accounts, settle_seconds)
     retention = AuditRetention(pool, trail, settings.audit_days)
 
     async def sweep() -> None:
         await authenticator.flush()
         await chats.sweep()
         await eraser.sweep()
+        await account_erasures.sweep()
         if settings.audit != "off":
             await retention.cut()
 
@@ -204,6 +210,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         chats=chats,
         reader=ConversationReader(chats, retriever),
         eraser=eraser,
+        erasures=account_erasures,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
         providers=TenantProviders(ProviderStore(pool), sealer, retriever, settings.offered_types()),

@@ -143,3 +143,20 @@ def test_no_budgets_and_none_to_delete(gateway: FakeGateway, run: Run) -> None:
     assert run("budgets", "delete", "month").exit_code == 5
     assert run("budgets", "set", "year", "1").exit_code == 2
     assert run("budgets", "set", "day", "--", "-1").exit_code == 2
+
+
+ERASURE = {"id": "e1", "kind": "user", "user": "bob", "successor": "erased:1", "state": "running"}
+
+
+def test_a_user_is_erased_after_a_question(gateway: FakeGateway, run: Run) -> None:
+    gateway.on("POST", "/v1/erasures", reply_json(ERASURE, 202))
+    gateway.on("GET", "/v1/erasures", reply_json({"erasures": [ERASURE | {"kind": "organisation", "state": "done"}]}))
+    assert run("erasures", "user", "bob", stdin="n\n").exit_code != 0
+    assert gateway.received("POST", "/v1/erasures") == []
+    done = run("erasures", "user", "bob", "--documents", "keep", stdin="y\n")
+    assert done.exit_code == 0
+    assert done.stdout.endswith("e1  user bob  running\n")
+    assert gateway.requests[-1].json() == {"user": "bob", "documents": "keep"}
+    assert run("erasures", "organisation", "acme", "--yes").exit_code == 0
+    assert gateway.requests[-1].json() == {"organisation": "acme"}
+    assert run("erasures", "list").stdout == "e1  organisation  done\n"

@@ -16,6 +16,7 @@ from pydantic import AfterValidator
 from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.api.scopes import check_scope, scope_for
 from citewire_gateway.chat.erasing import QuoteEraser
+from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
@@ -59,6 +60,7 @@ class Services:
     chats: ChatStore
     reader: ConversationReader
     eraser: QuoteEraser
+    erasures: Erasures
     accounts: AccountStore
     idempotency: IdempotencyStore
     providers: TenantProviders

@@ -37,6 +37,7 @@ _TAGS = [
     {"name": "profiles", "description": "How questions are answered: the server's ways, and an organisation's own."},
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
     {"name": "keys", "description": "API keys: their scopes, expiry and rotation."},
+    {"name": "erasures", "description": "Users and organisations that are erased, with all that is theirs."},
     {"name": "accounting", "description": "What was spent, and what may be."},
     {"name": "admin", "description": "Your organisation: who did what."},
     {"name": "system", "description": "Health."},

@@ -12,6 +12,7 @@ _BY_TAG: Final[dict[str, Scope]] = {
     "compatible": "chat",
     "search": "read",
     "accounting": "admin",
+    "erasures": "admin",
     "profiles": "admin",
     "spaces": "admin",
 }

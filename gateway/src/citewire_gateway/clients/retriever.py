@@ -143,6 +143,15 @@ class CorpusClient:
             )
             await self._calls.unary(self._stub.ListErasedDocuments, request, timeout=self._seconds)
 
+    async def erase(self, user_id: str, successor: str, *, keep: bool) -> tuple[int, bool]:
+        """Erases a part of what a user (with "" the organisation) has stored; with `keep` gives it to the successor.
+
+        Returns how many documents that were, and whether nothing is left.
+        """
+        request = corpus_pb2.EraseOwnerRequest(user_id=user_id, successor=successor if keep else "", name=successor)
+        response = await self._calls.unary(self._stub.EraseOwner, request, timeout=self._transfer_seconds)
+        return response.documents, response.done
+
     async def retry(self, document_id: int) -> corpus_pb2.Document:
         """Ingests a failed version again."""
         request = corpus_pb2.RetryDocumentRequest(document_id=document_id)

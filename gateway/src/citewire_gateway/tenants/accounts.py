@@ -11,8 +11,8 @@ from uuid import UUID
 import psycopg
 from psycopg.rows import dict_row
 
-from citewire_kit.errors import FailedPrecondition, NotFound, invalid_field
-from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction
+from citewire_kit.errors import FailedPrecondition, NotFound, Unavailable, invalid_field
+from citewire_kit.postgres import STATEMENT_SECONDS, Connection, Pool, load_queries, tenant_transaction
 from citewire_kit.telemetry import get_logger
 from citewire_kit.tenant import Tenant
 
@@ -25,6 +25,7 @@ MAX_LIMIT_USD = 1_000_000_000.0
 MAX_ROWS = 10_000
 """Most rows of one answer."""
 
+_FORGET_SECONDS = 300.0
 _SQL = load_queries("citewire_gateway.tenants", "accounts.sql")
 
 
@@ -180,6 +181,18 @@ class AccountStore:
             raise RuntimeError("the budget vanished inside its own transaction")
         return _budget(row)
 
+    async def forget_users(self, tenant: Tenant, user_id: str, successor: str) -> None:
+        """Takes a user's name (with "" everybody's) out of what calls cost; the figures stay.
+
+        Raises:
+            Unavailable: The ledger's migrations haven't run yet.
+        """
+        try:
+            async with self._ledger(tenant, statement_seconds=_FORGET_SECONDS) as connection:
+                await connection.execute(_SQL["forget_users"], {"user": user_id, "successor": successor})
+        except psycopg.errors.UndefinedFunction as exc:
+            raise Unavailable("the ledger's migrations haven't run yet", reason="DATABASE_UNAVAILABLE") from exc
+
     async def delete_budget(self, tenant: Tenant, key_id: str, period: Period) -> None:
         """Deletes a budget; what it held back is free.
 
@@ -193,9 +206,11 @@ class AccountStore:
             raise NotFound(f"there is no budget {whose} by {period.value}", reason="BUDGET_NOT_FOUND")
 
     @asynccontextmanager
-    async def _ledger(self, tenant: Tenant) -> AsyncGenerator[Connection, None]:
+    async def _ledger(
+        self, tenant: Tenant, *, statement_seconds: float = STATEMENT_SECONDS
+    ) -> AsyncGenerator[Connection, None]:
         try:
-            async with tenant_transaction(self._pool, tenant) as connection:
+            async with tenant_transaction(self._pool, tenant, statement_seconds=statement_seconds) as connection:
                 yield connection
         except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedTable) as exc:
             log.warning("no_ledger", error=str(exc))

@@ -72,6 +72,9 @@ SELECT count(*), CASE WHEN count(*) FILTER (WHERE input_price IS NULL) = 0 THEN 
 FROM ledger.calls
 WHERE org_id = %(org)s AND exchange_id = %(exchange)s AND state <> 'open'
 
+-- name: forget_users
+SELECT ledger.forget_users(%(user)s, %(successor)s)
+
 -- name: list_budgets
 SELECT key_id, period, limit_nano, spent_nano, reserved_nano, left_nano, period_start, resets_at, updated_by, updated_at
 FROM ledger.budgets_now

@@ -49,6 +49,8 @@ class Action(StrEnum):
     DOCUMENT_REPLACE = "document.replace"
     DOCUMENT_RETRY = "document.retry"
     DOCUMENT_UPDATE = "document.update"
+    ERASURE_CREATE = "erasure.create"
+    ERASURE_READ = "erasure.read"
     KEY_CREATE = "key.create"
     KEY_LIST = "key.list"
     KEY_READ = "key.read"

@@ -305,6 +305,24 @@ class ListErasedDocumentsResponse(_message.Message):
     documents: _containers.RepeatedCompositeFieldContainer[ErasedDocument]
     def __init__(self, documents: _Optional[_Iterable[_Union[ErasedDocument, _Mapping]]] = ...) -> None: ...
 
+class EraseOwnerRequest(_message.Message):
+    __slots__ = ("user_id", "successor", "name")
+    USER_ID_FIELD_NUMBER: _ClassVar[int]
+    SUCCESSOR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    user_id: str
+    successor: str
+    name: str
+    def __init__(self, user_id: _Optional[str] = ..., successor: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class EraseOwnerResponse(_message.Message):
+    __slots__ = ("documents", "done")
+    DOCUMENTS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    documents: int
+    done: bool
+    def __init__(self, documents: _Optional[int] = ..., done: _Optional[bool] = ...) -> None: ...
+
 class RetryDocumentRequest(_message.Message):
     __slots__ = ("document_id",)
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]

@@ -70,6 +70,11 @@ class CorpusServiceStub:
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.SerializeToString,
                 response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.FromString,
                 _registered_method=True)
+        self.EraseOwner = channel.unary_unary(
+                '/citewire.retriever.v1.CorpusService/EraseOwner',
+                request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
+                response_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
+                _registered_method=True)
         self.RetryDocument = channel.unary_unary(
                 '/citewire.retriever.v1.CorpusService/RetryDocument',
                 request_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.RetryDocumentRequest.SerializeToString,
@@ -181,6 +186,14 @@ class CorpusServiceServicer:
     def ListErasedDocuments(self, request, context):
         """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
         PERMISSION_DENIED unless the caller is owner or admin.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseOwner(self, request, context):
+        """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+        unless the caller is owner or admin, and owner to erase the organisation.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -309,6 +322,11 @@ def add_CorpusServiceServicer_to_server(servicer, server):
                     servicer.ListErasedDocuments,
                     request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.FromString,
                     response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.SerializeToString,
+            ),
+            'EraseOwner': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseOwner,
+                    request_deserializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.FromString,
+                    response_serializer=citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.SerializeToString,
             ),
             'RetryDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.RetryDocument,
@@ -561,6 +579,33 @@ class CorpusService:
             '/citewire.retriever.v1.CorpusService/ListErasedDocuments',
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsRequest.SerializeToString,
             citewire_dot_retriever_dot_v1_dot_corpus__pb2.ListErasedDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseOwner(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/citewire.retriever.v1.CorpusService/EraseOwner',
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerRequest.SerializeToString,
+            citewire_dot_retriever_dot_v1_dot_corpus__pb2.EraseOwnerResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,10 @@ class CorpusServiceStub:
     """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
     PERMISSION_DENIED unless the caller is owner or admin.
     """
+    EraseOwner: aio.UnaryUnaryMultiCallable[corpus_pb2.EraseOwnerRequest, corpus_pb2.EraseOwnerResponse]
+    """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+    unless the caller is owner or admin, and owner to erase the organisation.
+    """
     RetryDocument: aio.UnaryUnaryMultiCallable[corpus_pb2.RetryDocumentRequest, corpus_pb2.RetryDocumentResponse]
     """Ingests a failed version again, or enriches again what is ready and failed to be enriched. FAILED_PRECONDITION, reason
     WRONG_STATE, if neither has failed.
@@ -125,6 +129,16 @@ class CorpusServiceServicer(metaclass=abc_1.ABCMeta):
     ) -> abc.Awaitable[corpus_pb2.ListErasedDocumentsResponse]:
         """Lists documents that were deleted, for whoever keeps quotes of them, and forgets those that this is done for.
         PERMISSION_DENIED unless the caller is owner or admin.
+        """
+
+    @abc_1.abstractmethod
+    def EraseOwner(
+        self,
+        request: corpus_pb2.EraseOwnerRequest,
+        context: aio.ServicerContext[corpus_pb2.EraseOwnerRequest, corpus_pb2.EraseOwnerResponse],
+    ) -> abc.Awaitable[corpus_pb2.EraseOwnerResponse]:
+        """Erases a part of what a user, or the organisation, has stored; call it again until it is done. PERMISSION_DENIED
+        unless the caller is owner or admin, and owner to erase the organisation.
         """
 
     @abc_1.abstractmethod

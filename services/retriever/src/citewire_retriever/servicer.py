@@ -136,6 +136,12 @@ class CorpusServicer(CorpusServiceServicer):
         documents = await self._service.erased(current_tenant(), forget, request.after_document_id)
         return corpus_pb2.ListErasedDocumentsResponse(documents=documents)
 
+    async def EraseOwner(
+        self, request: corpus_pb2.EraseOwnerRequest, context: Context
+    ) -> corpus_pb2.EraseOwnerResponse:
+        documents, done = await self._service.erase_owner(current_tenant(), *convert.owner_from_proto(request))
+        return corpus_pb2.EraseOwnerResponse(documents=documents, done=done)
+
     async def RetryDocument(
         self, request: corpus_pb2.RetryDocumentRequest, context: Context
     ) -> corpus_pb2.RetryDocumentResponse:

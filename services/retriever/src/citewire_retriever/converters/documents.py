@@ -7,6 +7,7 @@ from citewire.retriever.v1 import corpus_pb2 as pb
 
 from citewire_kit.enums import enum_text
 from citewire_kit.errors import FieldViolation, InvalidArgument, Violations
+from citewire_kit.tenant import is_token
 from citewire_retriever.converters.checks import (
     check_collection,
     check_file_name,
@@ -24,6 +25,7 @@ from citewire_retriever.filters import filter_from_proto
 from citewire_retriever.model import MAX_ERASED, Changes, DocumentQuery, NewContent, Original
 
 _MAX_MEDIA_TYPE: Final = 255
+_NAME: Final = "must be 1-128 characters of A-Z a-z 0-9 _ . : @ -"
 _MAX_REQUEST_ID: Final = 128
 _MAX_VERSION: Final = (1 << 31) - 1
 _MAX_SEARCHED: Final = 200
@@ -205,3 +207,14 @@ def erased_from_proto(message: pb.ListErasedDocumentsRequest) -> list[int]:
         check_id(violations, f"forget_document_ids[{number}]", document_id)
     violations.raise_if_any()
     return list(ids)
+
+
+def owner_from_proto(message: pb.EraseOwnerRequest) -> tuple[str, str, str]:
+    """Reads whose documents are to be erased, whose they are then, and what stands in place of the name."""
+    violations = Violations()
+    violations.require(not message.user_id or is_token(message.user_id), "user_id", _NAME)
+    violations.require(is_token(message.name), "name", _NAME)
+    violations.require(not message.successor or is_token(message.successor), "successor", _NAME)
+    violations.require(not message.successor or bool(message.user_id), "successor", "can't be given without user_id")
+    violations.raise_if_any()
+    return message.user_id, message.successor, message.name

@@ -20,7 +20,7 @@ from citewire_kit.errors import InvalidArgument, NotFound, PermissionDenied
 from citewire_kit.fair import FairShares
 from citewire_kit.pace import Pace, no_place, paced
 from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import Tenant
+from citewire_kit.tenant import Role, Tenant
 from citewire_retriever import paging
 from citewire_retriever.errors import documents_not_found
 from citewire_retriever.model import Changes, DocumentCursor, DocumentQuery, NewContent, Original
@@ -156,9 +156,22 @@ class CorpusService:
         Raises:
             PermissionDenied: The caller is neither owner nor admin.
         """
-        if not tenant.is_at_least("admin"):
-            raise PermissionDenied("only owners and admins of the organisation may do this", reason="PERMISSION_DENIED")
+        _require(tenant, "admin")
         return await self._documents.erased(tenant, forget, after)
+
+    async def erase_owner(self, tenant: Tenant, user_id: str, successor: str, name: str) -> tuple[int, bool]:
+        """Erases a part of what a user (with "" the organisation) has stored.
+
+        Returns how many documents were deleted, or given to the successor, and whether nothing is left.
+
+        Raises:
+            PermissionDenied: The caller is neither owner nor admin; or isn't the owner, and the organisation is to go.
+        """
+        _require(tenant, "admin" if user_id else "owner")
+        documents, done = await self._documents.erase_owner(tenant, user_id, successor, name)
+        if done:
+            log.info("owner_erased", org_id=tenant.org_id, whole_organisation=not user_id)
+        return documents, done
 
     async def retry(self, tenant: Tenant, document_id: int) -> Document:
         """Queues a failed version or enrichment again. Raises `NotFound`, or `FailedPrecondition` if neither failed."""
@@ -258,6 +271,12 @@ class CorpusService:
             size_bytes=document.size_bytes,
         )
         return document
+
+
+def _require(tenant: Tenant, role: Role) -> None:
+    if not tenant.is_at_least(role):
+        who = "owners" if role == "owner" else "owners and admins"
+        raise PermissionDenied(f"only {who} of the organisation may do this", reason="PERMISSION_DENIED")
 
 
 def _existing(state: WatchDocumentResponse | None, document_id: int) -> WatchDocumentResponse:

@@ -23,6 +23,10 @@ _DELETE_SECONDS: Final = 120.0
 """A document of 100,000 chunks takes seconds to delete: each chunk's vector is found and removed."""
 
 
+_AT_ONCE: Final = 50
+"""Documents of an erasure that one transaction deletes."""
+
+
 class PostgresDocuments:
     """Documents as they are."""
 
@@ -95,6 +99,20 @@ class PostgresDocuments:
                 await connection.execute(_SQL["forget_erased"], values)
             read = await (await connection.execute(_SQL["erased_documents"], values)).fetchall()
         return [ErasedDocument(document_id=document_id, age=age) for document_id, age in read]
+
+    async def erase_owner(self, tenant: Tenant, user_id: str, successor: str, name: str) -> tuple[int, bool]:
+        """Deletes some of a user's documents, or gives them to the successor; with "" deletes some of everybody's.
+
+        Returns how many, and whether that was all; what else names the user, or is the organisation's, goes then.
+        """
+        values = {"org_id": tenant.org_id, "user_id": user_id, "successor": successor, "name": name, "most": _AT_ONCE}
+        async with tenant_transaction(self._pool, tenant, statement_seconds=_DELETE_SECONDS) as connection:
+            query = _SQL["give_documents" if successor else "delete_owned"]
+            count = (await connection.execute(query, values)).rowcount
+            done = count < _AT_ONCE
+            if done:
+                await connection.execute(_SQL["forget_user" if user_id else "forget_organisation"], values)
+        return count, done
 
     async def retry(self, tenant: Tenant, document_id: int) -> WatchDocumentResponse | None:
         """Queues the latest version again, or the enrichment of the live one. None: no such document.

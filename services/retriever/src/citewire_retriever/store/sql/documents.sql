@@ -65,6 +65,24 @@ SELECT document_id, now() - erased_at FROM corpus.erased_documents
 WHERE org_id = %(org_id)s AND document_id > %(after)s
 ORDER BY document_id LIMIT %(limit)s
 
+-- name: delete_owned
+DELETE FROM corpus.documents d
+WHERE d.org_id = %(org_id)s AND d.document_id IN (
+    SELECT o.document_id FROM corpus.documents o
+    WHERE o.org_id = %(org_id)s AND %(user_id)s::text IN ('', o.owner) LIMIT %(most)s)
+
+-- name: give_documents
+UPDATE corpus.documents d SET owner = %(successor)s
+WHERE d.org_id = %(org_id)s AND d.document_id IN (
+    SELECT o.document_id FROM corpus.documents o
+    WHERE o.org_id = %(org_id)s AND o.owner = %(user_id)s LIMIT %(most)s)
+
+-- name: forget_user
+SELECT corpus.forget_user(%(user_id)s, %(name)s)
+
+-- name: forget_organisation
+SELECT corpus.forget_organisation()
+
 -- name: retry_version
 -- A failed version becomes pending again, as if it had just come.
 UPDATE corpus.versions

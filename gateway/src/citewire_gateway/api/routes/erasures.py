@@ -1,0 +1,107 @@
+"""`/v1/erasures`: users and organisations that are to be erased, and how far that is."""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends
+from pydantic import MISSING, Field, StrictStr
+
+from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas import Count, RequestModel, ResponseModel, Time, Uuid
+from citewire_gateway.api.schemas.reading import time_text
+from citewire_gateway.chat import erasures
+from citewire_gateway.http.bodies import JsonBody
+from citewire_kit.audit import touch
+from citewire_kit.errors import NotFound, invalid_field
+
+router = APIRouter(tags=["erasures"], dependencies=[Depends(authenticate)])
+
+
+class ErasureRequest(RequestModel):
+    """Whom to erase: a user, or the whole organisation."""
+
+    user: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="The user's id.", examples=["bob"]
+    )
+    organisation: Annotated[StrictStr, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="The caller's organisation, by its id: all that it has is erased, for good."
+    )
+    documents: Literal["delete", "keep"] = Field(
+        default="delete",
+        description="What becomes of documents that the user saved: `keep` gives them to a name of nobody's.",
+    )
+
+
+class Erasure(ResponseModel):
+    """An erasure and how far it is."""
+
+    id: Uuid = Field(examples=["01938f2e-4c5a-7b10-9d3e-5f0c2a6b7e13"])
+    kind: Literal["user", "organisation"] = Field(examples=["user"])
+    user: str | MISSING = Field(default=MISSING, description="Left out once it is done.", examples=["bob"])
+    successor: str = Field(
+        description="What stands in place of the user in accounts.", examples=["erased:5f0c2a6b7e13"]
+    )
+    documents: Literal["delete", "keep"]
+    state: Literal["running", "done"] = Field(examples=["running"])
+    erased_documents: Count = Field(description="Deleted, or given to the successor, so far.", examples=[12])
+    created_at: Time = Field(examples=["2026-01-15T09:31:00Z"])
+    finished_at: Time | MISSING = Field(default=MISSING, examples=["2026-01-15T09:37:00Z"])
+
+
+class ErasureList(ResponseModel):
+    """Erasures, latest first, at most a hundred."""
+
+    erasures: list[Erasure]
+
+
+@router.post("/v1/erasures", summary="Erase a user or the organisation", status_code=202, responses=problems(404, 409))
+async def add_erasure(
+    tenant: TenantDep, services: ServicesDep, body: Annotated[ErasureRequest, Depends(JsonBody(ErasureRequest))]
+) -> Erasure:
+    """Begins in the background to erase a user, or all of the organisation; it goes on until it is done.
+
+    Keys stop working within seconds. It is done once nothing can be written any more that a request had begun before.
+    """
+    require_admin(tenant)
+    if (body.user is None) == (body.organisation is None):
+        raise invalid_field("user", "is required, or else organisation, and not both")
+    if body.organisation not in (None, tenant.org_id):
+        raise invalid_field("organisation", "must be the id of the caller's own organisation")
+    if body.organisation is not None and body.documents == "keep":
+        raise invalid_field("documents", "can't be kept without their organisation")
+    erasure = await services.erasures.ask(tenant, body.user or "", body.documents)
+    touch(f"user:{body.user}" if body.user else f"organisation:{tenant.org_id}")
+    return _erasure(erasure)
+
+
+@router.get("/v1/erasures", summary="List erasures")
+async def list_erasures(tenant: TenantDep, services: ServicesDep) -> ErasureList:
+    """Returns the organisation's erasures, latest first."""
+    require_admin(tenant)
+    return ErasureList(erasures=[_erasure(erasure) for erasure in await services.erasures.page(tenant)])
+
+
+@router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
+async def get_erasure(erasure_id: str, tenant: TenantDep, services: ServicesDep) -> Erasure:
+    """Returns an erasure. That of an organisation is gone with it when it is done."""
+    require_admin(tenant)
+    try:
+        number = UUID(erasure_id)
+    except ValueError as exc:
+        raise NotFound(f"there is no erasure {erasure_id[:64]}", reason="ERASURE_NOT_FOUND") from exc
+    return _erasure(await services.erasures.get(tenant, number))
+
+
+def _erasure(erasure: erasures.Erasure) -> Erasure:
+    return Erasure(
+        id=str(erasure.erasure_id),
+        kind=erasure.subject_kind,
+        user=erasure.subject or MISSING,
+        successor=erasure.successor,
+        documents=erasure.documents,
+        state=erasure.state,
+        erased_documents=erasure.erased,
+        created_at=time_text(erasure.created_at),
+        finished_at=MISSING if erasure.finished_at is None else time_text(erasure.finished_at),
+    )

@@ -1,0 +1,172 @@
+"""A user and an organisation are erased by the gateway and the retriever together: what isn't theirs stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from api_keys import bearer, key_for
+from citewire_kit import canary
+from gateway_fake_servers import Fakes, running_fakes
+from gateway_process import Gateway, rows, running_gateway
+from retriever_process import Retriever, running_retriever
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from databases import Database
+
+CANARY = "Zeisig4711kanarie"
+RUNNING = "SELECT count(*) FROM chat.erasures WHERE state = 'running'"
+
+
+class Office:
+    """Ada, who owns acme, and bob, whose name and words are to be erased; mallory of another organisation."""
+
+    def __init__(self, gateway: Gateway, retriever: Retriever, database: Database) -> None:
+        self.gateway, self.retriever, self.database = gateway, retriever, database
+        self.headers: dict[str, dict[str, str]] = {}
+
+    async def call(self, user: str, method: str, path: str, *, key: str = "", **options: Any) -> Any:  # noqa: ANN401 # a response, read loosely
+        headers = self.headers[user] | ({"Idempotency-Key": key} if key else {})
+        return await self.gateway.http.request(method, path, headers=headers, **options)
+
+    async def fill(self, user: str, text: str) -> None:
+        """Everything that a user can leave behind."""
+        article = {"type": "article", "title": text, "content": text, "tags": [text], "collection": "shared"}
+        assert (await self.call(user, "POST", "/v1/documents", json=article, key=f"d{text}")).status_code == 202
+        asked = await self.call(user, "POST", "/v1/chat", json={"question": text, "stream": False}, key=f"c{text}")
+        assert asked.status_code == 200, asked.text
+        sharing = f"/v1/conversations/{asked.json()['conversation_id']}/sharing"
+        readers = {"users": ["carol" if user == "mallory" else "bob.zeisig"], "groups": [text]}
+        assert (await self.call(user, "PUT", sharing, json=readers)).status_code == 200
+        call = (
+            "INSERT INTO ledger.calls (org_id, call_id, user_id, process, purpose, provider, model, own, input_tokens,"
+            " reserved_nano, lease_until)"
+            " VALUES (%s, gen_random_uuid(), %s, 'p', 'generation', 'p', 'm', false, 7, 0, now())"
+        )
+        with psycopg.connect(self.database.owner_dsn, autocommit=True) as connection:
+            connection.execute(call, ("acme" if user != "mallory" else "other", user))
+
+    def places(self, text: str) -> set[str]:
+        """Where a text stands; the planner's statistics are made anew before."""
+        with psycopg.connect(self.database.owner_dsn, autocommit=True) as connection:
+            connection.execute("ANALYZE")
+        return {trace.place for trace in canary.find_in_database(self.database.owner_dsn, text)}
+
+
+@pytest.fixture
+async def office(database: Database) -> AsyncIterator[Office]:
+    async with AsyncExitStack() as stack:
+        fakes: Fakes = await stack.enter_async_context(running_fakes())
+        retriever = await stack.enter_async_context(running_retriever(database))
+        gateway = await stack.enter_async_context(
+            running_gateway(
+                database,
+                fakes,
+                auth="keys",
+                retriever_target=f"127.0.0.1:{retriever.server.port}",
+                sweeper_seconds=0.1,
+                chat_seconds=1.0,
+                orphan_seconds=0.2,
+            )
+        )
+        office = Office(gateway, retriever, database)
+        for org, user in (("acme", "ada"), ("acme", "bob.zeisig"), ("other", "mallory")):
+            office.headers[user] = bearer((await key_for(database, org, user))["key"])
+        await office.fill("ada", "Adas words")
+        await office.fill("bob.zeisig", CANARY)
+        await office.fill("mallory", "Mallorys words")
+        yield office
+
+
+@pytest.mark.parametrize("documents", ["delete", "keep"])
+async def test_nothing_of_a_user_is_left_but_accounts_without_the_name(office: Office, documents: str) -> None:
+    before = office.places(CANARY)
+    assert {"table corpus.originals", "table corpus.documents", "table chat.messages"} <= before
+    assert "table chat.idempotency_keys" in before
+    assert "table ledger.calls" in office.places("bob.zeisig")
+    body = {"user": "bob.zeisig", "documents": documents}
+    assert (await office.call("bob.zeisig", "POST", "/v1/erasures", json=body)).status_code == 403
+    asked = await office.call("ada", "POST", "/v1/erasures", json=body)
+    assert (asked.status_code, asked.json()["state"]) == (202, "running")
+    await wait_until(lambda: rows(office.database, RUNNING) == [(0,)])
+    assert (await office.call("bob.zeisig", "GET", "/v1/documents")).status_code == 401
+    erasure = (await office.call("ada", "GET", f"/v1/erasures/{asked.json()['id']}")).json()
+    assert (erasure["state"], erasure["erased_documents"], "user" in erasure) == ("done", 1, False)
+    left = await asyncio.to_thread(office.places, CANARY)
+    if documents == "delete":
+        assert left == set()
+    else:
+        assert "table chat.messages" not in left
+        owners = rows(office.database, f"SELECT owner FROM corpus.documents WHERE title = '{CANARY}'")  # noqa: S608 # names of our own
+        assert owners == [(erasure["successor"],)]
+    # The audit trail, and the planner's statistics of it, have rules of their own; there is no name anywhere else.
+    named = await asyncio.to_thread(office.places, "bob.zeisig")
+    assert named <= {"table chat.audit_events", "table pg_catalog.pg_statistic"}, named
+    calls = rows(office.database, "SELECT user_id, input_tokens FROM ledger.calls WHERE org_id = 'acme' ORDER BY 1")
+    assert calls == [("ada", 7), (erasure["successor"], 7)]
+    exchanges = rows(office.database, "SELECT user_id FROM chat.exchanges WHERE org_id = 'acme' ORDER BY 1")
+    assert exchanges == [("ada",), (erasure["successor"],)]
+    # The others lost nothing.
+    for user, words in (("ada", "Adas words"), ("mallory", "Mallorys words")):
+        assert {"table corpus.originals", "table chat.messages"} <= office.places(words)
+        assert (await office.call(user, "GET", "/v1/conversations")).json()["conversations"] != []
+
+
+async def test_nothing_of_an_organisation_is_left(office: Office) -> None:
+    for user, body, field in (
+        ("ada", {"organisation": "other"}, "organisation"),
+        ("ada", {}, "user"),
+        ("ada", {"user": "bob.zeisig", "organisation": "acme"}, "user"),
+        ("ada", {"organisation": "acme", "documents": "keep"}, "documents"),
+    ):
+        response = await office.call(user, "POST", "/v1/erasures", json=body)
+        assert response.status_code == 422, response.text
+        assert [error["field"] for error in response.json()["errors"]] == [field]
+    only_owner = await office.call("ada", "POST", "/v1/erasures", json={"user": "ada"})
+    assert (only_owner.status_code, only_owner.json()["reason"]) == (409, "WRONG_STATE")
+    unknown = await office.call("ada", "POST", "/v1/erasures", json={"user": "mallory"})
+    assert (unknown.status_code, unknown.json()["reason"]) == (404, "USER_NOT_FOUND")
+    assert (await office.call("ada", "POST", "/v1/erasures", json={"organisation": "acme"})).status_code == 202
+    await wait_until(lambda: rows(office.database, "SELECT count(*) FROM chat.erasures") == [(0,)])
+    assert (await office.call("ada", "GET", "/v1/documents")).status_code == 401
+    for text in (CANARY, "Adas words"):
+        assert await asyncio.to_thread(office.places, text) == set()
+    # What calls cost is kept, without users; and what happened, by its own rules.
+    tables = rows(
+        office.database,
+        "SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org_id'"
+        " WHERE c.relkind = 'r' AND n.nspname IN ('chat', 'corpus', 'ledger')",
+    )
+    kept = {
+        table
+        for (table,) in tables
+        if rows(office.database, f"SELECT count(*) FROM {table} WHERE org_id = 'acme'") != [(0,)]  # noqa: S608 # names of our own
+    }
+    assert kept <= {"ledger.calls", "chat.audit_events"}
+    assert all(
+        user.startswith("erased:")
+        for (user,) in rows(office.database, "SELECT user_id FROM ledger.calls WHERE org_id = 'acme'")
+    )
+    assert {"table corpus.originals", "table chat.messages"} <= office.places("Mallorys words")
+
+
+async def test_an_erasure_goes_on_where_the_retriever_was_away(office: Office) -> None:
+    """What fails is tried again from the start, also by another gateway: here by the round after."""
+    body = {"user": "bob.zeisig"}
+    erasures = office.gateway.services.erasures
+    await office.call("ada", "POST", "/v1/erasures", json=body)
+    with psycopg.connect(office.database.owner_dsn, autocommit=True) as connection:
+        connection.execute("ALTER FUNCTION corpus.forget_user(text, text) RENAME TO away")
+        await erasures.sweep()
+        assert rows(office.database, RUNNING) == [(1,)]
+        connection.execute("ALTER FUNCTION corpus.away(text, text) RENAME TO forget_user")
+        connection.execute("UPDATE chat.erasures SET next_at = now()")
+    await wait_until(lambda: rows(office.database, RUNNING) == [(0,)])
+    assert await asyncio.to_thread(office.places, CANARY) == set()
