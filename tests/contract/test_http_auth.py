@@ -40,6 +40,7 @@ TABLES = (
     "saved_providers",
     "provider_rules",
     "profiles",
+    "sessions",
 )
 
 
@@ -207,6 +208,14 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
         assert (await gateway.http.put("/v1/profiles/mine", json=profile, headers=bearer(key))).status_code == 200
         document = {"type": "article", "title": "x", "content": "x"}
         await gateway.http.post("/v1/documents", json=document, headers=bearer(key) | {"Idempotency-Key": "k"})
+        with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO chat.sessions "
+                "(org_id, session_id, user_id, id_hash, issuer, groups, sealed_tokens, fresh_until, expires_at) "
+                "VALUES (%(org)s::text, 's', 'user', sha256(convert_to(%(org)s::text, 'UTF8')), 'default', '{}', '', "
+                "now(), now())",
+                {"org": org},
+            )
     for table in TABLES:
         count = f"SELECT count(*) FROM chat.{table}"  # noqa: S608 # names of our own tables, no input
         everything = rows(database, count)[0][0]

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from functools import partial
 from importlib.metadata import version
 
@@ -21,6 +22,7 @@ from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.routes import (
     accounting,
     admin,
+    auth,
     chat,
     collections,
     conversations,
@@ -52,11 +54,16 @@ from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.middleware import body_limit, time_budget
 from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.metrics import CALL_WAIT_SECONDS
+from citewire_gateway.people.authenticator import Authenticator
+from citewire_gateway.people.provider import Provider, open_http
+from citewire_gateway.people.sealer import Sealer
+from citewire_gateway.people.sessions import SessionStore
+from citewire_gateway.people.sign_in import SignIn
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.audit import AuditReader, AuditRetention
-from citewire_gateway.tenants.identity import Authenticator, IdentityStore
+from citewire_gateway.tenants.identity import IdentityStore
 from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_gateway.tenants.providers import ProviderStore
@@ -91,6 +98,7 @@ ROUTES = (
     profiles,
     providers,
     keys,
+    auth,
     accounting,
     admin,
     system,
@@ -176,7 +184,10 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         rerank_seconds=settings.rerank_seconds,
     )
     identity = IdentityStore(pool)
-    authenticator = Authenticator(identity, off=local)
+    sessions = SessionStore(pool)
+    providers = await _providers(settings, stack)
+    sign_in = _sign_in(settings, providers, sessions)
+    authenticator = Authenticator(identity, off=local, sessions=sessions, sign_in=sign_in, providers=providers.values())
     stack.push_async_callback(authenticator.flush)
 
     corpus = CorpusClient(
@@ -190,6 +201,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     async def sweep() -> None:
         await authenticator.flush()
         await chats.sweep()
+        await sessions.sweep()
         await eraser.sweep()
         await account_erasures.sweep()
         if settings.audit != "off":
@@ -206,6 +218,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         members=MemberStore(pool),
         authenticator=authenticator,
         identity=identity,
+        sign_in=sign_in,
         limiter=limiter,
         chats=chats,
         reader=ConversationReader(chats, retriever),
@@ -231,6 +244,27 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         drain=drain,
         stream_rules=StreamRules(drain, settings.hold_seconds, settings.heartbeat_seconds),
         uploads=FairShares(settings.max_uploads, lambda _: no_place("too many uploads at once"), beyond=True),
+    )
+
+
+async def _providers(settings: GatewaySettings, stack: AsyncExitStack) -> dict[str, Provider]:
+    """The identity providers by name, with one pool of connections for all."""
+    issuers = settings.issuers()
+    if not issuers:
+        return {}
+    http = await stack.enter_async_context(open_http())
+    return {issuer.name: Provider(issuer, http) for issuer in issuers}
+
+
+def _sign_in(settings: GatewaySettings, providers: dict[str, Provider], sessions: SessionStore) -> SignIn | None:
+    if not settings.signs_in():
+        return None
+    return SignIn(
+        providers,
+        sessions,
+        Sealer(settings.sealing_secrets()),
+        public_url=settings.public_url,
+        lifetime=timedelta(hours=settings.session_hours),
     )
 
 

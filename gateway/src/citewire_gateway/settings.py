@@ -4,9 +4,11 @@ import ipaddress
 import re
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings
 
+from citewire_gateway.people.issuers import Issuer, is_safe_url, read_issuers
+from citewire_gateway.people.sealer import MIN_SECRET_CHARS
 from citewire_gateway.profiles.builtin import PROFILES, SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.tenants.providers import ProviderType
@@ -190,6 +192,54 @@ class GatewaySettings(ProcessSettings, LimitStoreSettings):
 
     cors_seconds: int = Field(default=600, ge=0, le=86_400)
     """How long a browser may keep the answer to a preflight request."""
+
+    oidc_issuers: SecretStr = SecretStr("")
+    """Identity providers, as a JSON list: where people sign in, and whose bearer tokens are taken."""
+
+    public_url: str = ""
+    """Where browsers find this server, such as https://citewire.example.org; needed where people sign in."""
+
+    session_secrets: SecretStr = SecretStr("")
+    """Secrets of at least 32 characters each, with white space between: the first seals what sessions hold, all of them
+    open it. The same on every gateway; needed where people sign in."""
+
+    session_hours: float = Field(default=12.0, gt=0, le=24 * 30)
+    """After how long a person must sign in again, however active."""
+
+    @field_validator("oidc_issuers")
+    @classmethod
+    def _are_issuers(cls, value: SecretStr) -> SecretStr:
+        read_issuers(value.get_secret_value())
+        return value
+
+    @model_validator(mode="after")
+    def _sign_in_is_complete(self) -> Self:
+        if not self.signs_in():
+            return self
+        if self.auth == "off":
+            raise ValueError(f"{self.env_name('oidc_issuers')}: nobody signs in while CITEWIRE_AUTH is off")
+        if not is_safe_url(self.public_url) or not _ORIGIN.fullmatch(self.public_url):
+            raise ValueError(
+                f"{self.env_name('public_url')}: must be an https origin (http on loopback only), in lower case and "
+                "without a path, such as https://citewire.example.org"
+            )
+        if not self.sealing_secrets() or any(len(secret) < MIN_SECRET_CHARS for secret in self.sealing_secrets()):
+            raise ValueError(
+                f"{self.env_name('session_secrets')}: each must have {MIN_SECRET_CHARS} characters or more"
+            )
+        return self
+
+    def signs_in(self) -> bool:
+        """Says whether people sign in with a browser."""
+        return any(issuer.client_id for issuer in self.issuers())
+
+    def issuers(self) -> tuple[Issuer, ...]:
+        """Returns the identity providers."""
+        return read_issuers(self.oidc_issuers.get_secret_value())
+
+    def sealing_secrets(self) -> tuple[str, ...]:
+        """Returns the secrets of sessions, the newest first."""
+        return tuple(self.session_secrets.get_secret_value().split())
 
     @model_validator(mode="after")
     def _origins_are_origins(self) -> Self:

@@ -61,6 +61,9 @@ AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {
     ("GET", "/v1/keys/{key_id}"): (Action.KEY_READ, "key:{key_id}"),
     ("POST", "/v1/keys/{key_id}:rotate"): (Action.KEY_ROTATE, "key:{key_id}"),
     ("DELETE", "/v1/keys/{key_id}"): (Action.KEY_REVOKE, "key:{key_id}"),
+    ("GET", "/v1/auth/callback"): (Action.SESSION_BEGIN, ""),
+    ("POST", "/v1/auth/refresh"): (Action.SESSION_REFRESH, ""),
+    ("POST", "/v1/auth/logout"): (Action.SESSION_END, ""),
     ("GET", "/v1/profiles/{name}"): (Action.PROFILE_READ, "profile:{name}"),
     ("PUT", "/v1/profiles/{name}"): (Action.PROFILE_SET, "profile:{name}"),
     ("DELETE", "/v1/profiles/{name}"): (Action.PROFILE_DELETE, "profile:{name}"),
@@ -94,6 +97,9 @@ UNAUDITED: Final[frozenset[tuple[str, str]]] = frozenset(
         ("GET", "/v1/models/{name}"),
         ("GET", "/v1/profiles"),
         ("GET", "/v1/limits"),
+        # The way to the identity provider, and who the caller is.
+        ("GET", "/v1/auth/login"),
+        ("GET", "/v1/auth/session"),
         # Probes and documentation, which need no caller.
         ("GET", "/livez"),
         ("GET", "/readyz"),

@@ -29,11 +29,14 @@ from citewire_gateway.http.connections import site_of
 from citewire_gateway.http.idempotency import IdempotencyStore
 from citewire_gateway.http.middleware import add_headers
 from citewire_gateway.http.server import Drain, StreamRules
+from citewire_gateway.people.authenticator import Authenticator
+from citewire_gateway.people.cookies import SESSION_COOKIE, may_use_session
+from citewire_gateway.people.sign_in import SignIn
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
 from citewire_gateway.tenants.accounts import AccountStore
 from citewire_gateway.tenants.audit import AuditReader
-from citewire_gateway.tenants.identity import Authenticator, Caller, IdentityStore
+from citewire_gateway.tenants.identity import Caller, IdentityStore
 from citewire_gateway.tenants.members import MemberStore
 from citewire_gateway.tenants.provider_service import TenantProviders
 from citewire_kit.audit import AuditTrail, current_record
@@ -56,6 +59,7 @@ class Services:
     authenticator: Authenticator
     identity: IdentityStore
     members: MemberStore
+    sign_in: SignIn | None
     limiter: Limiter
     chats: ChatStore
     reader: ConversationReader
@@ -92,14 +96,52 @@ async def find_caller(request: Request, services: ServicesDep) -> Caller:
     """Finds who sent the request.
 
     Raises:
-        Unauthenticated: There is no valid key.
+        Unauthenticated: There is no valid key, token or session.
+        PermissionDenied: It has a session, and is sent by a page of another origin (reason `CROSS_SITE`).
         ResourceExhausted: The address sent too many wrong keys.
     """
-    site = site_of(request.client.host) if request.client is not None else ""
-    caller = await services.authenticator.caller_of(request.headers.get("authorization"), site)
-    if (record := current_record()) is not None:
-        record.tenant = caller.tenant
+    site, authorization = site_of_request(request), request.headers.get("authorization")
+    if authorization is None and services.sign_in is not None and (cookie := session_cookie(request)):
+        check_own_page(request, services)
+        caller = await services.authenticator.caller_of_session(cookie, site)
+    else:
+        caller = await services.authenticator.caller_of(authorization, site)
+    note_caller(caller.tenant)
     return caller
+
+
+def note_caller(tenant: Tenant) -> None:
+    """Says in the audit trail whose request this is."""
+    if (record := current_record()) is not None:
+        record.tenant = tenant
+
+
+def site_of_request(request: Request) -> str:
+    """Returns where a request comes from, as wrong keys are counted."""
+    return site_of(request.client.host) if request.client is not None else ""
+
+
+def session_cookie(request: Request) -> str:
+    """Returns the session's cookie, or ""."""
+    return request.cookies.get(SESSION_COOKIE, "")
+
+
+def check_own_page(request: Request, services: Services) -> None:
+    """Refuses a request with a session that a page of another origin sent.
+
+    Raises:
+        PermissionDenied: Reason `CROSS_SITE`.
+    """
+    settings = services.settings
+    headers = (request.headers.get(name, "") for name in ("origin", "sec-fetch-site", "sec-fetch-mode"))
+    origin, site, mode = headers
+    own = services.sign_in.origin if services.sign_in is not None else ""
+    allowed = settings.allowed_origins() if settings.cors_credentials else ()
+    if not may_use_session(request.method, origin=origin, site=site, mode=mode, own_origin=own, allowed=allowed):
+        raise PermissionDenied(
+            f"with a session, only pages of {own} may do this; other clients send an API key or a token",
+            reason="CROSS_SITE",
+        )
 
 
 CallerDep = Annotated[Caller, Depends(find_caller)]

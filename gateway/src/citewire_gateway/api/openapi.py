@@ -20,6 +20,7 @@ from citewire_gateway.api.schemas.chat import CHAT_EVENTS
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
 from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
 from citewire_gateway.http.bodies import JsonBody
+from citewire_gateway.people.cookies import SESSION_COOKIE
 
 Docs = dict[str, Any]
 Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]
@@ -38,13 +39,14 @@ _TAGS = [
     {"name": "providers", "description": "Models that a tenant brings; keys are sealed and never come back."},
     {"name": "keys", "description": "API keys: their scopes, expiry and rotation."},
     {"name": "erasures", "description": "Users and organisations that are erased, with all that is theirs."},
+    {"name": "auth", "description": "Signing in with a browser at an identity provider, and out again."},
     {"name": "accounting", "description": "What was spent, and what may be."},
     {"name": "admin", "description": "Your organisation: who did what."},
     {"name": "system", "description": "Health."},
 ]
 _PROBLEMS = {
     400: "The body can't be read (reason `INVALID_JSON`), or a provider is missing (`PROVIDER_MISSING`, with `types`).",
-    401: "An API key is missing, unknown, revoked or expired.",
+    401: "An API key, token or session is missing, unknown, revoked or expired, or a sign-in failed.",
     402: "A budget is spent: `budget`, `limit_usd`, `left_usd` and `resets_at` say which, what is left and until when.",
     403: "The caller's role doesn't allow it, or the key hasn't the scope that this needs: `scope` names it.",
     404: "Something that the request names doesn't exist in the caller's scope.",
@@ -134,7 +136,10 @@ def _build(app: FastAPI, routers: Sequence[APIRouter]) -> Docs:
             raise ValueError(f"two schemas are named {name}")
     for name, (events, numbered) in _STREAMS.items():
         schemas[name] = {"oneOf": _frames(events, numbered=numbered)}
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "description": "`cw_…`"}}
+    document["components"]["securitySchemes"] = {
+        "key": {"type": "http", "scheme": "bearer", "description": "`cw_…`, or a token of a known identity provider"},
+        "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE, "description": "After `/v1/auth/login`"},
+    }
     for route in routes:
         for method in route.methods or ():
             _complete(document["paths"][route.path_format][method.lower()], route, schemas)
@@ -154,7 +159,7 @@ def _complete(operation: Docs, route: APIRoute, schemas: Docs) -> None:
     if not authenticated:
         responses.pop("422", None)  # FastAPI adds it
     operation["responses"] = dict(sorted(responses.items()))
-    operation["security"] = [{"key": []}] if authenticated else []
+    operation["security"] = [{"key": []}, {"session": []}] if authenticated else []
     for response in operation["responses"].values():
         stream = response.get("content", {}).get("text/event-stream")
         if stream:

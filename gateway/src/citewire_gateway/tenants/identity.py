@@ -1,4 +1,4 @@
-"""Who calls: API keys, the organisations and users that they belong to, and the authentication of requests."""
+"""Who may call: API keys, and the organisations and users that they belong to."""
 
 import hashlib
 import re
@@ -6,27 +6,16 @@ import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, Literal, NamedTuple
 
-from cachetools import TTLCache
-
-from citewire_gateway.clients.arrivals import overloaded
-from citewire_gateway.tenants.failed_keys import FailedKeys
-from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, Unauthenticated
-from citewire_kit.fair import FairShares
+from citewire_kit.errors import FailedPrecondition, NotFound
 from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
-from citewire_kit.telemetry import get_logger
-from citewire_kit.tenant import LOCAL_TENANT, Plan, Tenant
-
-log = get_logger(__name__)
+from citewire_kit.tenant import Plan, Tenant
 
 _KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
 _PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
 _MAX_KEYS = 100  # of one user, that work
-_MAX_NOTED = 10_000
-_KNOWN_SECONDS = 600.0
-_LOOKUPS = 4  # at once; a lookup is a millisecond of one connection
 _SQL = load_queries("citewire_gateway.tenants", "identity.sql")
 
 
@@ -37,12 +26,6 @@ SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
 
 KeyState = Literal["active", "revoked", "expired", "rotated"]
 
-_REFUSALS: Mapping[KeyState, tuple[str, str]] = {
-    "revoked": ("the API key was revoked", "API_KEY_REVOKED"),
-    "expired": ("the API key has expired: make a new one", "API_KEY_EXPIRED"),
-    "rotated": ("the API key was rotated: use the one that took its place", "API_KEY_EXPIRED"),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -52,6 +35,8 @@ class Caller:
     scopes: tuple[Scope, ...] = SCOPES
     expires_at: datetime | None = None
     """When what it was sent with expires; None: never."""
+    kind: Literal["key", "token", "session"] = "key"
+    """What it was sent with: an API key, a provider's token, or a session's cookie."""
 
     def limited(self) -> Tenant:
         """Returns the tenant with no role above what the scopes need, for the services, which don't know scopes."""
@@ -271,76 +256,6 @@ class IdentityStore:
 
     def _within(self, org_id: str | None) -> AbstractAsyncContextManager[Connection]:
         return transaction(self._pool) if org_id is None else tenant_transaction(self._pool, _inside(org_id, "-"))
-
-
-class Authenticator:
-    """Finds the tenant of a request.
-
-    Every request looks its key up, so a revocation counts from the next request on, on every gateway. When a key was
-    last used is noted in memory and written now and then by `flush`: a read doesn't become a write.
-    """
-
-    def __init__(self, store: IdentityStore, *, off: bool) -> None:
-        self._store = store
-        self._off = off
-        self._used: dict[bytes, datetime] = {}
-        self._failed = FailedKeys()
-        self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
-        self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
-
-    async def caller_of(self, authorization: str | None, site: str = "") -> Caller:
-        """Returns the caller; with auth off that is always the local tenant, whatever the header says.
-
-        Args:
-            authorization: The header.
-            site: Where the request comes from, as wrong keys are counted.
-
-        Raises:
-            Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
-            ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
-        """
-        if self._off:
-            return Caller(LOCAL_TENANT)
-        hashed = hash_key(_key_in(authorization))
-        if hashed not in self._known:
-            self._failed.check(site)
-        async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
-            owner = await self._store.find(hashed)
-        if owner is None or owner.state != "active":
-            self._known.pop(hashed, None)
-            self._failed.note(site)
-            if owner is None:
-                raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
-            message, reason = _REFUSALS[owner.state]
-            raise Unauthenticated(message, reason=reason)
-        self._known[hashed] = True
-        if len(self._used) < _MAX_NOTED or hashed in self._used:
-            self._used[hashed] = datetime.now(UTC)
-        return owner.caller
-
-    async def flush(self) -> None:
-        """Writes when keys were last used. What can't be written now is kept for the next time."""
-        used, self._used = self._used, {}
-        if not used:
-            return
-        try:
-            await self._store.touch(used)
-        except CitewireError as exc:
-            self._used = {**used, **self._used}
-            log.warning("key_usage_not_written", keys=len(used), reason=exc.reason)
-
-
-def _key_in(authorization: str | None) -> str:
-    if not authorization:
-        raise Unauthenticated(
-            "this server needs an API key: send the header 'Authorization: Bearer cw_…'", reason="API_KEY_MISSING"
-        )
-    scheme, _, key = authorization.partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not is_key(key):
-        raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
-                              reason="API_KEY_INVALID")  # fmt: skip
-    return key
 
 
 def _key_in_row(row: tuple[Any, ...] | None) -> KeyInfo:

@@ -115,7 +115,7 @@ async def _find(services: Services, tenant: Tenant, key_id: str) -> KeyInfo:
 
 
 def _check_expiry(caller: Caller, *, outlives: bool) -> None:
-    if caller.expires_at is not None and outlives:
+    if caller.kind != "session" and caller.expires_at is not None and outlives:
         raise invalid_field(
             "expires_at", f"must be no later than that of the key which makes it: {caller.expires_at.isoformat()}"
         )

@@ -1,0 +1,132 @@
+"""`/v1/auth`: signing in with a browser at an identity provider, and out again."""
+
+import base64
+import binascii
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.responses import Response
+
+from citewire_gateway.api.dependencies import (
+    CallerDep,
+    Clean,
+    Services,
+    ServicesDep,
+    TenantDep,
+    check_own_page,
+    check_parameters,
+    note_caller,
+    session_cookie,
+    site_of_request,
+)
+from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.schemas.auth import CallerInfo, SignedOut
+from citewire_gateway.people.cookies import PENDING_COOKIE, SESSION_COOKIE, set_cookie
+from citewire_gateway.people.sign_in import CALLBACK, SIGN_IN_SECONDS, SignIn
+from citewire_kit.errors import CitewireError, NotFound, Unauthenticated
+
+router = APIRouter(tags=["auth"])
+
+_NO_STORE = {"Cache-Control": "no-store"}
+_KNOWN_PARAMETERS = [Depends(check_parameters)]
+_REDIRECT = {303: {"description": "To another page, by `Location`, with a cookie."}}
+OfIssuer = Annotated[
+    str | None, Query(max_length=32, description="Which identity provider; needed where there are several."), Clean
+]
+ReturnTo = Annotated[
+    str, Query(max_length=2000, description="Path of this server where the browser goes afterwards."), Clean
+]
+
+
+@router.get(
+    "/v1/auth/login",
+    summary="Sign in",
+    dependencies=_KNOWN_PARAMETERS,
+    status_code=303,
+    response_class=Response,
+    responses={**_REDIRECT, **problems(404, 422, 503)},
+)
+async def sign_in(services: ServicesDep, issuer: OfIssuer = None, return_to: ReturnTo = "/v1/auth/session") -> Response:
+    """Sends a browser to the identity provider; it comes back to `/v1/auth/callback`, and then to `return_to`."""
+    departure = await _sign_in(services).begin(issuer, return_to)
+    pending = base64.urlsafe_b64encode(departure.pending).decode()
+    return _redirect(departure.url, set_cookie(PENDING_COOKIE, pending, SIGN_IN_SECONDS))
+
+
+@router.get(
+    CALLBACK,
+    summary="Come back from the identity provider",
+    status_code=303,
+    response_class=Response,
+    responses={**_REDIRECT, **problems(401, 403, 404, 429, 503)},
+)
+async def come_back(request: Request, services: ServicesDep) -> Response:
+    """Begins a session with the identity provider's answer, and sends the browser where it wanted to go."""
+    site, wanted = site_of_request(request), _sign_in(services)
+    services.authenticator.check_site(site)
+    try:
+        arrival = await wanted.finish(_pending(request), dict(request.query_params))
+    except CitewireError as exc:
+        if isinstance(exc, Unauthenticated):
+            services.authenticator.note_failure(site)
+        raise
+    note_caller(arrival.tenant)
+    cookies = (set_cookie(SESSION_COOKIE, arrival.cookie, wanted.seconds), set_cookie(PENDING_COOKIE, "", 0))
+    return _redirect(arrival.return_to, *cookies)
+
+
+@router.get("/v1/auth/session", summary="Show who calls")
+async def get_session(_tenant: TenantDep, caller: CallerDep) -> CallerInfo:
+    """Returns who sends the request, by its session, key or token."""
+    return CallerInfo.of(caller)
+
+
+@router.post(
+    "/v1/auth/refresh",
+    summary="Refresh the session",
+    dependencies=_KNOWN_PARAMETERS,
+    responses=problems(401, 403, 429, 503),
+)
+async def refresh_session(request: Request, services: ServicesDep) -> CallerInfo:
+    """Asks the identity provider who the user is now, if it wasn't asked within five seconds.
+
+    The gateway does so by itself within every 30 seconds of use. A page that is about to open a stream finds out here
+    whether it has to sign in again, before it sends the question.
+    """
+    check_own_page(request, services)
+    cookie = session_cookie(request)
+    caller = await services.authenticator.caller_of_session(cookie, site_of_request(request), renew=True)
+    note_caller(caller.tenant)
+    return CallerInfo.of(caller)
+
+
+@router.post("/v1/auth/logout", summary="Sign out", dependencies=_KNOWN_PARAMETERS, responses=problems(403, 404))
+async def sign_out(request: Request, services: ServicesDep, response: Response) -> SignedOut:
+    """Ends the session here at once, and its tokens at the identity provider."""
+    check_own_page(request, services)
+    tenant, url = await _sign_in(services).end(session_cookie(request))
+    if tenant is not None:
+        note_caller(tenant)
+    response.headers["Set-Cookie"] = set_cookie(SESSION_COOKIE, "", 0)
+    response.headers.update(_NO_STORE)
+    return SignedOut(end_session_url=url)
+
+
+def _sign_in(services: Services) -> SignIn:
+    if services.sign_in is None:
+        raise NotFound("nobody signs in here: this server has no identity provider", reason="ROUTE_NOT_FOUND")
+    return services.sign_in
+
+
+def _pending(request: Request) -> bytes:
+    try:
+        return base64.b64decode(request.cookies.get(PENDING_COOKIE, ""), altchars=b"-_", validate=True)
+    except (ValueError, binascii.Error):
+        return b""
+
+
+def _redirect(url: str, *cookies: str) -> Response:
+    response = Response(status_code=303, headers={"Location": url, **_NO_STORE})
+    for cookie in cookies:
+        response.headers.append("Set-Cookie", cookie)
+    return response

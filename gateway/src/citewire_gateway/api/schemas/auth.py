@@ -1,0 +1,51 @@
+"""Who is signed in."""
+
+from typing import Literal, Self
+
+from pydantic import Field
+
+from citewire_gateway.api.schemas import ResponseModel
+from citewire_gateway.api.schemas.reading import time_text
+from citewire_gateway.tenants.identity import Caller, Scope
+from citewire_kit.tenant import Plan
+
+
+class CallerInfo(ResponseModel):
+    """Who sends a request, by its key, token or session."""
+
+    org: str = Field(examples=["acme"])
+    user: str = Field(examples=["ada"])
+    plan: Plan = Field(examples=["pro"])
+    roles: list[str] = Field(examples=[["editor"]])
+    groups: list[str] = Field(description="As the identity provider names them; keys have none.", examples=[["sales"]])
+    kind: Literal["key", "token", "session"] = Field(examples=["session"])
+    scopes: list[Scope] = Field(examples=[["read", "chat", "write", "admin"]])
+    key_id: str | None = Field(description="Of an API key.", examples=[None])
+    expires_at: str | None = Field(
+        description="When the key, token or session ends; null is never.", examples=["2026-11-22T20:00:00Z"]
+    )
+
+    @classmethod
+    def of(cls, caller: Caller) -> Self:
+        """Describes a caller."""
+        tenant = caller.tenant
+        return cls(
+            org=tenant.org_id,
+            user=tenant.user_id,
+            plan=tenant.plan,
+            roles=list(tenant.roles),
+            groups=list(tenant.groups),
+            kind=caller.kind,
+            scopes=list(caller.scopes),
+            key_id=tenant.key_id or None,
+            expires_at=None if caller.expires_at is None else time_text(caller.expires_at.replace(microsecond=0)),
+        )
+
+
+class SignedOut(ResponseModel):
+    """The session is over here."""
+
+    end_session_url: str | None = Field(
+        description="Where the browser signs out of the identity provider, too; null: it has no such page.",
+        examples=["https://id.example.org/session/end?client_id=citewire"],
+    )

@@ -1,0 +1,41 @@
+"""The two cookies of a browser, and which requests may use them."""
+
+from collections.abc import Collection
+from typing import Final
+
+SESSION_COOKIE: Final = "__Host-citewire-session"
+PENDING_COOKIE: Final = "__Host-citewire-sign-in"
+"""What a browser keeps while it is at the provider's pages, sealed."""
+
+_READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def set_cookie(name: str, value: str, seconds: float) -> str:
+    """Returns the header that sets a cookie; 0 seconds deletes it.
+
+    `__Host-` lets a browser take it only from this host, over TLS or on this machine, and for every path, so that no
+    neighbour under the same domain can plant one. Lax, as the sign-in comes back from another site.
+    """
+    return f"{name}={value}; Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age={int(seconds)}"
+
+
+def may_use_session(
+    method: str, *, origin: str, site: str, mode: str, own_origin: str, allowed: Collection[str]
+) -> bool:
+    """Says whether a request with a session's cookie comes from a page that may act for its user.
+
+    Browsers send `Origin` with whatever changes something, and `Sec-Fetch-Site` with everything; no page can set them.
+
+    Args:
+        method: The request's.
+        origin: Its `Origin`, or "".
+        site: Its `Sec-Fetch-Site`, or "".
+        mode: Its `Sec-Fetch-Mode`, or "".
+        own_origin: Where browsers find this server.
+        allowed: Other origins whose pages may act with cookies.
+    """
+    if origin:
+        return origin == own_origin or origin in allowed
+    if method in _READING_METHODS:  # the answer can be read by nobody else, and links may lead here
+        return site in ("", "same-origin", "none") or mode == "navigate"
+    return site == "same-origin"

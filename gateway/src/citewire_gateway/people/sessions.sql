@@ -1,0 +1,48 @@
+-- Browser sessions and the people who sign in. `find_session` and `sweep_sessions` work before or without a tenant.
+
+-- name: find_session
+SELECT org_id, user_id, plan, roles, groups, session_id, issuer, sealed_tokens, fresh_seconds, expires_at
+FROM chat.find_session(%(hash)s)
+
+-- name: add_org
+INSERT INTO chat.orgs (org_id) VALUES (%(org)s) ON CONFLICT DO NOTHING
+
+-- name: put_plan
+-- Where the organisation has none, or the provider names another.
+WITH present AS (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1)
+INSERT INTO chat.plans (org_id, plan)
+SELECT %(org)s, coalesce(%(plan)s::text, %(default_plan)s)
+WHERE NOT EXISTS (SELECT FROM present) OR EXISTS (SELECT FROM present WHERE plan <> %(plan)s::text)
+
+-- name: put_user
+-- Roles are the provider's where it names them, and else stay what the organisation made them.
+INSERT INTO chat.users (org_id, user_id, roles)
+VALUES (%(org)s, %(user)s, coalesce(%(roles)s::text[], %(default_roles)s))
+ON CONFLICT (org_id, user_id) DO UPDATE SET roles = coalesce(%(roles)s::text[], chat.users.roles)
+RETURNING roles, (SELECT plan FROM chat.plans WHERE org_id = %(org)s ORDER BY since DESC LIMIT 1)
+
+-- name: add_session
+INSERT INTO chat.sessions (org_id, session_id, user_id, id_hash, issuer, groups, sealed_tokens, fresh_until, expires_at)
+VALUES (%(org)s, %(session)s, %(user)s, %(hash)s, %(issuer)s, %(groups)s, %(tokens)s,
+        now() + %(fresh)s, now() + %(lifetime)s)
+RETURNING expires_at
+
+-- name: lease_session
+-- Who gets it asks the provider; a lease whose holder died ends by itself.
+UPDATE chat.sessions SET refreshing_until = now() + %(lease)s
+WHERE org_id = %(org)s AND session_id = %(session)s AND (refreshing_until IS NULL OR refreshing_until < now())
+RETURNING sealed_tokens, extract(epoch FROM fresh_until - now())::float8
+
+-- name: renew_session
+UPDATE chat.sessions
+SET groups = %(groups)s, sealed_tokens = %(tokens)s, fresh_until = now() + %(fresh)s, refreshing_until = NULL
+WHERE org_id = %(org)s AND session_id = %(session)s
+
+-- name: release_session
+UPDATE chat.sessions SET refreshing_until = NULL WHERE org_id = %(org)s AND session_id = %(session)s
+
+-- name: delete_session
+DELETE FROM chat.sessions WHERE org_id = %(org)s AND session_id = %(session)s
+
+-- name: sweep_sessions
+SELECT chat.sweep_sessions(%(most)s)

@@ -1,0 +1,149 @@
+"""A person at a real Chromium signs in at a real provider, is refreshed, loses a group, and signs out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from browser_pages import page_origin
+from devtools import DrivenPage, driven_page
+from gateway_fake_servers import running_fakes
+from gateway_process import Gateway, rows
+from oidc import OidcProvider, gateway_with_provider
+
+if TYPE_CHECKING:
+    from databases import Database
+
+pytestmark = [
+    pytest.mark.system(program="chromium", package="chromium"),
+    pytest.mark.system(program="npm", package="npm"),
+]
+
+SHOWN = "document.body && document.body.innerText.startsWith('{') && document.body.innerText"
+FORM = "!!document.querySelector('input[name=account]')"
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[DrivenPage]:
+    async with driven_page(tmp_path / "profile") as driven:
+        yield driven
+
+
+@pytest.fixture
+async def pair(database: Database) -> AsyncIterator[tuple[Gateway, OidcProvider]]:
+    async with running_fakes() as fakes, gateway_with_provider(database, fakes) as running:
+        yield running
+
+
+async def sign_in(page: DrivenPage, gateway: Gateway, account: str = "ada") -> dict[str, Any]:
+    """Signs in with the keyboard's part done by a script; returns what the last page shows."""
+    await page.go(f"{gateway.url}/v1/auth/login")
+    await page.wait_for(FORM)
+    name = json.dumps(account)
+    await page.run(f"document.querySelector('input').value = {name}; document.querySelector('form').submit()")
+    shown = json.loads(await page.wait_for(f"location.pathname === '/v1/auth/session' && {SHOWN}"))
+    # A page of the gateway's that may call it; one that shows JSON may load nothing.
+    await page.go(f"{gateway.url}/docs")
+    await page.wait_for("location.pathname === '/docs' && document.readyState === 'complete'")
+    return shown
+
+
+async def call(page: DrivenPage, method: str, url: str, body: object = None) -> dict[str, Any]:
+    """Fetches from the page, with its cookies."""
+    options = {"method": method, "credentials": "include"}
+    if body is not None:
+        options |= {"headers": {"Content-Type": "application/json"}, "body": json.dumps(body)}  # type: ignore[dict-item] # options of any kind
+    script = f"""fetch({json.dumps(url)}, {json.dumps(options)}).then(
+        async response => ({{status: response.status, text: await response.text()}}),
+        error => ({{status: 0, text: String(error)}}))"""
+    return await page.run(script)
+
+
+async def test_sign_in_refresh_and_sign_out(
+    pair: tuple[Gateway, OidcProvider], page: DrivenPage, database: Database
+) -> None:
+    gateway, provider = pair
+    who = await sign_in(page, gateway)
+    assert (who["user"], who["org"], who["groups"]) == ("ada", "acme", ["staff", "finance"])
+    cookies = {cookie["name"]: cookie for cookie in await page.cookies()}
+    session = cookies["__Host-citewire-session"]
+    assert (session["secure"], session["httpOnly"], session["sameSite"], session["path"]) == (True, True, "Lax", "/")
+    assert "__Host-citewire-sign-in" not in cookies
+    assert "__Host" not in await page.run("document.cookie")
+    asked = await call(page, "POST", "/v1/chat", {"question": "How much?", "stream": False})
+    assert asked["status"] == 200, asked
+    # Refreshing gives what the provider says now, with another refresh token each time.
+    with psycopg.connect(database.owner_dsn, autocommit=True) as connection:
+        connection.execute("UPDATE chat.sessions SET fresh_until = now() + interval '20 s'")
+    await provider.put_account("ada", groups=["staff", "board"], citewire_roles=["kb-editors"], tenant="acme")
+    refreshed = await call(page, "POST", "/v1/auth/refresh")
+    assert refreshed["status"] == 200, refreshed
+    assert json.loads(refreshed["text"])["groups"] == ["staff", "board"]
+    # Out here, and at the provider: the next sign-in asks who it is.
+    out = await call(page, "POST", "/v1/auth/logout")
+    assert out["status"] == 200, out
+    assert "__Host-citewire-session" not in {cookie["name"] for cookie in await page.cookies()}
+    assert (await call(page, "GET", "/v1/auth/session"))["status"] == 401
+    await page.go(json.loads(out["text"])["end_session_url"])
+    await page.wait_for("!!document.querySelector('form')")
+    await page.run("(document.querySelector('button[name=logout]') || document.querySelector('button')).click()")
+    await page.wait_for(f"location.origin === {json.dumps(gateway.url)}")
+    await page.go(f"{gateway.url}/v1/auth/login")
+    assert await page.wait_for(FORM)
+    assert rows(database, "SELECT count(*) FROM chat.sessions") == [(0,)]
+
+
+async def test_a_group_removed_at_the_provider_is_out_within_a_minute(
+    pair: tuple[Gateway, OidcProvider], page: DrivenPage
+) -> None:
+    """By the clock, with a page that asks all the while: nothing is put forward."""
+    gateway, provider = pair
+    assert (await sign_in(page, gateway))["groups"] == ["staff", "finance"]
+    await provider.put_account("ada", groups=["staff"], citewire_roles=["kb-admins"], tenant="acme")
+    removed = time.monotonic()
+    while True:
+        shown = await call(page, "GET", "/v1/auth/session")
+        assert shown["status"] == 200, shown
+        seconds = time.monotonic() - removed
+        if json.loads(shown["text"])["groups"] == ["staff"]:
+            break
+        assert seconds < 60
+        await asyncio.sleep(0.5)
+    assert seconds <= 35, "30 s, and what a busy machine takes"
+    await call(page, "POST", "/v1/chat", {"question": "How much?", "stream": False})
+    tenant = gateway.fakes.generator.tenants[-1]
+    assert tenant is not None
+    assert tenant.groups == ("staff",), "the services hear of it, too"
+
+
+async def test_a_page_of_another_origin_can_not_act(pair: tuple[Gateway, OidcProvider], page: DrivenPage) -> None:
+    """Another port of the same host: the same site, so that `SameSite` alone lets its cookies through."""
+    gateway, _ = pair
+    await sign_in(page, gateway)
+    async with page_origin() as other:
+        other.html = "<!doctype html><title>another origin</title>"
+        await page.go(other.origin)
+        await page.wait_for("document.title === 'another origin'")
+        before = len(gateway.fakes.embedder.requests)
+        asked = await call(page, "POST", f"{gateway.url}/v1/chat", {"question": "How much?"})
+        assert asked["status"] == 0, "the browser doesn't send it"
+        # A form needs no preflight, so it is sent, cookie and all.
+        await page.run(f"""(() => {{
+            const form = document.createElement("form");
+            form.method = "post";
+            form.action = {json.dumps(gateway.url + "/v1/auth/logout")};
+            document.body.append(form);
+            form.submit();
+        }})()""")
+        refused = json.loads(await page.wait_for(SHOWN))
+        assert refused["reason"] == "CROSS_SITE"
+    await page.go(f"{gateway.url}/v1/auth/session")
+    assert json.loads(await page.wait_for(SHOWN))["user"] == "ada", "nobody signed them out"
+    assert len(gateway.fakes.embedder.requests) == before

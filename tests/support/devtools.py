@@ -1,0 +1,86 @@
+"""A page of a real Chromium that a test drives, over the browser's own DevTools protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from waiting import wait_until
+
+Json = dict[str, Any]
+_SECONDS = 60.0
+
+
+class DrivenPage:
+    """A page: where it goes, and what a script in it says."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+
+    async def call(self, method: str, **params: object) -> Json:
+        """Calls a method of the protocol; events that come meanwhile are left out."""
+        number = next(self._numbers)
+        await self._socket.send_json({"id": number, "method": method, "params": params})
+        async with asyncio.timeout(_SECONDS):
+            while True:
+                message: Json = json.loads(await self._socket.receive_str())
+                if message.get("id") == number:
+                    assert "error" not in message, message
+                    return message["result"]
+
+    async def go(self, url: str) -> None:
+        """Navigates, as if the address was typed."""
+        await self.call("Page.navigate", url=url)
+
+    async def run(self, script: str) -> Any:  # noqa: ANN401 # what a script says is of any kind
+        """Evaluates an expression in the page; a promise is waited for."""
+        result = await self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    async def wait_for(self, script: str) -> Any:  # noqa: ANN401 # whatever the script says
+        """Evaluates an expression until it is true; pages come and go meanwhile."""
+        async with asyncio.timeout(_SECONDS):
+            while True:
+                with contextlib.suppress(AssertionError):
+                    if value := await self.run(script):
+                        return value
+                await asyncio.sleep(0.1)
+
+    async def cookies(self) -> list[Json]:
+        """All cookies that the browser has, also those that no script sees."""
+        return (await self.call("Storage.getCookies"))["cookies"]
+
+
+@asynccontextmanager
+async def driven_page(profile: Path) -> AsyncGenerator[DrivenPage]:
+    """Starts a Chromium with one page, and ends it."""
+    browser = await asyncio.create_subprocess_exec(
+        "chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+        "--no-proxy-server", "--disable-background-networking", "--remote-debugging-port=0",
+        f"--user-data-dir={profile}", "about:blank",
+        stdout=DEVNULL, stderr=DEVNULL,
+    )  # fmt: skip
+    try:
+        port_file = profile / "DevToolsActivePort"
+        await wait_until(lambda: port_file.exists() and bool(port_file.read_text()), _SECONDS)
+        port = int(port_file.read_text().splitlines()[0])
+        async with aiohttp.ClientSession() as http:
+            async with http.get(f"http://127.0.0.1:{port}/json/list") as response:
+                pages = [target for target in await response.json() if target["type"] == "page"]
+            async with http.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                yield DrivenPage(socket)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            browser.terminate()
+        await browser.wait()

@@ -1,0 +1,297 @@
+"""Providers that lie, stall or change their keys, and tokens that somebody else made."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
+
+from citewire_gateway.people import provider as provider_module
+from citewire_gateway.people.issuers import Issuer, check_issuers, read_issuers
+from citewire_gateway.people.provider import Provider, RejectedGrantError, open_http
+from citewire_kit.errors import Unauthenticated, Unavailable
+
+Json = dict[str, Any]
+RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+
+
+def jwk_of(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, key_id: str) -> Json:
+    if isinstance(key, rsa.RSAPrivateKey):
+        public = RSAAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    else:
+        public = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    return {**public, "kid": key_id, "use": "sig"}
+
+
+@dataclass
+class Liar:
+    """A provider whose answers a test sets."""
+
+    issuer: str = ""
+    discovery: Json = field(default_factory=dict[str, Any])
+    keys: list[Json] = field(default_factory=lambda: [jwk_of(RSA_KEY, "k1")])
+    answers: dict[str, Callable[[web.Request], Any]] = field(default_factory=dict[str, Callable[[web.Request], Any]])
+    asked: list[str] = field(default_factory=list[str])
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path)
+        if request.path in self.answers:
+            return await self.answers[request.path](request)
+        if request.path == "/jwks":
+            return web.json_response({"keys": self.keys})
+        return web.json_response(self.document() | self.discovery)
+
+    def document(self) -> Json:
+        endpoints = {"authorization_endpoint": "/auth", "token_endpoint": "/token", "jwks_uri": "/jwks"}
+        return {"issuer": self.issuer, **{name: self.issuer + path for name, path in endpoints.items()}}
+
+    def token(self, key: Any = RSA_KEY, algorithm: str = "RS256", key_id: str = "k1", **claims: Any) -> str:  # noqa: ANN401 # keys and claims of any kind
+        now = int(time.time())
+        held = {"iss": self.issuer, "aud": "api", "sub": "ada", "iat": now, "exp": now + 60, **claims}
+        held = {name: value for name, value in held.items() if value is not None}
+        return jwt.encode(held, key, algorithm=algorithm, headers={"kid": key_id})
+
+
+@pytest.fixture
+async def liar() -> AsyncIterator[Liar]:
+    liar, application = Liar(), web.Application()
+    application.router.add_route("*", "/{path:.*}", liar.handle)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    liar.issuer = f"http://{host}:{port}"
+    yield liar
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with open_http() as client:
+        yield client
+
+
+@pytest.fixture
+def provider(liar: Liar, http: httpx.AsyncClient) -> Provider:
+    return Provider(Issuer(issuer=liar.issuer, client_id="citewire", audience="api", org="acme"), http)
+
+
+async def refusal(provider: Provider, token: str) -> str:
+    with pytest.raises(Unauthenticated) as caught:
+        await provider.verify(token, "api")
+    assert caught.value.reason == "TOKEN_INVALID"
+    return caught.value.message
+
+
+def unsigned(token: str) -> str:
+    header = base64.urlsafe_b64encode(b'{"alg":"none","kid":"k1"}').rstrip(b"=").decode()
+    return f"{header}.{token.split('.')[1]}."
+
+
+async def test_a_good_token_is_taken(liar: Liar, provider: Provider) -> None:
+    assert (await provider.verify(liar.token(), "api"))["sub"] == "ada"
+    assert (await provider.verify(liar.token(nonce="n"), "api", nonce="n"))["nonce"] == "n"
+    assert (await provider.verify(liar.token(exp=int(time.time()) - 20), "api"))["sub"] == "ada", "clocks may differ"
+
+
+async def test_tokens_that_prove_nothing_are_refused(liar: Liar, provider: Provider) -> None:
+    now = int(time.time())
+    other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    good = liar.token()
+    forged = good.split(".")
+    forged[0] = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"k1"}').rstrip(b"=").decode()
+    public = json.dumps(jwk_of(RSA_KEY, "k1")).encode()  # what everybody knows, as if it were a shared secret
+    mac = hmac.digest(public, ".".join(forged[:2]).encode(), "sha256")
+    signed_by_public_key = ".".join([*forged[:2], base64.urlsafe_b64encode(mac).rstrip(b"=").decode()])
+    for token, said in (
+        (unsigned(good), "another method"),
+        (signed_by_public_key, "another method"),
+        (liar.token(other), "no valid signature"),
+        (good[:-8] + "AAAAAAAA", "no valid signature"),
+        (liar.token(aud="elsewhere"), "another audience"),
+        (liar.token(aud=None), "lacks the claim aud"),
+        (liar.token(aud=["api", "other"], azp="other"), "another client"),
+        (liar.token(iss="https://elsewhere.example"), "another issuer"),
+        (liar.token(exp=now - 3600), "expired"),
+        (liar.token(exp=None), "lacks the claim exp"),
+        (liar.token(sub=None), "lacks the claim sub"),
+        (liar.token(iat=now + 3600), "of the future"),
+        (liar.token(nbf=now + 3600), "of the future"),
+        (liar.token(key_id="k2"), "its issuer doesn't have"),
+        (liar.token(EC_KEY, "ES256"), "another method"),
+        (liar.token(x="y" * 20_000), "longer than"),
+        ("a.b.c", "no JWT"),
+    ):
+        assert said in await refusal(provider, token), said
+    with pytest.raises(Unauthenticated, match="nonce"):
+        await provider.verify(liar.token(nonce="other"), "api", nonce="n")
+
+
+async def test_unknown_keys_do_not_hammer_the_provider(
+    liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await provider.verify(liar.token(), "api")
+    tokens = [liar.token(key_id=f"made-up-{number}") for number in range(200)]
+    await asyncio.gather(*(refusal(provider, token) for token in tokens))
+    assert liar.asked.count("/jwks") == 1, "asked a moment ago"
+    monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
+    liar.keys = [jwk_of(EC_KEY, "k2")]
+    assert (await provider.verify(liar.token(EC_KEY, "ES256", "k2"), "api"))["sub"] == "ada", "the keys were rotated"
+    assert "doesn't have" in await refusal(provider, liar.token())
+
+
+async def test_keys_that_may_not_sign_do_not(liar: Liar, provider: Provider) -> None:
+    secret = base64.urlsafe_b64encode(b"s" * 32).decode()
+    liar.keys = [
+        {"kty": "oct", "k": secret, "kid": "shared", "alg": "HS256"},
+        {**jwk_of(RSA_KEY, "encrypts"), "use": "enc"},
+        {"kty": "RSA", "kid": "broken"},
+        "nonsense",  # type: ignore[list-item] # what a liar sends
+    ]
+    assert "doesn't have" in await refusal(provider, liar.token(b"s" * 32, "HS256", "shared"))
+    assert "doesn't have" in await refusal(provider, liar.token(key_id="encrypts"))
+
+
+@pytest.mark.parametrize(
+    "discovery",
+    [
+        {"issuer": "https://elsewhere.example"},
+        {"jwks_uri": "http://192.0.2.1/jwks"},
+        {"token_endpoint": "ftp://127.0.0.1/token"},
+        {"authorization_endpoint": 7},
+        {"jwks_uri": None},
+    ],
+)
+async def test_a_discovery_document_that_leads_elsewhere_is_not_used(
+    liar: Liar, provider: Provider, discovery: Json
+) -> None:
+    liar.discovery = discovery
+    with pytest.raises(Unavailable):
+        await provider.metadata()
+    for _ in range(50):  # nor is it asked for again and again
+        with pytest.raises(Unavailable):
+            await provider.metadata()
+    assert len(liar.asked) == 1
+
+
+async def test_a_huge_or_endless_answer_is_cut(liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        while sent < 64 * 1024 * 1024:
+            await response.write(b'{"a":"' + b"x" * 65_536)
+            sent += 65_536
+        return response
+
+    async def dripping(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.05)
+
+    path = "/.well-known/openid-configuration"
+    liar.answers[path] = endless
+    with pytest.raises(Unavailable):
+        await provider.metadata()
+    assert sent < 16 * 1024 * 1024
+    liar.answers[path] = dripping
+    monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(provider_module, "_SECONDS", 0.3)
+    started = time.monotonic()
+    with pytest.raises(Unavailable):
+        await provider.metadata()
+    assert time.monotonic() - started < 3
+
+
+async def test_deep_json_and_redirects_are_no_documents(
+    liar: Liar, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(provider_module, "_AGAIN_SECONDS", 0.0)
+
+    async def deep(_request: web.Request) -> web.Response:
+        return web.Response(text="[" * 100_000, content_type="application/json")
+
+    async def moved(_request: web.Request) -> web.Response:
+        return web.Response(status=302, headers={"Location": "http://127.0.0.1:9/"})
+
+    for answer in (deep, moved):
+        liar.answers["/.well-known/openid-configuration"] = answer
+        with pytest.raises(Unavailable):
+            await provider.metadata()
+
+
+async def test_what_the_provider_refuses_and_what_it_can_not_do_are_told_apart(liar: Liar, provider: Provider) -> None:
+    async def refused(_request: web.Request) -> web.Response:
+        return web.json_response({"error": "invalid_grant"}, status=400)
+
+    async def broken(_request: web.Request) -> web.Response:
+        return web.Response(status=500, text="<html>stack trace</html>")
+
+    liar.answers["/token"] = refused
+    with pytest.raises(RejectedGrantError):
+        await provider.refresh("r")
+    liar.answers["/token"] = broken
+    with pytest.raises(Unavailable) as caught:
+        await provider.refresh("r")
+    assert "stack trace" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"issuer": "http://id.example.org"}, "https"),
+        ({"issuer": "https://id.example.org?x=1"}, "https"),
+        ({"org": ""}, "org or org_claim"),
+        ({"org_claim": "tenant"}, "org or org_claim"),
+        ({"org": "", "org_claim": "tenant"}, "orgs must list"),
+        ({"org": "a b"}, "organisation must be"),
+        ({"client_id": ""}, "client_id"),
+        ({"client_id": "api", "audience": "api"}, "ID token"),
+        ({"request_scopes": "email"}, "openid"),
+        ({"name": "A B"}, "1-32"),
+        ({"roles": {"x": "root"}}, "roles"),
+        ({"rolls": {}}, "rolls"),
+    ],
+)
+def test_settings_that_can_not_be_right_are_refused(fields: Json, said: str) -> None:
+    right = {"issuer": "https://id.example.org", "client_id": "citewire", "org": "acme"}
+    Issuer.model_validate(right)
+    with pytest.raises(ValueError, match=said):
+        Issuer.model_validate(right | fields)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '"x"', '[{"issuer": 1, "client_secret": "hush-hush"}]', "[" * 100_000])
+def test_a_wrong_list_of_issuers_is_refused_without_its_secrets(text: str) -> None:
+    with pytest.raises(ValueError, match=r".") as caught:
+        read_issuers(text)
+    assert "hush" not in str(caught.value)
+
+
+def test_two_issuers_never_name_the_same_user() -> None:
+    def issuer(name: str, **fields: Any) -> Issuer:  # noqa: ANN401 # fields of any kind
+        return Issuer(name=name, issuer=f"https://{name}.example.org", client_id="citewire", **fields)
+
+    one = issuer("one", org="acme")
+    check_issuers((one, issuer("two", org="other")))
+    check_issuers((one, issuer("two", org="acme", user_prefix="two.")))
+    for other in (issuer("two", org="acme"), issuer("two", org_claim="t", orgs=("x", "acme")), issuer("one", org="x")):
+        with pytest.raises(ValueError, match=r"one"):
+            check_issuers((one, other))
