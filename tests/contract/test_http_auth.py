@@ -216,6 +216,12 @@ async def test_the_role_sees_and_writes_only_its_tenants_rows(
                 "now(), now())",
                 {"org": org},
             )
+            connection.execute(
+                "INSERT INTO chat.erasures "
+                "(org_id, erasure_id, subject_kind, subject, successor, documents, requested_by, next_at) "
+                "VALUES (%(org)s::text, gen_random_uuid(), 'user', 'bob', 'erased:1', 'keep', 'user', 'infinity')",
+                {"org": org},
+            )
     for table in TABLES:
         count = f"SELECT count(*) FROM chat.{table}"  # noqa: S608 # names of our own tables, no input
         everything = rows(database, count)[0][0]

@@ -202,8 +202,10 @@ def test_every_listing_has_pages_and_is_searched() -> None:
         "/v1/keys",
         "/v1/admin/audit",
         "/v1/admin/users",
+        "/v1/erasures",
     }
-    assert [path for path in (*LISTS, "/v1/keys") if not {"page_size", "page_token", "q"} <= listings[path]] == []
+    searched = (*LISTS, "/v1/keys", "/v1/erasures")
+    assert [path for path in searched if not {"page_size", "page_token", "q"} <= listings[path]] == []
 
 
 async def fill(gateway: Gateway) -> None:

@@ -8,6 +8,7 @@ from pydantic import MISSING, Field, StrictStr
 
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import problems
+from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas import Count, RequestModel, ResponseModel, Time, Uuid
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import erasures
@@ -50,9 +51,10 @@ class Erasure(ResponseModel):
 
 
 class ErasureList(ResponseModel):
-    """Erasures, latest first, at most a hundred."""
+    """The latest hundred erasures, oldest first."""
 
     erasures: list[Erasure]
+    next_page_token: str = Field(description='"" on the last page.', examples=[""])
 
 
 @router.post("/v1/erasures", summary="Erase a user or the organisation", status_code=202, responses=problems(404, 409))
@@ -76,10 +78,15 @@ async def add_erasure(
 
 
 @router.get("/v1/erasures", summary="List erasures")
-async def list_erasures(tenant: TenantDep, services: ServicesDep) -> ErasureList:
-    """Returns the organisation's erasures, latest first."""
+async def list_erasures(tenant: TenantDep, services: ServicesDep, pages: PagesDep) -> ErasureList:
+    """Returns the organisation's latest hundred erasures, oldest first; `q` looks into users and their successors."""
     require_admin(tenant)
-    return ErasureList(erasures=[_erasure(erasure) for erasure in await services.erasures.page(tenant)])
+    erasures, token = pages.page(
+        await services.erasures.page(tenant),
+        key=lambda erasure: (erasure.created_at.isoformat(), str(erasure.erasure_id)),
+        text=lambda erasure: f"{erasure.subject}\n{erasure.successor}",
+    )
+    return ErasureList(erasures=[_erasure(erasure) for erasure in erasures], next_page_token=token)
 
 
 @router.get("/v1/erasures/{erasure_id}", summary="How far an erasure is", responses=problems(404))
