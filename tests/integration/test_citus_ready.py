@@ -20,17 +20,26 @@ if TYPE_CHECKING:
 REFERENCE_TABLES = {
     "corpus.spaces": "which embedding spaces there are; a few rows, the same for all",
     "corpus.schema_migrations": "what was applied to the schema",
+    "chat.audit_blocks": "hashes of the audit trail, by process and second; they stay on one node with the events",
     "chat.schema_migrations": "what was applied to the schema",
     "ledger.schema_migrations": "what was applied to the schema",
 }
 UNIQUE_WITHOUT = {
     "chat.api_keys_hash": "a key is looked up before its organisation is known: a lookup table of hash and organisation"
     " would replace it",
+    "chat.api_keys_previous_hash": "the same, for the text that a key had before",
+    "chat.sessions_hash": "the same, for the cookie of a session",
 }
 POLICIES_WITHOUT = {
     # Of functions that run as the owner, each for one purpose; no service connects as the owner.
     "chat.api_keys owner_touches_all": "notes a key's use",
     "chat.api_keys owner_reads_all": "finds a key by its hash",
+    "chat.audit_blocks owner_appends_all": "adds a block to a process's chain",
+    "chat.audit_blocks owner_reads_all": "checks the chains",
+    "chat.audit_events owner_appends_all": "adds a block's events, of several organisations",
+    "chat.audit_events owner_cuts_all": "removes events whose time is over; compares org_id itself",
+    "chat.audit_events owner_reads_all": "checks the chains",
+    "chat.audit_policies owner_reads_all": "how long each organisation's events are kept",
     "chat.erasure_checks owner_claims_all": "the sweeper takes organisations that are due",
     "chat.erasures owner_claims_all": "the sweeper takes erasures that are due",
     "chat.messages owner_erases_all": "erases what answers say of deleted documents; compares org_id itself",
@@ -40,6 +49,7 @@ POLICIES_WITHOUT = {
     "chat.plans owner_reads_all": "a key's plan",
     "chat.providers owner_reads_all": "counts providers by the key that sealed them",
     "chat.saved_providers owner_reads_all": "the same",
+    "chat.sessions owner_sees_all": "finds a session by its cookie's hash, and forgets those that are over",
     "chat.users owner_reads_all": "a key's user",
     "corpus.lexical owner_reads_all": "lexical search, which compares org_id itself",
     "ledger.budgets owner_reads_all": "the ledger's functions, which take the organisation",
@@ -70,7 +80,10 @@ QUERY_FILES = (
     ("citewire_retriever.ingest.enrichment", "queries.sql"),
     ("citewire_gateway.chat", "chats.sql"),
     ("citewire_gateway.tenants", "accounts.sql"),
+    ("citewire_gateway.tenants", "audit.sql"),
     ("citewire_gateway.tenants", "identity.sql"),
+    ("citewire_gateway.tenants", "members.sql"),
+    ("citewire_gateway.people", "sessions.sql"),
     ("citewire_gateway.profiles", "profiles.sql"),
     ("citewire_gateway.tenants", "providers.sql"),
     ("citewire_ledger", "queries.sql"),

@@ -157,7 +157,13 @@ class AuditTrail:
     def _take(self) -> tuple[Block, Sequence[AuditEvent]]:
         now = datetime.now(UTC)
         lost = [
-            own_event(org_id, Action.AUDIT_DROPPED, (f"events:{count}",), outcome=Outcome.FAILED, reason="NO_ROOM")
+            own_event(
+                org_id,
+                Action.AUDIT_DROPPED,
+                (f"events:{count}",),
+                outcome=Outcome.FAILED,
+                reason="DATABASE_UNAVAILABLE",
+            )
             for org_id, count in self._dropped.items()
         ]
         self._dropped.clear()
