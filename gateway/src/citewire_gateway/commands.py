@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.embedder import ProviderSealer
 from citewire_gateway.commands_audit import add_audit, run_audit
-from citewire_gateway.commands_keys import EXIT_FAILED, add_keys, print_line, run_keys
+from citewire_gateway.commands_keys import add_keys, run_keys
 from citewire_gateway.commands_members import add_members, run_members
 from citewire_gateway.http.server import Drain, GatewayServer, check_address
+from citewire_gateway.operator_commands import EXIT_FAILED, print_line
 from citewire_gateway.settings import PREFIX, GatewaySettings, RotateSettings
 from citewire_gateway.tenants.provider_service import rotate
 from citewire_gateway.tenants.providers import ProviderStore

@@ -7,6 +7,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from citewire_gateway.operator_commands import EXIT_USAGE, print_line
 from citewire_gateway.settings import DatabaseSettings
 from citewire_gateway.tenants.audit import check_trail
 from citewire_kit.audit_chain import Head, Report
@@ -15,10 +16,9 @@ from citewire_kit.settings import load_settings
 from citewire_kit.telemetry import configure_logging
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
+    from citewire_gateway.operator_commands import Commands
 
 EXIT_BROKEN = 1
-EXIT_USAGE = 2
 
 
 def add_audit(commands: "Commands") -> None:
@@ -77,10 +77,10 @@ def _print(report: Report, *, as_json: bool) -> None:
     if as_json:
         heads = [_head(head) for head in report.heads]
         counts = {name: getattr(report, name) for name in ("chains", "blocks", "events", "cut_events")}
-        _line(json.dumps({"whole": not report.problems, **counts, "problems": report.problems, "heads": heads}))
+        print_line(json.dumps({"whole": not report.problems, **counts, "problems": report.problems, "heads": heads}))
         return
     for head in report.heads:
-        _line(json.dumps(_head(head)))
+        print_line(json.dumps(_head(head)))
     for problem in report.problems:
         sys.stderr.write(f"{problem}\n")
     cut = f", {report.cut_events} more were cut by policy" if report.cut_events else ""
@@ -93,8 +93,3 @@ def _print(report: Report, *, as_json: bool) -> None:
 
 def _head(head: Head) -> dict[str, object]:
     return {"process_id": str(head.process_id), "seq": head.seq, "hash": head.hash}
-
-
-def _line(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

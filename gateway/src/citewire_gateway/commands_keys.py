@@ -4,25 +4,19 @@ import argparse
 import json
 import re
 import sys
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from citewire_gateway.operator_commands import EXIT_USAGE, print_line, run_on_database, second_text
 from citewire_gateway.settings import DatabaseSettings
 from citewire_gateway.tenants.identity import SCOPES, IdentityStore, KeyInfo, Scope, make_key
-from citewire_kit.errors import CitewireError, NotFound, StartupError, Violations
-from citewire_kit.postgres import open_pool
-from citewire_kit.settings import load_settings
-from citewire_kit.telemetry import configure_logging
+from citewire_kit.errors import Violations
 from citewire_kit.tenant import is_token
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
-
-EXIT_FAILED = 1
-EXIT_USAGE = 2
-EXIT_NOT_FOUND = 5
+    from citewire_gateway.operator_commands import Commands
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"(\d{1,6})([smhd]?)")
@@ -53,21 +47,7 @@ def add_keys(commands: "Commands") -> None:
 
 async def run_keys(options: argparse.Namespace) -> int:
     """Runs a `keys` command, and returns its exit code."""
-    configure_logging("gateway", level="ERROR", log_format="console")
-    settings = load_settings(DatabaseSettings)
-    dsn = settings.migrate_dsn or settings.dsn
-    if dsn is None:
-        raise StartupError(
-            f"set {DatabaseSettings.env_name('migrate_dsn')} or {DatabaseSettings.env_name('dsn')} to the database"
-        )
-    async with AsyncExitStack() as stack:
-        pool = await open_pool(dsn, max_size=1, name="citewire-keys")
-        stack.push_async_callback(pool.close)
-        try:
-            return await _act(options, IdentityStore(pool), owner=settings.migrate_dsn is not None)
-        except CitewireError as exc:
-            sys.stderr.write(f"{exc.message}\n")
-            return EXIT_NOT_FOUND if isinstance(exc, NotFound) else EXIT_FAILED
+    return await run_on_database("citewire-keys", lambda pool, owner: _act(options, IdentityStore(pool), owner=owner))
 
 
 async def _act(options: argparse.Namespace, store: IdentityStore, *, owner: bool) -> int:
@@ -110,7 +90,7 @@ async def _create(options: argparse.Namespace, store: IdentityStore) -> None:
         print_line(json.dumps({"key": key.text, "plan": plan, **_key_json(info)}))
     else:
         print_line(key.text)
-        until = "" if expires_at is None else f", until {_time(expires_at)}"
+        until = "" if expires_at is None else f", until {second_text(expires_at)}"
         sys.stderr.write(
             f"{info.key_id} of {user} in {org} (plan {plan}), for {', '.join(scopes)}{until}. "
             "The key is shown only now: keep it.\n"
@@ -130,7 +110,7 @@ async def _rotate(options: argparse.Namespace, store: IdentityStore) -> None:
         print_line(json.dumps({"key": new.text, **_key_json(info)}))
     else:
         print_line(new.text)
-        until = "" if info.previous_until is None else _time(info.previous_until)
+        until = "" if info.previous_until is None else second_text(info.previous_until)
         sys.stderr.write(
             f"{info.key_id} has this key now, which is shown only once; the one before works until {until}.\n"
         )
@@ -186,15 +166,5 @@ def _key_json(key: KeyInfo) -> dict[str, Any]:
         "id": values.pop("key_id"),
         "org": values.pop("org_id"),
         "user": values.pop("user_id"),
-        **{name: _time(value) if isinstance(value, datetime) else value for name, value in values.items()},
+        **{name: second_text(value) if isinstance(value, datetime) else value for name, value in values.items()},
     }
-
-
-def _time(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def print_line(text: str) -> None:
-    """Prints a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

@@ -2,27 +2,19 @@
 
 import argparse
 import json
-import sys
-from contextlib import AsyncExitStack
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from citewire_gateway.settings import DatabaseSettings
+from citewire_gateway.operator_commands import print_line, run_on_database, second_text
 from citewire_gateway.tenants.members import Member, MemberStore, Organisation
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_events import Action, own_event
 from citewire_kit.audit_store import AuditStore
-from citewire_kit.errors import CitewireError, NotFound, StartupError
-from citewire_kit.postgres import open_pool
-from citewire_kit.settings import load_settings
-from citewire_kit.telemetry import configure_logging
+from citewire_kit.postgres import Pool
 from citewire_kit.tenant import ROLES
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]  # it has no public name
+    from citewire_gateway.operator_commands import Commands
 
-EXIT_FAILED = 1
-EXIT_NOT_FOUND = 5
 OPERATOR = "operator"
 """Who vouches for what is done here, in the audit trail: whoever has the database's password."""
 
@@ -52,26 +44,16 @@ def add_members(commands: "Commands") -> None:
 
 async def run_members(options: argparse.Namespace) -> int:
     """Runs a command; returns its exit code."""
-    configure_logging("gateway", level="ERROR", log_format="console")
-    settings = load_settings(DatabaseSettings)
-    dsn = settings.migrate_dsn or settings.dsn
-    if dsn is None:
-        raise StartupError(
-            f"set {DatabaseSettings.env_name('migrate_dsn')} or {DatabaseSettings.env_name('dsn')} to the database"
-        )
-    async with AsyncExitStack() as stack:
-        pool = await open_pool(dsn, max_size=1, name="citewire-admin")
-        stack.push_async_callback(pool.close)
+
+    async def act(pool: Pool, _owner: bool) -> int:  # as `run_on_database` calls it
         trail = AuditTrail(AuditStore(pool).write, process="operator")
-        try:
-            rows = await _act(options, MemberStore(pool), trail)
-            await trail.flush()
-        except CitewireError as exc:
-            sys.stderr.write(f"{exc.message}\n")
-            return EXIT_NOT_FOUND if isinstance(exc, NotFound) else EXIT_FAILED
-    for row in rows:
-        sys.stdout.write(json.dumps(row) + "\n" if options.json else "  ".join(map(str, row.values())) + "\n")
-    return 0
+        rows = await _act(options, MemberStore(pool), trail)
+        await trail.flush()
+        for row in rows:
+            print_line(json.dumps(row) if options.json else "  ".join(map(str, row.values())))
+        return 0
+
+    return await run_on_database("citewire-admin", act)
 
 
 async def _act(options: argparse.Namespace, store: MemberStore, trail: AuditTrail) -> list[dict[str, Any]]:
@@ -101,7 +83,7 @@ def _organisation(org: Organisation) -> dict[str, Any]:
         "plan": org.plan,
         "users": org.users,
         "keys": org.keys,
-        "created_at": _time(org.created_at),
+        "created_at": second_text(org.created_at),
     }
 
 
@@ -110,9 +92,5 @@ def _member(member: Member) -> dict[str, Any]:
         "user": member.user_id,
         "role": member.role,
         "keys": member.keys,
-        "created_at": _time(member.created_at),
+        "created_at": second_text(member.created_at),
     }
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
