@@ -17,7 +17,7 @@ from citewire.retriever.v1 import corpus_pb2
 from citewire_gateway.tenants import identity
 from citewire_gateway.tenants.failed_keys import MAX_FAILED_KEYS
 from citewire_gateway.tenants.identity import IdentityStore, KeyOwner, make_key
-from citewire_kit.errors import ResourceExhausted
+from citewire_kit.errors import CitewireError, DeadlineExceeded, ResourceExhausted, Unavailable
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
@@ -229,6 +229,19 @@ async def test_limits_are_shown_with_what_is_used(database: Database) -> None:
         assert limits["requests-user"]["used"] in (1, 2)  # a minute may have ended between them
         assert limits["tokens-org"]["used"] in (0, 120)
         assert not {name for name in limits if name.startswith("stored-bytes")}  # the retriever knows of none
+
+
+@pytest.mark.parametrize("away", [Unavailable, DeadlineExceeded])
+async def test_limits_are_shown_while_the_retriever_is_away(database: Database, away: type[CitewireError]) -> None:
+    async with limited(database, {"requests": {"user": 50}}) as gateway:
+        ana = await key_of(database, "acme", "ana")
+        gateway.fakes.corpus.storage = away("no answer", reason="SERVICE_UNAVAILABLE")
+        answer = await gateway.http.get("/v1/limits", headers=ana)
+        assert answer.status_code == 200
+        assert answer.json()["unknown"] == ["stored-bytes"]
+        assert {limit["name"] for limit in answer.json()["limits"]} >= {"requests-user", "uploads-org"}
+        gateway.fakes.corpus.storage = corpus_pb2.GetStorageResponse()
+        assert (await gateway.http.get("/v1/limits", headers=ana)).json()["unknown"] == []
 
 
 async def test_stored_bytes_are_the_retrievers_to_show_and_to_refuse(database: Database) -> None:

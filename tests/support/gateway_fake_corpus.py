@@ -11,7 +11,7 @@ from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import corpus_pb2
 from google.protobuf import duration_pb2
 
-from citewire_kit.errors import FailedPrecondition, InvalidArgument, NotFound
+from citewire_kit.errors import CitewireError, FailedPrecondition, InvalidArgument, NotFound
 from citewire_kit.tenant import current_tenant
 
 
@@ -39,7 +39,7 @@ class FakeCorpus:
         self.cut_download = False
         self.collections: dict[str, int] = {}
         self.enriched: set[str] = set()
-        self.storage = corpus_pb2.GetStorageResponse()
+        self.storage: corpus_pb2.GetStorageResponse | CitewireError = corpus_pb2.GetStorageResponse()
         self.spaces: list[corpus_pb2.SpaceInfo] = []
         self.prepared: list[common_pb2.EmbeddingSpace] = []
         self.switches: list[corpus_pb2.SwitchSpaceRequest] = []
@@ -169,6 +169,8 @@ class FakeCorpus:
 
     async def get_storage(self, request: corpus_pb2.GetStorageRequest) -> corpus_pb2.GetStorageResponse:
         del request
+        if isinstance(self.storage, CitewireError):
+            raise self.storage
         return self.storage
 
     async def list_spaces(self, request: corpus_pb2.ListSpacesRequest) -> corpus_pb2.ListSpacesResponse:

@@ -120,6 +120,9 @@ def test_limits_are_shown_with_what_is_used(gateway: FakeGateway, run: Run) -> N
     assert lines[0] == "Plan free"
     assert lines[2].split() == ["requests", "user", "12", "600", "60", "s"]
     assert json.loads(run("limits", "--json").stdout)["limits"] == limits
+    away = {"plan": "free", "limits": limits, "unknown": ["stored-bytes"]}
+    gateway.on("GET", "/v1/limits", reply_json(away))
+    assert run("limits").stderr == "Not known at the moment: stored-bytes\n"
 
 
 def test_budgets_are_listed_set_and_deleted(gateway: FakeGateway, run: Run) -> None:

@@ -4,7 +4,7 @@ from citewire_cli import output
 from citewire_cli.api import Api
 from citewire_cli.commands.options import JsonOption, UrlOption
 from citewire_cli.errors import ExitCode
-from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str
+from citewire_cli.jsonio import JsonObject, get_int, get_objects, get_str, get_texts
 from citewire_cli.settings import load_client_settings
 
 
@@ -20,6 +20,8 @@ async def limits(url: UrlOption = None, json: JsonOption = False) -> ExitCode:
         output.print_table(("what", "whose", "used", "limit", "in"), [_row(row) for row in rows])
     else:
         output.stdout().print("There are no limits: this server runs without authentication.")
+    if not json and (unknown := get_texts(listing, "unknown")):
+        output.stderr().print(f"Not known at the moment: {', '.join(unknown)}")
     return ExitCode.OK
 
 

@@ -334,6 +334,7 @@ class LimitReport(ResponseModel):
 
     plan: Plan
     limits: list[LimitInfo]
+    unknown: list[Measure] = Field(description="What can't be said at the moment.", examples=[[]])
 
 
 class BudgetBody(RequestModel):
