@@ -13,7 +13,7 @@ import httpx
 import psycopg
 import pytest
 
-from citewire_gateway.tenants.identity import IdentityStore, make_key
+from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.errors import ResourceExhausted
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

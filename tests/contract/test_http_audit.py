@@ -11,7 +11,7 @@ import structlog
 from citewire.generator.v1 import generator_pb2
 
 from api_keys import bearer, key_for
-from citewire_gateway.tenants import audit
+from citewire_accounts.tenants import audit
 from citewire_kit.audit import AuditTrail
 from citewire_kit.errors import Unavailable
 from gateway_fake_servers import running_fakes

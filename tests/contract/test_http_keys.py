@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from api_keys import bearer, keys
-from citewire_gateway.tenants.identity import IdentityStore, make_key
+from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from citewire_kit.tenant import Tenant
 from gateway_fake_servers import running_fakes

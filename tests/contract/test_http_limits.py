@@ -14,9 +14,9 @@ import httpx
 import pytest
 from citewire.retriever.v1 import corpus_pb2
 
-from citewire_gateway.tenants import identity
-from citewire_gateway.tenants.failed_keys import MAX_FAILED_KEYS
-from citewire_gateway.tenants.identity import IdentityStore, KeyOwner, make_key
+from citewire_accounts.tenants import identity
+from citewire_accounts.tenants.failed_keys import MAX_FAILED_KEYS
+from citewire_accounts.tenants.identity import IdentityStore, KeyOwner, make_key
 from citewire_kit.errors import CitewireError, DeadlineExceeded, ResourceExhausted, Unavailable
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from citewire.common.v1 import common_pb2
 
-from citewire_gateway.tenants.identity import IdentityStore, make_key
+from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.errors import FieldViolation, InvalidArgument
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from citewire_accounts.tenants.provider_service import rotate
+from citewire_accounts.tenants.providers import MOST_SAVED, ProviderStore
 from citewire_gateway.clients.embedder import ProviderSealer
-from citewire_gateway.tenants.provider_service import rotate
-from citewire_gateway.tenants.providers import MOST_SAVED, ProviderStore
 from citewire_kit.channel import open_channel
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes

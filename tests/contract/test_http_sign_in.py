@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from api_keys import bearer
-from citewire_gateway.people.sealer import Sealer
+from citewire_accounts.people.sealer import Sealer
 from citewire_kit.tenant import Tenant
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, rows, running_gateway

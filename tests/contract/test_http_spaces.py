@@ -11,7 +11,7 @@ from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import corpus_pb2
 from citewire.retriever.v1.calibration_pb2 import SpaceScale
 
-from citewire_gateway.tenants.identity import IdentityStore, make_key
+from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit.postgres import open_pool
 from gateway_fake_servers import running_fakes
 from gateway_process import Gateway, running_gateway

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from citewire.generator.v1 import generator_pb2
 
-from citewire_gateway.http.connections import RESERVED
+from citewire_http.connections import RESERVED
 from gateway_fake_servers import running_fakes
 from gateway_fakes import completed, delta, started
 from gateway_process import running_gateway, text_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from citewire_gateway.tenants.audit import AuditQuery, AuditReader, AuditRetention
+from citewire_accounts.tenants.audit import AuditQuery, AuditReader, AuditRetention
 from citewire_kit.audit import AuditTrail
 from citewire_kit.audit_chain import FIRST_PREV, make_block
 from citewire_kit.audit_events import AuditEvent

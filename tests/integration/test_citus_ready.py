@@ -79,13 +79,14 @@ QUERY_FILES = (
     ("citewire_retriever.ingest.backfill", "queries.sql"),
     ("citewire_retriever.ingest.enrichment", "queries.sql"),
     ("citewire_gateway.chat", "chats.sql"),
-    ("citewire_gateway.tenants", "accounts.sql"),
-    ("citewire_gateway.tenants", "audit.sql"),
-    ("citewire_gateway.tenants", "identity.sql"),
-    ("citewire_gateway.tenants", "members.sql"),
-    ("citewire_gateway.people", "sessions.sql"),
+    ("citewire_http", "idempotency.sql"),
+    ("citewire_accounts.tenants", "accounts.sql"),
+    ("citewire_accounts.tenants", "audit.sql"),
+    ("citewire_accounts.tenants", "identity.sql"),
+    ("citewire_accounts.tenants", "members.sql"),
+    ("citewire_accounts.people", "sessions.sql"),
     ("citewire_gateway.profiles", "profiles.sql"),
-    ("citewire_gateway.tenants", "providers.sql"),
+    ("citewire_accounts.tenants", "providers.sql"),
     ("citewire_ledger", "queries.sql"),
 )
 QUERIES_WITHOUT = {
@@ -197,7 +198,7 @@ def test_every_query_binds_org_id_of_every_table() -> None:
 
 
 def test_no_query_file_is_forgotten() -> None:
-    packages = ("citewire_retriever", "citewire_gateway", "citewire_ledger")
+    packages = ("citewire_retriever", "citewire_gateway", "citewire_accounts", "citewire_http", "citewire_ledger")
     result: set[str] = set()
     for package in packages:
         root = resources.files(package)

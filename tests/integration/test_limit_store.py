@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from citewire_gateway.tenants.identity import IdentityStore, make_key
+from citewire_accounts.tenants.identity import IdentityStore, make_key
 from citewire_kit import limit_store
 from citewire_kit.limit_store import Count, Seat, SharedStore
 from citewire_kit.metrics import LIMIT_STORE_UP

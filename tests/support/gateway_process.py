@@ -15,8 +15,8 @@ import structlog
 
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.app import build_app, build_services
-from citewire_gateway.http.server import Drain, GatewayServer
 from citewire_gateway.settings import GatewaySettings
+from citewire_http.server import Drain, GatewayServer
 from databases import HasDsn
 from gateway_fake_servers import Fakes
 from openapi_checks import CheckedClient

@@ -13,13 +13,13 @@ from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
 from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.background import BackgroundTasks
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import AnswerSources, ChatStore, Closing, Exchange
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Profile
+from citewire_http.background import BackgroundTasks
 from citewire_kit.limit_store import MemoryStore
 from citewire_kit.limiter import Limiter
 from citewire_kit.tenant import LOCAL_TENANT, Tenant

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeGuard, cast
 
-_PACKAGES = ("citewire_verify", "citewire_generator", "citewire_remote", "citewire_gateway")
+_PACKAGES = ("citewire_verify", "citewire_generator", "citewire_remote", "citewire_gateway", "citewire_http")
 _FAILED = 64
 """Characters that a match counts for which fails where it begins."""
 

@@ -11,6 +11,17 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
+from citewire_accounts.people.authenticator import Authenticator
+from citewire_accounts.people.provider import Provider, open_http
+from citewire_accounts.people.sealer import Sealer
+from citewire_accounts.people.sessions import SessionStore
+from citewire_accounts.people.sign_in import SignIn
+from citewire_accounts.tenants.accounts import AccountStore
+from citewire_accounts.tenants.audit import AuditReader, AuditRetention
+from citewire_accounts.tenants.identity import IdentityStore
+from citewire_accounts.tenants.members import MemberStore
+from citewire_accounts.tenants.provider_service import TenantProviders
+from citewire_accounts.tenants.providers import ProviderStore
 from citewire_gateway.api import openapi, problems
 from citewire_gateway.api.audited import audited
 from citewire_gateway.api.dependencies import Services
@@ -19,6 +30,7 @@ from citewire_gateway.api.dialects.openai_chat import OpenAiAnswer, OpenAiStream
 from citewire_gateway.api.dialects.self_rag import SelfRagDialect, SelfRagJsonAnswer
 from citewire_gateway.api.dialects.simple import SimpleDialect
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
+from citewire_gateway.api.request_limits import body_limit, time_budget
 from citewire_gateway.api.routes import (
     accounting,
     admin,
@@ -37,36 +49,24 @@ from citewire_gateway.api.routes import (
 )
 from citewire_gateway.api.routes.documents import ProgressDialect
 from citewire_gateway.api.schemas.chat import AnswerDetails
-from citewire_gateway.background import BackgroundTasks, run_sweeper
 from citewire_gateway.chat.erasing import QuoteEraser
 from citewire_gateway.chat.erasures import Erasures
 from citewire_gateway.chat.pipeline import ChatPipeline
 from citewire_gateway.chat.reading import ConversationReader
 from citewire_gateway.chat.store import ChatStore
-from citewire_gateway.clients.arrivals import Arrivals
 from citewire_gateway.clients.embedder import Embedder, ProviderSealer
 from citewire_gateway.clients.fair_calls import FairCalls
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health, ServiceHealth
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
-from citewire_gateway.http import middleware
-from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.middleware import body_limit, time_budget
-from citewire_gateway.http.server import Drain, StreamRules
 from citewire_gateway.metrics import CALL_WAIT_SECONDS
-from citewire_gateway.people.authenticator import Authenticator
-from citewire_gateway.people.provider import Provider, open_http
-from citewire_gateway.people.sealer import Sealer
-from citewire_gateway.people.sessions import SessionStore
-from citewire_gateway.people.sign_in import SignIn
 from citewire_gateway.profiles.store import Profiles, ProfileStore
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.audit import AuditReader, AuditRetention
-from citewire_gateway.tenants.identity import IdentityStore
-from citewire_gateway.tenants.members import MemberStore
-from citewire_gateway.tenants.provider_service import TenantProviders
-from citewire_gateway.tenants.providers import ProviderStore
+from citewire_http import middleware
+from citewire_http.arrivals import Arrivals
+from citewire_http.background import BackgroundTasks, run_sweeper
+from citewire_http.idempotency import IdempotencyStore
+from citewire_http.server import Drain, StreamRules
 from citewire_kit import metrics
 from citewire_kit.audit import NO_TRAIL
 from citewire_kit.audit_store import open_trail
@@ -226,7 +226,7 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
         erasures=account_erasures,
         accounts=accounts,
         idempotency=IdempotencyStore(pool, background, keep_seconds=settings.idempotency_hours * 3600),
-        providers=TenantProviders(ProviderStore(pool), sealer, retriever, settings.offered_types()),
+        providers=TenantProviders(ProviderStore(pool), sealer, retriever.space, settings.offered_types()),
         profiles=Profiles(ProfileStore(pool)),
         pipeline=pipeline,
         embedder=embedder,

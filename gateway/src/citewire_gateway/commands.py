@@ -5,16 +5,17 @@ import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from citewire_accounts.commands.audit import add_audit, run_audit
+from citewire_accounts.commands.keys import add_keys, run_keys
+from citewire_accounts.commands.members import add_members, run_members
+from citewire_accounts.commands.operator import EXIT_FAILED, print_line
+from citewire_accounts.settings import PREFIX
+from citewire_accounts.tenants.provider_service import rotate
+from citewire_accounts.tenants.providers import ProviderStore
 from citewire_gateway.app import build_app, build_services
 from citewire_gateway.clients.embedder import ProviderSealer
-from citewire_gateway.commands_audit import add_audit, run_audit
-from citewire_gateway.commands_keys import add_keys, run_keys
-from citewire_gateway.commands_members import add_members, run_members
-from citewire_gateway.http.server import Drain, GatewayServer, check_address
-from citewire_gateway.operator_commands import EXIT_FAILED, print_line
-from citewire_gateway.settings import PREFIX, GatewaySettings, RotateSettings
-from citewire_gateway.tenants.provider_service import rotate
-from citewire_gateway.tenants.providers import ProviderStore
+from citewire_gateway.settings import GatewaySettings, RotateSettings
+from citewire_http.server import Drain, GatewayServer, check_address
 from citewire_kit.channel import open_channel
 from citewire_kit.errors import CitewireError
 from citewire_kit.migrate import add_migrate, run_migrate

@@ -19,12 +19,6 @@ FIRST_TEXT = Histogram(
     buckets=(0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 7.5, 10.0, 15.0, 30.0, 60.0),
 )
 
-REFUSED_CONNECTIONS = Counter(
-    "citewire_refused_connections_total",
-    "Connections that were ended before their request ran: by status, or `full`, `replaced`, `body` without one.",
-    ["cause"],
-)
-
 CALL_WAIT_SECONDS = Histogram(
     "citewire_gateway_call_wait_seconds",
     "Seconds that calls of embedder or retriever waited for their organisation's turn, of those that had to.",
@@ -33,9 +27,6 @@ CALL_WAIT_SECONDS = Histogram(
 
 _OWN = "own"
 """A tenant's own profiles together: their names are unbounded."""
-
-for _cause in ("400", "408", "414", "429", "431", "503", "full", "replaced", "body"):
-    REFUSED_CONNECTIONS.labels(_cause)
 
 for _profile in (*PROFILES, _OWN):
     UNCITED_SENTENCES.labels(_profile)

@@ -11,9 +11,10 @@ from citewire.embedder.v1 import embedder_pb2
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import calibration_pb2, corpus_pb2, filter_pb2, retriever_pb2
 
+import citewire_accounts
 import citewire_gateway
 
-ROOT = Path(citewire_gateway.__file__).parent
+ROOTS = [Path(str(package.__file__)).parent for package in (citewire_gateway, citewire_accounts)]
 FILES = (common_pb2, place_pb2, embedder_pb2, generator_pb2, calibration_pb2, corpus_pb2, filter_pb2, retriever_pb2)
 MESSAGES: Mapping[str, frozenset[str]] = {
     message.full_name: frozenset(message.fields_by_name)
@@ -45,9 +46,10 @@ def classes_of(path: Path) -> Iterator[tuple[str, frozenset[str]]]:
 
 def test_no_class_outside_the_api_mirrors_a_message() -> None:
     mirrors = {
-        f"{path.relative_to(ROOT)}: {name}": messages
-        for path in ROOT.rglob("*.py")
-        if path.relative_to(ROOT).parts[0] != "api"
+        f"{path.relative_to(root.parent)}: {name}": messages
+        for root in ROOTS
+        for path in root.rglob("*.py")
+        if path.relative_to(root).parts[0] != "api"
         for name, fields in classes_of(path)
         if (messages := mirrored_messages(fields))
     }

@@ -18,9 +18,9 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from citewire_gateway.people import provider as provider_module
-from citewire_gateway.people.issuers import Issuer, check_issuers, read_issuers
-from citewire_gateway.people.provider import Provider, RejectedGrantError, open_http
+from citewire_accounts.people import provider as provider_module
+from citewire_accounts.people.issuers import Issuer, check_issuers, read_issuers
+from citewire_accounts.people.provider import Provider, RejectedGrantError, open_http
 from citewire_kit.errors import Unauthenticated, Unavailable
 
 Json = dict[str, Any]

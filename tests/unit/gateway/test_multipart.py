@@ -13,7 +13,7 @@ from starlette.requests import ClientDisconnect
 
 from citewire_gateway.api.forms import upload_header
 from citewire_gateway.clients.retriever import struct_to_json
-from citewire_gateway.http.multipart import receive_form
+from citewire_http.multipart import receive_form
 from citewire_kit.errors import Aborted, CitewireError, InvalidArgument, Unavailable
 
 TYPE = "multipart/form-data; boundary=XX"

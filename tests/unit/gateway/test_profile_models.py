@@ -6,12 +6,12 @@ import pytest
 from citewire.common.v1 import common_pb2
 from citewire.retriever.v1 import retriever_pb2
 
+from citewire_accounts.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_gateway.chat.pipeline import with_models
 from citewire_gateway.chat.run import ChatInput
 from citewire_gateway.profiles.builtin import SIMPLE
 from citewire_gateway.profiles.model import ProfileModels
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_kit.tenant import LOCAL_TENANT
 
 OLLAMA = ProfileModels("ollama/llama3.2", "nomic-embed-text")

@@ -13,6 +13,7 @@ from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
+from citewire_accounts.tenants.identity import hash_key, is_key, make_key
 from citewire_gateway.api.filters import parse_filter
 from citewire_gateway.api.replay import dump, load
 from citewire_gateway.chat.events import (
@@ -31,11 +32,10 @@ from citewire_gateway.chat.events import (
 from citewire_gateway.chat.run import add_usage
 from citewire_gateway.chat.steps import finish_step, no_match_answer, suggestions_text, truncated_step
 from citewire_gateway.chat.store import title_of
-from citewire_gateway.http.bodies import parse_json, unstorable
-from citewire_gateway.http.idempotency import hash_json
 from citewire_gateway.profiles.builtin import DOCUMENTS
 from citewire_gateway.profiles.model import Suggest
-from citewire_gateway.tenants.identity import hash_key, is_key, make_key
+from citewire_http.bodies import parse_json, unstorable
+from citewire_http.idempotency import hash_json
 from citewire_kit.errors import InvalidArgument
 from citewire_kit.ids import uuid7
 from gateway_fakes import result

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from starlette.types import Scope
 
-from citewire_gateway.http.middleware import route_of
+from citewire_http.middleware import route_of
 from citewire_kit.audit_events import Action
 
 AUDITED: Final[Mapping[tuple[str, str], tuple[Action, str]]] = {

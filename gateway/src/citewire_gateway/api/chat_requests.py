@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import Response
 
+from citewire_accounts.tenants.providers import CHAT_NEEDS
 from citewire_gateway.api.dependencies import Services
 from citewire_gateway.api.dialects import AnswerDialect, ChatDialect
 from citewire_gateway.api.replay import recorded, replay
@@ -16,11 +17,10 @@ from citewire_gateway.chat.events import PRELIMINARY, Event
 from citewire_gateway.chat.reading import documents_in
 from citewire_gateway.chat.run import ChatInput, RunControl
 from citewire_gateway.chat.store import chat_message
-from citewire_gateway.http.idempotency import Claim, StoredAnswer, hash_json
 from citewire_gateway.profiles.model import EventType, Persist, Profile
 from citewire_gateway.profiles.options import MAX_INSTRUCTIONS_BYTES, changed
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.providers import CHAT_NEEDS
+from citewire_http.idempotency import Claim, StoredAnswer, hash_json
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import Violations
 from citewire_kit.tenant import Tenant, current_request_id

@@ -13,6 +13,14 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import AfterValidator
 
+from citewire_accounts.people.authenticator import Authenticator
+from citewire_accounts.people.cookies import SESSION_COOKIE, may_use_session
+from citewire_accounts.people.sign_in import SignIn
+from citewire_accounts.tenants.accounts import AccountStore
+from citewire_accounts.tenants.audit import AuditReader
+from citewire_accounts.tenants.identity import Caller, IdentityStore
+from citewire_accounts.tenants.members import MemberStore
+from citewire_accounts.tenants.provider_service import TenantProviders
 from citewire_gateway.api.schemas import MAX_ID
 from citewire_gateway.api.scopes import check_scope, scope_for
 from citewire_gateway.chat.erasing import QuoteEraser
@@ -24,21 +32,13 @@ from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.health import Health
 from citewire_gateway.clients.retriever import CorpusClient, Retriever
-from citewire_gateway.http.bodies import unstorable
-from citewire_gateway.http.connections import site_of
-from citewire_gateway.http.idempotency import IdempotencyStore
-from citewire_gateway.http.middleware import add_headers
-from citewire_gateway.http.server import Drain, StreamRules
-from citewire_gateway.people.authenticator import Authenticator
-from citewire_gateway.people.cookies import SESSION_COOKIE, may_use_session
-from citewire_gateway.people.sign_in import SignIn
 from citewire_gateway.profiles.store import Profiles
 from citewire_gateway.settings import GatewaySettings
-from citewire_gateway.tenants.accounts import AccountStore
-from citewire_gateway.tenants.audit import AuditReader
-from citewire_gateway.tenants.identity import Caller, IdentityStore
-from citewire_gateway.tenants.members import MemberStore
-from citewire_gateway.tenants.provider_service import TenantProviders
+from citewire_http.bodies import unstorable
+from citewire_http.connections import site_of
+from citewire_http.idempotency import IdempotencyStore
+from citewire_http.middleware import add_headers
+from citewire_http.server import Drain, StreamRules
 from citewire_kit.audit import AuditTrail, current_record
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.fair import FairShares

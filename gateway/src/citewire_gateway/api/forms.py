@@ -8,9 +8,9 @@ from citewire.retriever.v1 import corpus_pb2
 
 from citewire_gateway.api.schemas.library import MAX_TAG, MAX_TAGS
 from citewire_gateway.clients.retriever import struct_from_json
-from citewire_gateway.http.bodies import parse_json
-from citewire_gateway.http.multipart import Form
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.bodies import parse_json
+from citewire_http.multipart import Form
 from citewire_kit.errors import CitewireError, Violations
 
 MAX_LENGTHS = {"path": 1000, "title": 500, "collection": 128, "url": 2048, "type": 32}

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from citewire_accounts.people.cookies import SESSION_COOKIE
 from citewire_gateway.api.dependencies import authenticate
 from citewire_gateway.api.dialects.self_rag import SELF_RAG_EVENTS
 from citewire_gateway.api.dialects.simple import SIMPLE_STREAM
@@ -19,8 +20,7 @@ from citewire_gateway.api.schemas import Problem
 from citewire_gateway.api.schemas.chat import CHAT_EVENTS
 from citewire_gateway.api.schemas.library import PROGRESS_EVENTS, DocumentBody, DocumentForm
 from citewire_gateway.api.schemas.openai import COMPLETION_STREAM
-from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.people.cookies import SESSION_COOKIE
+from citewire_http.bodies import JsonBody
 
 Docs = dict[str, Any]
 Events = Mapping[str, type[BaseModel]] | tuple[type[BaseModel], ...]

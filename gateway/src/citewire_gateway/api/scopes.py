@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
-from citewire_gateway.tenants.identity import Caller, Scope
+from citewire_accounts.tenants.identity import Caller, Scope
 from citewire_kit.errors import PermissionDenied
 
 _READING_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})

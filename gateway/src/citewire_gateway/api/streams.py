@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from citewire_gateway.api.dialects import HEARTBEAT, AnswerDialect, StreamDialect
 from citewire_gateway.chat.events import Event
 from citewire_gateway.chat.run import CancelCause, RunControl
-from citewire_gateway.http.server import Drain, StreamRules, going_away
+from citewire_http.server import Drain, StreamRules, going_away
 from citewire_kit.audit import fail
 from citewire_kit.deadline import remaining
 from citewire_kit.errors import CitewireError, Code, DeadlineExceeded, Internal

@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from citewire_accounts.tenants.accounts import AccountStore
 from citewire_gateway.chat.store import SQL
 from citewire_gateway.clients.retriever import CorpusClient
-from citewire_gateway.tenants.accounts import AccountStore
 from citewire_kit.errors import CitewireError, FailedPrecondition, NotFound, PermissionDenied
 from citewire_kit.ids import uuid7
 from citewire_kit.postgres import Pool, tenant_transaction, transaction

@@ -13,7 +13,7 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
-from citewire_gateway.background import BackgroundTasks
+from citewire_accounts.tenants.accounts import Cost, to_usd
 from citewire_gateway.chat.answer import AnswerWriter, Reflection, passage_messages
 from citewire_gateway.chat.context import ContextFinder
 from citewire_gateway.chat.events import (
@@ -36,7 +36,7 @@ from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.generator import Generator
 from citewire_gateway.clients.retriever import Retriever
 from citewire_gateway.profiles.model import EventType, NoMatch, ProfileModels
-from citewire_gateway.tenants.accounts import Cost, to_usd
+from citewire_http.background import BackgroundTasks
 from citewire_kit.audit import fail, touch
 from citewire_kit.errors import CitewireError, Internal
 from citewire_kit.limiter import Limiter

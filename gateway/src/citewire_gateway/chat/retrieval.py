@@ -11,9 +11,9 @@ from citewire.embedder.v1 import embedder_pb2
 from citewire.retriever.v1 import retriever_pb2
 from google.protobuf import duration_pb2
 
+from citewire_accounts.tenants.providers import ModelRoute
 from citewire_gateway.clients.embedder import Embedder
 from citewire_gateway.clients.retriever import Retriever
-from citewire_gateway.tenants.providers import ModelRoute
 from citewire_kit.deadline import is_over
 from citewire_kit.errors import CitewireError, DeadlineExceeded, FailedPrecondition, NotFound, Unavailable
 from citewire_kit.telemetry import get_logger

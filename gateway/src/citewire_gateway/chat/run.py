@@ -9,6 +9,7 @@ from uuid import UUID
 from citewire.generator.v1 import generator_pb2
 from citewire.retriever.v1 import retriever_pb2
 
+from citewire_accounts.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_gateway.chat.events import (
     Assessment,
     Citation,
@@ -25,7 +26,6 @@ from citewire_gateway.chat.steps import path_step
 from citewire_gateway.chat.store import Exchange
 from citewire_gateway.metrics import CITATIONS, FIRST_TEXT, UNCITED_SENTENCES, profile_label
 from citewire_gateway.profiles.model import Persist, Profile
-from citewire_gateway.tenants.providers import OPERATOR_ROUTE, ModelRoute
 from citewire_kit.enums import enum_text
 from citewire_kit.ids import uuid7
 from citewire_kit.tenant import Tenant

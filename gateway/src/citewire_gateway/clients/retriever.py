@@ -65,6 +65,11 @@ class Retriever:
                 "the library's texts broke off before their end", reason="SERVICE_UNAVAILABLE", retry_after=1.0
             )
 
+    async def space(self) -> common_pb2.EmbeddingSpace | None:
+        """Returns the space that the caller's documents are embedded in; None if nothing is yet."""
+        plan = await self.plan(retriever_pb2.PlanRequest(strategy=retriever_pb2.STRATEGY_SEMANTIC))
+        return plan.space if plan.HasField("space") else None
+
     async def get_chunks(self, request: retriever_pb2.GetChunksRequest) -> retriever_pb2.GetChunksResponse:
         """Gets chunks by id, in the order asked."""
         return await self._calls.unary(self._stub.GetChunks, request, timeout=self._request_seconds)

@@ -9,6 +9,16 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import JSONResponse, Response
 
+from citewire_accounts.tenants.accounts import (
+    Group,
+    Period,
+    Usage,
+    UsageQuery,
+    UsageSource,
+    group_columns,
+    to_nano,
+    to_usd,
+)
 from citewire_gateway.api.dependencies import Clean, ServicesDep, TenantDep, authenticate, is_admin, require_admin
 from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.pages import PagesDep
@@ -23,17 +33,7 @@ from citewire_gateway.api.schemas.tenants import (
     UsageReport,
 )
 from citewire_gateway.api.times import read_moment
-from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.accounts import (
-    Group,
-    Period,
-    Usage,
-    UsageQuery,
-    UsageSource,
-    group_columns,
-    to_nano,
-    to_usd,
-)
+from citewire_http.bodies import JsonBody
 from citewire_kit.audit import touch
 from citewire_kit.errors import DeadlineExceeded, Unavailable, Violations, invalid_field
 from citewire_kit.plan_limits import Measure

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
+from citewire_accounts.tenants.audit import AuditQuery, Position
 from citewire_gateway.api.dependencies import (
     Clean,
     PageSize,
@@ -19,8 +20,7 @@ from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.pages import PagesDep, read_token, write_token
 from citewire_gateway.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
 from citewire_gateway.api.times import read_moment
-from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.audit import AuditQuery, Position
+from citewire_http.bodies import JsonBody
 from citewire_kit.audit import touch
 from citewire_kit.audit_events import Action
 from citewire_kit.errors import invalid_field

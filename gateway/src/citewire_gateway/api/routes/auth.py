@@ -7,6 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import Response
 
+from citewire_accounts.people.cookies import PENDING_COOKIE, SESSION_COOKIE, set_cookie
+from citewire_accounts.people.sign_in import CALLBACK, SIGN_IN_SECONDS, SignIn
 from citewire_gateway.api.dependencies import (
     CallerDep,
     Clean,
@@ -21,8 +23,6 @@ from citewire_gateway.api.dependencies import (
 )
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.auth import CallerInfo, SignedOut
-from citewire_gateway.people.cookies import PENDING_COOKIE, SESSION_COOKIE, set_cookie
-from citewire_gateway.people.sign_in import CALLBACK, SIGN_IN_SECONDS, SignIn
 from citewire_kit.errors import CitewireError, NotFound, Unauthenticated
 
 router = APIRouter(tags=["auth"])

@@ -14,10 +14,10 @@ from citewire_gateway.api.dialects.simple import SimpleAnswer, SimpleDialect, Si
 from citewire_gateway.api.dialects.ui_message import UiMessageDialect
 from citewire_gateway.api.openapi import event_stream, problems, streamed
 from citewire_gateway.api.schemas.chat import ChatAnswer, ChatRequest
-from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.options import apply_changes, check_possible
+from citewire_http.bodies import JsonBody
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 

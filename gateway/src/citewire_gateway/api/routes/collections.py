@@ -33,7 +33,7 @@ from citewire_gateway.api.schemas.library import (
     SpaceRole,
     SwitchBody,
 )
-from citewire_gateway.http.bodies import JsonBody, unstorable
+from citewire_http.bodies import JsonBody, unstorable
 from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, invalid_field
 

@@ -15,7 +15,7 @@ from citewire_gateway.api.schemas.chat import AnswerDetails
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
-from citewire_gateway.http.bodies import JsonBody
+from citewire_http.bodies import JsonBody
 from citewire_kit.errors import NotFound, Violations, invalid_field
 from citewire_kit.tenant import Tenant, is_token
 

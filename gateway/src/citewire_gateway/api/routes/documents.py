@@ -38,10 +38,10 @@ from citewire_gateway.api.schemas.library import (
     DocumentStatus,
 )
 from citewire_gateway.api.streams import ByteStream, EventStream
-from citewire_gateway.http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
-from citewire_gateway.http.idempotency import StoredAnswer, hash_json
-from citewire_gateway.http.multipart import receive_form
 from citewire_gateway.profiles.model import DocumentType
+from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
+from citewire_http.idempotency import StoredAnswer, hash_json
+from citewire_http.multipart import receive_form
 from citewire_kit.audit import touch
 from citewire_kit.errors import CitewireError, NotFound, invalid_field
 from citewire_kit.limiter import Taken

@@ -12,7 +12,7 @@ from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas import Count, RequestModel, ResponseModel, Time, Uuid
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import erasures
-from citewire_gateway.http.bodies import JsonBody
+from citewire_http.bodies import JsonBody
 from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, invalid_field
 

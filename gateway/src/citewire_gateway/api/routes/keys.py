@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
+from citewire_accounts.tenants.identity import Caller, KeyInfo, make_key
 from citewire_gateway.api.dependencies import (
     CallerDep,
     Clean,
@@ -18,8 +19,7 @@ from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewApiKey, RotationBody, future
 from citewire_gateway.api.schemas.tenants import ScopeName
-from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.identity import Caller, KeyInfo, make_key
+from citewire_http.bodies import JsonBody
 from citewire_kit.audit import touch
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.tenant import ROLES, Tenant

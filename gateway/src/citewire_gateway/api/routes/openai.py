@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import MISSING
 
+from citewire_accounts.tenants.providers import ProviderType
 from citewire_gateway.api.chat_requests import make_chat_input, respond
 from citewire_gateway.api.dependencies import IdempotencyDep, ServicesDep, TenantDep, authenticate
 from citewire_gateway.api.dialects import ChatDialect
@@ -32,9 +33,8 @@ from citewire_gateway.api.schemas.openai import (
 )
 from citewire_gateway.chat.events import Citation
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
-from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.store import profile_key
-from citewire_gateway.tenants.providers import ProviderType
+from citewire_http.bodies import JsonBody
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import current_request_id
 

@@ -8,8 +8,8 @@ from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authentica
 from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
-from citewire_gateway.http.bodies import JsonBody
 from citewire_gateway.profiles.store import build_profile, profile_key
+from citewire_http.bodies import JsonBody
 
 router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
 

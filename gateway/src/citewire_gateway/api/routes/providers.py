@@ -5,6 +5,7 @@ from typing import Annotated
 from citewire.common.v1 import common_pb2
 from fastapi import APIRouter, Depends, Path, Query
 
+from citewire_accounts.tenants.providers import ORG, ProviderEntry, ProviderType
 from citewire_gateway.api.dependencies import ServicesDep, TenantDep, authenticate, require_admin
 from citewire_gateway.api.openapi import deleted, problems
 from citewire_gateway.api.pages import PagesDep
@@ -16,8 +17,7 @@ from citewire_gateway.api.schemas.tenants import (
     ProviderRulesBody,
     ScopeName,
 )
-from citewire_gateway.http.bodies import JsonBody
-from citewire_gateway.tenants.providers import ORG, ProviderEntry, ProviderType
+from citewire_http.bodies import JsonBody
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 

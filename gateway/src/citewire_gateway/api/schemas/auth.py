@@ -4,9 +4,9 @@ from typing import Literal, Self
 
 from pydantic import Field
 
+from citewire_accounts.tenants.identity import Caller, Scope
 from citewire_gateway.api.schemas import ResponseModel
 from citewire_gateway.api.schemas.reading import time_text
-from citewire_gateway.tenants.identity import Caller, Scope
 from citewire_kit.tenant import Plan
 
 

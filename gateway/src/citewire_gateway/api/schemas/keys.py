@@ -5,10 +5,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field, StrictInt, StrictStr
 
+from citewire_accounts.tenants.identity import SCOPES, Scope
 from citewire_gateway.api.schemas import RequestModel, ResponseModel
 from citewire_gateway.api.schemas.reading import Names
 from citewire_gateway.api.schemas.tenants import Second
-from citewire_gateway.tenants.identity import SCOPES, Scope
 from citewire_kit.errors import invalid_field
 
 MAX_OVERLAP_SECONDS = 30 * 86_400

@@ -20,13 +20,13 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from citewire_accounts.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
+from citewire_accounts.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_gateway.api.schemas import Count, JsonObject, RequestModel, ResponseModel, Time
 from citewire_gateway.api.schemas.reading import Names, time_text
 from citewire_gateway.profiles.model import EventType, Profile
 from citewire_gateway.profiles.options import ProfileOptions
 from citewire_gateway.profiles.store import StoredProfile
-from citewire_gateway.tenants.accounts import MAX_LIMIT_USD, Budget, Group, Period, UsageSource, to_usd
-from citewire_gateway.tenants.providers import PROVIDER_TYPES, ProviderEntry, ProviderType
 from citewire_kit.enums import enum_text
 from citewire_kit.limiter import LimitState
 from citewire_kit.plan_limits import WINDOW_SECONDS, LimitScope, Measure

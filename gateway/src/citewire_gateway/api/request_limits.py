@@ -1,0 +1,33 @@
+"""How long a request may take, and how large its body may be."""
+
+from citewire_gateway.settings import MIB, GatewaySettings
+from citewire_http.middleware import BodyLimit, Limit, Seconds
+
+_CHATS = ("/v1/chat", "/api/chat", "/api/rag-chat")
+_DOCUMENTS = "/v1/documents"
+_TRANSFERS = ("/content", "/events")
+_FORM_OVERHEAD = MIB  # a form's other fields and boundaries
+
+
+def time_budget(settings: GatewaySettings) -> Seconds:
+    """Returns the time budgets: chats, transfers, and all the rest."""
+
+    def seconds(method: str, path: str) -> float:
+        if path.startswith(_CHATS):
+            return settings.chat_seconds
+        if path.startswith(_DOCUMENTS) and (method in ("POST", "PUT") or path.endswith(_TRANSFERS)):
+            return settings.transfer_seconds
+        return settings.request_seconds
+
+    return seconds
+
+
+def body_limit(settings: GatewaySettings) -> BodyLimit:
+    """Returns the limits of bodies: forms of documents, and all the rest."""
+
+    def limit(path: str, content_type: str) -> Limit:
+        if path.startswith(_DOCUMENTS) and content_type.lower().startswith("multipart/form-data"):
+            return Limit("the upload", settings.max_upload_bytes, settings.max_upload_bytes + _FORM_OVERHEAD)
+        return Limit("the body", settings.max_json_bytes, settings.max_json_bytes)
+
+    return limit

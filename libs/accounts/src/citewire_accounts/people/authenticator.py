@@ -1,0 +1,189 @@
+"""The authentication of requests: API keys, tokens of identity providers, and sessions of browsers."""
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from cachetools import TTLCache
+
+from citewire_accounts.people.claims import read_person
+from citewire_accounts.people.provider import Provider, issuer_of
+from citewire_accounts.people.sessions import SessionStore
+from citewire_accounts.people.sign_in import FRESH, SignIn
+from citewire_accounts.tenants.failed_keys import FailedKeys
+from citewire_accounts.tenants.identity import Caller, IdentityStore, KeyState, hash_key, is_key
+from citewire_http.arrivals import overloaded
+from citewire_kit.errors import CitewireError, Unauthenticated
+from citewire_kit.fair import FairShares
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import LOCAL_TENANT
+
+log = get_logger(__name__)
+
+_MAX_NOTED = 10_000
+_KNOWN_SECONDS = 600.0
+_LOOKUPS = 4  # at once; a lookup is a millisecond of one connection
+_LAST_TIME = 32_503_680_000  # the year 3000: a token may name any number
+_JWT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+_REFUSALS: Mapping[KeyState, tuple[str, str]] = {
+    "revoked": ("the API key was revoked", "API_KEY_REVOKED"),
+    "expired": ("the API key has expired: make a new one", "API_KEY_EXPIRED"),
+    "rotated": ("the API key was rotated: use the one that took its place", "API_KEY_EXPIRED"),
+}
+
+
+class Authenticator:
+    """Finds the tenant of a request.
+
+    Every request looks its key up, so a revocation counts from the next request on, on every gateway. When a key was
+    last used is noted in memory and written now and then by `flush`: a read doesn't become a write.
+    """
+
+    def __init__(
+        self,
+        store: IdentityStore,
+        *,
+        off: bool,
+        sessions: SessionStore | None = None,
+        sign_in: SignIn | None = None,
+        providers: Iterable[Provider] = (),
+    ) -> None:
+        self._store = store
+        self._off = off
+        self._sessions = sessions
+        self._sign_in = sign_in
+        self._bearers = {provider.issuer.issuer: provider for provider in providers if provider.issuer.audience}
+        self._verified = TTLCache[bytes, Caller](_MAX_NOTED, FRESH.total_seconds())
+        self._used: dict[bytes, datetime] = {}
+        self._failed = FailedKeys()
+        self._known = TTLCache[bytes, bool](_MAX_NOTED, _KNOWN_SECONDS)
+        self._turns = FairShares(_LOOKUPS, lambda _: overloaded())
+
+    async def caller_of(self, authorization: str | None, site: str = "") -> Caller:
+        """Returns the caller; with auth off that is always the local tenant, whatever the header says.
+
+        Args:
+            authorization: The header.
+            site: Where the request comes from, as wrong keys are counted.
+
+        Raises:
+            Unauthenticated: Reason `API_KEY_MISSING`, `API_KEY_INVALID`, `API_KEY_REVOKED` or `API_KEY_EXPIRED`.
+            ResourceExhausted: Too many wrong keys came from there (`RATE_LIMITED`); keys that were valid lately may.
+        """
+        if self._off:
+            return Caller(LOCAL_TENANT)
+        token = _jwt_in(authorization) if self._bearers else None
+        if token is not None:
+            return await self._bearer_of(token, site)
+        hashed = hash_key(_key_in(authorization))
+        if hashed not in self._known:
+            self._failed.check(site)
+        async with self._turns.hold(hashed.hex()):  # whoever sends many requests waits for its own
+            owner = await self._store.find(hashed)
+        if owner is None or owner.state != "active":
+            self._known.pop(hashed, None)
+            self._failed.note(site)
+            if owner is None:
+                raise Unauthenticated("the API key is unknown", reason="API_KEY_INVALID")
+            message, reason = _REFUSALS[owner.state]
+            raise Unauthenticated(message, reason=reason)
+        self._known[hashed] = True
+        if len(self._used) < _MAX_NOTED or hashed in self._used:
+            self._used[hashed] = datetime.now(UTC)
+        return owner.caller
+
+    async def caller_of_session(self, cookie: str, site: str = "", *, renew: bool = False) -> Caller:
+        """Returns who signed in with this browser.
+
+        Args:
+            cookie: Its session's.
+            site: Where the request comes from.
+            renew: Whether the provider is asked first.
+
+        Raises:
+            Unauthenticated: Reason `SESSION_EXPIRED`.
+            Unavailable: The identity provider can't be asked.
+            ResourceExhausted: Too many wrong cookies came from there.
+        """
+        if self._sign_in is None:
+            raise Unauthenticated("this server has no sessions: send an API key", reason="API_KEY_MISSING")
+        hashed = hash_key(cookie)
+        if hashed not in self._known:
+            self._failed.check(site)
+        try:
+            async with self._turns.hold(hashed.hex()):
+                session = await self._sign_in.session_of(cookie, renew=renew)
+        except Unauthenticated:
+            self._known.pop(hashed, None)
+            self._failed.note(site)
+            raise
+        self._known[hashed] = True
+        return Caller(session.tenant, expires_at=session.expires_at, kind="session")
+
+    async def _bearer_of(self, token: str, site: str) -> Caller:
+        """Verifies a JWT, at most once in a while for each."""
+        hashed = hash_key(token)
+        caller = self._verified.get(hashed)
+        if caller is not None and caller.expires_at is not None and caller.expires_at > datetime.now(UTC):
+            return caller
+        self._failed.check(site)
+        try:
+            provider = self._provider_of(token)
+            async with self._turns.hold(hashed.hex()):
+                claims = await provider.verify(token, provider.issuer.audience)
+                person = read_person(provider.issuer, claims)
+                if self._sessions is None:
+                    raise RuntimeError("there are providers and no store for whom they name")
+                tenant = await self._sessions.make_known(person, provider.issuer)
+        except Unauthenticated:
+            self._failed.note(site)
+            raise
+        expires_at = datetime.fromtimestamp(min(claims["exp"], _LAST_TIME), UTC)
+        caller = Caller(tenant, provider.issuer.bearer_scopes, expires_at, "token")
+        self._verified[hashed] = caller
+        return caller
+
+    def _provider_of(self, token: str) -> Provider:
+        provider = self._bearers.get(issuer_of(token))
+        if provider is None:
+            raise Unauthenticated("the token is of an issuer that isn't known here", reason="TOKEN_INVALID")
+        return provider
+
+    def check_site(self, site: str) -> None:
+        """Refuses who sent too many wrong keys, tokens or sign-ins (reason `RATE_LIMITED`)."""
+        self._failed.check(site)
+
+    def note_failure(self, site: str) -> None:
+        """Counts a wrong sign-in as a wrong key."""
+        self._failed.note(site)
+
+    async def flush(self) -> None:
+        """Writes when keys were last used. What can't be written now is kept for the next time."""
+        used, self._used = self._used, {}
+        if not used:
+            return
+        try:
+            await self._store.touch(used)
+        except CitewireError as exc:
+            self._used = {**used, **self._used}
+            log.warning("key_usage_not_written", keys=len(used), reason=exc.reason)
+
+
+def _key_in(authorization: str | None) -> str:
+    if not authorization:
+        raise Unauthenticated(
+            "this server needs an API key: send the header 'Authorization: Bearer cw_…'", reason="API_KEY_MISSING"
+        )
+    scheme, _, key = authorization.partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not is_key(key):
+        raise Unauthenticated("the Authorization header holds no API key of the form 'Bearer cw_…'",
+                              reason="API_KEY_INVALID")  # fmt: skip
+    return key
+
+
+def _jwt_in(authorization: str | None) -> str | None:
+    """The token of an Authorization header that has the form of one."""
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and _JWT.fullmatch(token) else None

@@ -1,0 +1,128 @@
+"""Sessions as the database has them, and the people who sign in."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from citewire_accounts.people.claims import Person
+from citewire_accounts.people.issuers import Issuer
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.tenant import Tenant
+
+LEASE = timedelta(seconds=15)
+"""Longest time that a gateway may take to ask the provider."""
+
+_SWEEP_MOST = 1000
+_SQL = load_queries("citewire_accounts.people", "sessions.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Somebody who signed in with a browser."""
+
+    tenant: Tenant
+    session_id: str
+    issuer: str
+    """The provider's name in the settings."""
+    sealed_tokens: bytes
+    fresh_seconds: float
+    """For how long groups and roles count without asking the provider again; below 0 when that has passed."""
+    expires_at: datetime
+
+
+class SessionStore:
+    """Reads and writes sessions; any gateway can serve any of them."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def find(self, cookie: str) -> Session | None:
+        """Returns the session of a cookie; None if there is none, or its time is over."""
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(_SQL["find_session"], {"hash": _hash(cookie)})).fetchone()
+        if row is None:
+            return None
+        org, user, plan, roles, groups, session_id, issuer, tokens, fresh, expires_at = row
+        tenant = Tenant(org, user, plan or "free", tuple(roles), groups=tuple(groups))
+        return Session(tenant, session_id, issuer, bytes(tokens), fresh, expires_at)
+
+    async def make_known(self, person: Person, issuer: Issuer) -> Tenant:
+        """Makes the organisation and the user if they don't exist, with the roles and the plan that the claims give."""
+        async with tenant_transaction(self._pool, _inside(person)) as connection:
+            return await _put_person(connection, person, issuer)
+
+    async def add(
+        self, person: Person, issuer: Issuer, sealed_tokens: bytes, fresh: timedelta, lifetime: timedelta
+    ) -> str:
+        """Begins a session, and returns its cookie, which exists only there."""
+        cookie = secrets.token_urlsafe(32)
+        values = {"org": person.org_id, "user": person.user_id, "issuer": issuer.name, "groups": list(person.groups)}
+        values |= {"session": f"session_{secrets.token_hex(8)}", "hash": _hash(cookie), "tokens": sealed_tokens}
+        async with tenant_transaction(self._pool, _inside(person)) as connection:
+            await _put_person(connection, person, issuer)
+            await connection.execute(_SQL["add_session"], {**values, "fresh": fresh, "lifetime": lifetime})
+        return cookie
+
+    async def lease(self, session: Session) -> tuple[bytes, float] | None:
+        """Takes the right to ask the provider; None while another gateway or request has it.
+
+        Returns:
+            The sealed tokens and `fresh_seconds` as they are now.
+        """
+        values = {**_key(session), "lease": LEASE}
+        async with tenant_transaction(self._pool, session.tenant) as connection:
+            row = await (await connection.execute(_SQL["lease_session"], values)).fetchone()
+        return None if row is None else (bytes(row[0]), row[1])
+
+    async def renew(
+        self, session: Session, person: Person, issuer: Issuer, sealed_tokens: bytes, fresh: timedelta
+    ) -> None:
+        """Stores what the provider said, and ends the lease."""
+        values = {**_key(session), "groups": list(person.groups), "tokens": sealed_tokens, "fresh": fresh}
+        async with tenant_transaction(self._pool, session.tenant) as connection:
+            await _put_person(connection, person, issuer)
+            await connection.execute(_SQL["renew_session"], values)
+
+    async def release(self, session: Session) -> None:
+        """Ends the lease without anything new."""
+        await self._do("release_session", session)
+
+    async def delete(self, session: Session) -> None:
+        """Ends a session."""
+        await self._do("delete_session", session)
+
+    async def sweep(self) -> None:
+        """Forgets sessions whose time is over."""
+        async with transaction(self._pool) as connection:
+            await connection.execute(_SQL["sweep_sessions"], {"most": _SWEEP_MOST})
+
+    async def _do(self, statement: str, session: Session) -> None:
+        async with tenant_transaction(self._pool, session.tenant) as connection:
+            await connection.execute(_SQL[statement], _key(session))
+
+
+async def _put_person(connection: Connection, person: Person, issuer: Issuer) -> Tenant:
+    roles: Sequence[str] | None = None if person.roles is None else list(person.roles)
+    values = {"org": person.org_id, "user": person.user_id, "plan": person.plan, "default_plan": issuer.plan}
+    await connection.execute(_SQL["add_org"], values)
+    await connection.execute(_SQL["put_plan"], values)
+    roles_values = {**values, "roles": roles, "default_roles": [issuer.default_role]}
+    row = await (await connection.execute(_SQL["put_user"], roles_values)).fetchone()
+    if row is None:
+        raise RuntimeError("INSERT … RETURNING returned nothing")
+    return Tenant(person.org_id, person.user_id, row[1] or issuer.plan, tuple(row[0]), groups=person.groups)
+
+
+def _hash(cookie: str) -> bytes:
+    """As with API keys, 256 random bits need no slow hash."""
+    return hashlib.sha256(cookie.encode()).digest()
+
+
+def _key(session: Session) -> dict[str, str]:
+    return {"org": session.tenant.org_id, "session": session.session_id}
+
+
+def _inside(person: Person) -> Tenant:
+    return Tenant(person.org_id, person.user_id, "free")

@@ -1,0 +1,268 @@
+"""Who may call: API keys, and the organisations and users that they belong to."""
+
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, NamedTuple
+
+from citewire_kit.errors import FailedPrecondition, NotFound
+from citewire_kit.postgres import Connection, Pool, load_queries, tenant_transaction, transaction
+from citewire_kit.tenant import Plan, Tenant
+
+_KEY = re.compile(r"cw_[A-Za-z0-9_-]{43}")
+_PREFIX_CHARS = 11  # `cw_` and 8 characters: 48 of 256 bits, enough to recognise a key, useless to guess it
+_MAX_KEYS = 100  # of one user, that work
+_SQL = load_queries("citewire_accounts.tenants", "identity.sql")
+
+
+Scope = Literal["read", "chat", "write", "admin"]
+
+SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
+"""What a key may be limited to: reading and searching; asking; changing; what owners and admins may, and keys."""
+
+KeyState = Literal["active", "revoked", "expired", "rotated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sent a request, and what it may be used for."""
+
+    tenant: Tenant
+    scopes: tuple[Scope, ...] = SCOPES
+    expires_at: datetime | None = None
+    """When what it was sent with expires; None: never."""
+    kind: Literal["key", "token", "session"] = "key"
+    """What it was sent with: an API key, a provider's token, or a session's cookie."""
+
+    def limited(self) -> Tenant:
+        """Returns the tenant with no role above what the scopes need, for the services, which don't know scopes."""
+        role = "admin" if "admin" in self.scopes else "editor" if "write" in self.scopes else "reader"
+        if role == "admin" or not self.tenant.is_at_least(role):
+            return self.tenant
+        return replace(self.tenant, roles=(role,))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class NewKey:
+    """A key that was just made. Its text exists only here: what is kept is its hash."""
+
+    text: str
+    key_id: str
+
+    @property
+    def prefix(self) -> str:
+        """The first characters, by which its owner recognises it."""
+        return self.text[:_PREFIX_CHARS]
+
+    @property
+    def hash(self) -> bytes:
+        """What is kept."""
+        return hash_key(self.text)
+
+    def __repr__(self) -> str:
+        return f"NewKey({self.prefix}…)"
+
+
+def make_key() -> NewKey:
+    """Makes a key of 32 random bytes."""
+    return NewKey(text=f"cw_{secrets.token_urlsafe(32)}", key_id=f"key_{secrets.token_hex(8)}")
+
+
+def is_key(text: str) -> bool:
+    """Says whether `text` has the form of a key; what hasn't needs no look into the database."""
+    return _KEY.fullmatch(text) is not None
+
+
+def hash_key(text: str) -> bytes:
+    """Returns the SHA-256 of a key.
+
+    A slow, salted hash would protect a secret that can be guessed from a leaked table. This one is 256 random bits, so
+    a fast hash gives nothing away, can be looked up by index, and costs a request next to nothing.
+    """
+    return hashlib.sha256(text.encode()).digest()
+
+
+class KeyOwner(NamedTuple):
+    """Whom a key belongs to, and whether it counts."""
+
+    caller: Caller
+    state: KeyState
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key as its owner may see it."""
+
+    org_id: str
+    key_id: str
+    user_id: str
+    name: str
+    prefix: str
+    created_at: datetime
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    scopes: Sequence[Scope]
+    expires_at: datetime | None
+    """None: never."""
+    previous_until: datetime | None
+    """Until when the text before the last rotation works; None: it was never rotated."""
+
+
+class IdentityStore:
+    """Reads and writes who may call."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def find(self, key_hash: bytes) -> KeyOwner | None:
+        """Returns whom a key belongs to, or None."""
+        async with transaction(self._pool) as connection:
+            row = await (await connection.execute(_SQL["find_key"], {"hash": key_hash})).fetchone()
+        if row is None:
+            return None
+        org, user, plan, roles, key_id, scopes, expires_at, state = row
+        tenant = Tenant(org, user, plan or "free", tuple(roles), key_id)
+        return KeyOwner(Caller(tenant, tuple(scopes), expires_at), state)
+
+    async def touch(self, used: Mapping[bytes, datetime]) -> None:
+        """Notes when keys, by hash, were last used."""
+        async with transaction(self._pool) as connection:
+            await connection.execute(_SQL["touch"], {"hashes": list(used), "times": list(used.values())})
+
+    async def ensure_user(self, org_id: str, user_id: str, plan: Plan | None) -> Plan:
+        """Makes the organisation and the user if they don't exist, and puts the organisation on `plan`.
+
+        Args:
+            org_id: The organisation.
+            user_id: The user; the first of an organisation becomes its owner.
+            plan: The plan wanted; None keeps the present one, and is `pro` for a new organisation.
+
+        Returns:
+            The plan that the organisation is on.
+        """
+        names = {"org": org_id, "user": user_id}
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            # The second of two that make the same organisation waits here for the first one's end.
+            await connection.execute(_SQL["add_org"], names)
+            row = await (await connection.execute(_SQL["current_plan"], names)).fetchone()
+            new_plan: Plan = plan or (row[0] if row else "pro")
+            if row is None or row[0] != new_plan:
+                await connection.execute(_SQL["add_plan"], {**names, "plan": new_plan})
+            await connection.execute(_SQL["add_user"], names)
+        return new_plan
+
+    async def roles_of(self, org_id: str, user_id: str) -> tuple[str, ...] | None:
+        """Returns a user's roles; None if there is no such user."""
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            names = {"org": org_id, "user": user_id}
+            row = await (await connection.execute(_SQL["user_roles"], names)).fetchone()
+        return None if row is None else tuple(row[0])
+
+    async def add_key(
+        self,
+        org_id: str,
+        user_id: str,
+        name: str,
+        key: NewKey,
+        *,
+        scopes: Sequence[Scope] = SCOPES,
+        expires_at: datetime | None = None,
+    ) -> KeyInfo:
+        """Keeps a new key of an existing user.
+
+        Raises:
+            FailedPrecondition: The user has as many keys as one may.
+        """
+        values = {"org": org_id, "user": user_id, "name": name, "scopes": list(scopes), "expires_at": expires_at}
+        values |= {"key_id": key.key_id, "hash": key.hash, "prefix": key.prefix}
+        async with tenant_transaction(self._pool, _inside(org_id, user_id)) as connection:
+            count = await (await connection.execute(_SQL["count_keys"], values)).fetchone()
+            if count is not None and count[0] >= _MAX_KEYS:
+                raise FailedPrecondition(
+                    f"{user_id} has {_MAX_KEYS} API keys that work, which is the most: revoke one", reason="WRONG_STATE"
+                )
+            row = await (await connection.execute(_SQL["add_key"], values)).fetchone()
+        return _key_in_row(row)
+
+    async def list_keys(self, org_id: str | None, user_id: str | None = None) -> list[KeyInfo]:
+        """Lists keys, oldest first.
+
+        Args:
+            org_id: Their organisation; None is all, which only the schema's owner can see.
+            user_id: Their user; None is all of the organisation.
+        """
+        async with self._within(org_id) as connection:
+            rows = await connection.execute(_SQL["list_keys"], {"org": org_id, "user": user_id})
+            return [KeyInfo(*row) for row in await rows.fetchall()]
+
+    async def find_key(self, org_id: str | None, name: str, user_id: str | None = None) -> KeyInfo:
+        """Returns a key, named by its id or its prefix.
+
+        Args:
+            org_id: Its organisation; None looks in all, which only the owner can.
+            name: Id or prefix.
+            user_id: Its user; None looks at all of the organisation.
+
+        Raises:
+            NotFound: There is no such key.
+            FailedPrecondition: The prefix fits several keys.
+        """
+        async with self._within(org_id) as connection:
+            values = {"org": org_id, "user": user_id, "named": name}
+            rows = await (await connection.execute(_SQL["find_keys"], values)).fetchall()
+        if not rows:
+            raise NotFound(f"there is no API key {name!r}", reason="API_KEY_NOT_FOUND")
+        if len(rows) > 1:
+            raise FailedPrecondition(f"{name!r} fits several keys: name one by its id", reason="WRONG_STATE")
+        return KeyInfo(*rows[0])
+
+    async def revoke_key(self, org_id: str | None, name: str, user_id: str | None = None) -> KeyInfo:
+        """Revokes a key, named as in `find_key`. It stops working with the next request.
+
+        Raises:
+            NotFound: There is no such key.
+            FailedPrecondition: The prefix fits several keys.
+        """
+        key = await self.find_key(org_id, name, user_id)
+        async with self._within(org_id) as connection:
+            values = {"org": key.org_id, "key_id": key.key_id}
+            return _key_in_row(await (await connection.execute(_SQL["revoke_key"], values)).fetchone())
+
+    async def rotate_key(
+        self, key: KeyInfo, new: NewKey, overlap: timedelta, expires_at: datetime | None = None
+    ) -> KeyInfo:
+        """Gives a key a new text under its old id, with which budgets and usage go on.
+
+        Args:
+            key: The key.
+            new: Where the new text is; its id counts for nothing.
+            overlap: How long the text before works, too.
+            expires_at: The new expiry; None keeps the present one.
+
+        Raises:
+            FailedPrecondition: It was revoked, or has expired.
+        """
+        values = {"org": key.org_id, "key_id": key.key_id, "overlap": overlap, "expires_at": expires_at}
+        values |= {"hash": new.hash, "prefix": new.prefix}
+        async with self._within(key.org_id) as connection:
+            row = await (await connection.execute(_SQL["rotate_key"], values)).fetchone()
+        if row is None:
+            raise FailedPrecondition(f"{key.key_id} was revoked or has expired: make a new key", reason="WRONG_STATE")
+        return KeyInfo(*row)
+
+    def _within(self, org_id: str | None) -> AbstractAsyncContextManager[Connection]:
+        return transaction(self._pool) if org_id is None else tenant_transaction(self._pool, _inside(org_id, "-"))
+
+
+def _key_in_row(row: tuple[Any, ...] | None) -> KeyInfo:
+    if row is None:
+        raise RuntimeError("a statement with RETURNING returned nothing")
+    return KeyInfo(*row)
+
+
+def _inside(org_id: str, user_id: str) -> Tenant:
+    return Tenant(org_id, user_id, "free")

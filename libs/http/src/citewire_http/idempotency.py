@@ -1,0 +1,117 @@
+"""Idempotency-Key: the same request sent twice is done once, and answered the same."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from citewire_http.background import BackgroundTasks
+from citewire_kit.errors import Aborted, AlreadyExists, CitewireError
+from citewire_kit.ids import uuid7
+from citewire_kit.postgres import Pool, load_queries, tenant_transaction
+from citewire_kit.telemetry import get_logger
+from citewire_kit.tenant import Tenant, current_request_id
+
+_SQL = load_queries("citewire_http", "idempotency.sql")
+_RACES = 3
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The answer to an earlier request with the same key."""
+
+    response: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A key that this request holds until it is answered or released."""
+
+    pool: Pool
+    background: BackgroundTasks
+    tenant: Tenant
+    values: Mapping[str, Any]
+    """Its columns, and how long an answer is kept."""
+
+    async def answer(self, response: dict[str, Any]) -> None:
+        """Keeps the answer: from now on it is given to every request with this key."""
+        await self._write("answer_key", response=Jsonb(response))
+
+    async def release(self) -> None:
+        """Gives the key back, because nothing was done: the request may be sent again.
+
+        It is written even if who waits for it is cancelled.
+        """
+        await self.background.finish(self._release(), request_id=current_request_id())
+
+    async def _release(self) -> None:
+        try:
+            await self._write("release_key")
+        except CitewireError as exc:
+            # Its lease will pass; until then a repetition hears that the request is still running.
+            log.warning("idempotency_key_not_released", reason=exc.reason)
+
+    async def _write(self, query: str, **values: object) -> None:
+        async with tenant_transaction(self.pool, self.tenant) as connection:
+            await connection.execute(_SQL[query], {**self.values, **values})
+
+
+class IdempotencyStore:
+    """Keeps keys and answers, each user's apart."""
+
+    def __init__(self, pool: Pool, background: BackgroundTasks, *, keep_seconds: float) -> None:
+        self._pool = pool
+        self._background = background
+        self._keep_seconds = keep_seconds
+
+    async def claim(
+        self, tenant: Tenant, key: str, *, operation: str, request_hash: bytes, lease_seconds: float
+    ) -> Claim | StoredAnswer:
+        """Takes a key, or returns what an earlier request with it was answered.
+
+        Args:
+            tenant: Whose key.
+            key: The key.
+            operation: Which route; a key belongs to one.
+            request_hash: Digest of what is asked.
+            lease_seconds: After which the claim of a gateway that died may be taken over.
+
+        Raises:
+            AlreadyExists: The key was used for another request (`IDEMPOTENCY_CONFLICT`).
+            Aborted: The first request is still running (`IDEMPOTENCY_IN_PROGRESS`).
+        """
+        names = {"org": tenant.org_id, "user": tenant.user_id, "key": key, "owner": uuid7()}
+        values = names | {"operation": operation, "hash": request_hash, "lease": lease_seconds}
+        for _ in range(_RACES):
+            async with tenant_transaction(self._pool, tenant) as connection:
+                if await (await connection.execute(_SQL["claim_key"], values)).fetchone() is not None:
+                    return Claim(self._pool, self._background, tenant, names | {"lease": self._keep_seconds})
+                row = await (await connection.execute(_SQL["read_key"], values)).fetchone()
+            if row is None:
+                continue  # released between the two queries
+            if row[0] != operation or bytes(row[1]) != request_hash:
+                raise AlreadyExists(
+                    "this Idempotency-Key was used before with another request", reason="IDEMPOTENCY_CONFLICT"
+                )
+            if row[2] is not None:
+                return StoredAnswer(row[2])
+            break
+        raise Aborted(
+            "a request with this Idempotency-Key is still running", reason="IDEMPOTENCY_IN_PROGRESS", retry_after=1.0
+        )
+
+    async def forget(self, tenant: Tenant, key: str) -> None:
+        """Gives back a key that is answered, with its answer."""
+        async with tenant_transaction(self._pool, tenant) as connection:
+            await connection.execute(_SQL["forget_key"], {"org": tenant.org_id, "user": tenant.user_id, "key": key})
+
+
+def hash_json(value: object) -> bytes:
+    """Digest of a JSON value; the order of members and white space don't matter."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).digest()

@@ -1,0 +1,204 @@
+"""`multipart/form-data` with one file, parsed as it arrives: the file goes to disk, never into memory as a whole.
+
+It is spooled before anything is sent on, because fields may come after the file and a message to the retriever begins
+with them; because an upload that breaks off or is too large must leave nothing behind; and because a slow client must
+not hold a call to the retriever open.
+"""
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import IO
+
+from multipart import MultipartError, MultipartSegment, PushMultipartParser
+from starlette.requests import ClientDisconnect
+
+from citewire_http.bodies import too_large, unstorable
+from citewire_kit.errors import Aborted, InvalidArgument, Unavailable, invalid_field
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+FILE = "file"
+_MAX_FIELD_BYTES = 256 * 1024
+_MAX_FIELDS_BYTES = 1024 * 1024
+_MAX_PARTS = 200
+_MAX_BOUNDARY = 70  # by RFC 2046
+_MAX_FILE_NAME = 255
+_FLUSH_BYTES = 1024 * 1024
+_READ_BYTES = 1024 * 1024
+
+
+@dataclass(slots=True)
+class Form:
+    """What was uploaded. `digest` covers every field and the file, however they were wrapped."""
+
+    spool: IO[bytes]
+    file_name: str = ""
+    media_type: str = ""
+    size: int = 0
+    fields: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    digest: bytes = b""
+
+    async def data(self) -> AsyncGenerator[bytes, None]:
+        """The file, piece by piece."""
+        await asyncio.to_thread(self.spool.seek, 0)
+        while piece := await asyncio.to_thread(self.spool.read, _READ_BYTES):
+            yield piece
+
+
+@asynccontextmanager
+async def receive_form(
+    stream: AsyncIterable[bytes], content_type: str, *, max_file_bytes: int, folder: str | None
+) -> AsyncGenerator[Form, None]:
+    """Receives a form; its spool file is gone when the block ends.
+
+    Args:
+        stream: The body.
+        content_type: The request's header, with the boundary.
+        max_file_bytes: Largest file.
+        folder: For the spool file; None is the system's.
+
+    Raises:
+        InvalidArgument: The body isn't such a form, has no file or an empty one, or a field is malformed.
+        ResourceExhausted: The file is too large (`TOO_LARGE`); what was received is gone.
+        Aborted: The client left in the middle.
+    """
+    header = Message()
+    header["Content-Type"] = content_type
+    boundary = header.get_boundary("")
+    if not 0 < len(boundary) <= _MAX_BOUNDARY:
+        raise _malformed("Content-Type names no usable boundary")
+    # SIM115: closed below; the file has no name, so that even a killed process leaves nothing behind.
+    spool: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, dir=folder)
+    try:
+        reader = _Reader(Form(spool), max_file_bytes)
+        try:
+            with PushMultipartParser(boundary, max_segment_count=_MAX_PARTS) as parser:
+                async for piece in stream:
+                    for event in parser.parse(piece) if piece else ():
+                        reader.take(event)
+                    await reader.flush(_FLUSH_BYTES)
+        except MultipartError as exc:
+            raise _malformed(str(exc)) from exc
+        except ClientDisconnect as exc:
+            raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
+        yield await reader.finish()
+    finally:
+        await asyncio.to_thread(spool.close)
+
+
+class _Reader:
+    """Takes the parser's events: the start of a part, pieces of its content, None at its end."""
+
+    def __init__(self, form: Form, max_file_bytes: int) -> None:
+        self._form = form
+        self._max = max_file_bytes
+        self._name = ""
+        self._value = bytearray()
+        self._field_bytes = 0
+        self._pending: list[bytes] = []
+        self._pending_bytes = 0
+        self._file_hash = hashlib.sha256()
+        self._file_seen = False
+
+    def take(self, event: MultipartSegment | bytes | bytearray | None) -> None:
+        """Takes an event."""
+        if isinstance(event, MultipartSegment):
+            self._begin(event)
+        elif event is None:
+            if self._name != FILE:
+                self._form.fields.setdefault(self._name, []).append(_text(bytes(self._value), self._name[:64]))
+        elif self._name == FILE:
+            self._form.size += len(event)
+            if self._form.size > self._max:
+                raise too_large(self._max, "the file")
+            self._pending.append(bytes(event))
+            self._pending_bytes += len(event)
+        else:
+            self._field_bytes += len(event)
+            self._value += event
+            if len(self._value) > _MAX_FIELD_BYTES or self._field_bytes > _MAX_FIELDS_BYTES:
+                raise too_large(_MAX_FIELD_BYTES, f"the field {self._name[:64]!r}")
+
+    def _begin(self, part: MultipartSegment) -> None:
+        if not part.name:
+            raise _malformed("a part has no Content-Disposition with a name")
+        self._name, self._value = _storable(part.name, "body"), bytearray()
+        if part.name != FILE:
+            return
+        if self._file_seen:
+            raise invalid_field(FILE, "is there twice: one document a request")
+        self._file_seen = True
+        self._form.file_name = _file_name(part.filename)
+        media_type = next((value for name, value in part.headerlist if name == "Content-Type"), "")
+        self._form.media_type = _storable(media_type, FILE).partition(";")[0].strip()[:200]
+
+    async def flush(self, least: int = 1) -> None:
+        """Writes what of the file has gathered, if it is as much as that."""
+        if self._pending_bytes < least:
+            return
+        pending, self._pending, self._pending_bytes = b"".join(self._pending), [], 0
+        try:
+            await asyncio.to_thread(self._write, pending)
+        except OSError as exc:  # no room left
+            log.error("upload_not_spooled", error=exc.strerror)  # noqa: TRY400 - the folder's fault, not the code's
+            raise Unavailable(
+                "the server has no room for uploads now", reason="SERVICE_UNAVAILABLE", retry_after=30.0
+            ) from exc
+
+    async def finish(self) -> Form:
+        """Returns the form, after the body's end."""
+        if not self._file_seen:
+            raise invalid_field(FILE, "is required: send the document as the part 'file'")
+        if self._form.size == 0:
+            raise InvalidArgument("the file is empty", reason="EMPTY_UPLOAD")
+        await self.flush()
+        self._form.digest = self._digest()
+        return self._form
+
+    def _write(self, pending: bytes) -> None:
+        self._file_hash.update(pending)
+        self._form.spool.write(pending)
+
+    def _digest(self) -> bytes:
+        digest = hashlib.sha256(self._file_hash.digest())
+        texts = [self._form.file_name, self._form.media_type]
+        for name, values in sorted(self._form.fields.items()):
+            texts += [text for value in values for text in (name, value)]
+        for text in texts:
+            digest.update(text.encode() + b"\0")
+        return digest.digest()
+
+
+def _file_name(name: str | None) -> str:
+    """The file's name without the folders that some clients send along."""
+    if name is None:
+        raise invalid_field(FILE, "must be sent as a file, with a file name")
+    name = PureWindowsPath(PurePosixPath(_storable(name, FILE)).name).name.strip()
+    if not name or len(name) > _MAX_FILE_NAME or not name.isprintable():
+        raise invalid_field(FILE, f"must have a file name of 1-{_MAX_FILE_NAME} printable characters")
+    return name
+
+
+def _text(raw: bytes, name: str) -> str:
+    try:
+        return _storable(raw.decode(), name)
+    except UnicodeDecodeError as exc:
+        raise invalid_field(name, "must be UTF-8") from exc
+
+
+def _storable(text: str, name: str) -> str:
+    wrong = unstorable(text)
+    if wrong is not None:
+        raise invalid_field(name, wrong)
+    return text
+
+
+def _malformed(why: str) -> InvalidArgument:
+    return invalid_field("body", f"isn't well-formed multipart/form-data: {why}")

@@ -1,0 +1,206 @@
+"""uvicorn, made to leave in order: no new work, a grace for running streams, then their end."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import cast
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from citewire_http.connections import Connections, GuardedProtocol
+from citewire_http.settings import HttpSettings
+from citewire_kit.errors import StartupError, Unavailable
+from citewire_kit.telemetry import get_logger
+
+log = get_logger(__name__)
+
+_SWEEP_TICKS = 5
+_OTHER_FILES = 1024
+"""Open files beside connections: spooled uploads, the database, the services."""
+_FINAL_SECONDS = 10
+"""What a stream has for its last frame, and its records, after the grace."""
+
+
+class Drain:
+    """The state of leaving, for all who must know. Made inside the event loop."""
+
+    def __init__(self) -> None:
+        self._expired: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._draining = False
+
+    @property
+    def draining(self) -> bool:
+        """Whether the process has been told to stop: it isn't ready for new work."""
+        return self._draining
+
+    @property
+    def expired(self) -> asyncio.Future[None]:
+        """Done when the grace is over: running streams end with an error that says so. Wait for it, don't cancel it."""
+        return self._expired
+
+    def begin(self, grace_seconds: float) -> None:
+        """Starts leaving. Running streams may go on for `grace_seconds`."""
+        if self._draining:
+            return
+        self._draining = True
+        log.info("draining", grace_seconds=grace_seconds)
+        asyncio.get_running_loop().call_later(grace_seconds, self.expire)
+
+    def expire(self) -> None:
+        """Ends the grace now."""
+        self._draining = True
+        if not self._expired.done():
+            self._expired.set_result(None)
+
+
+def going_away() -> Unavailable:
+    """Returns the error of work that the leaving process cuts."""
+    return Unavailable("the server is restarting: send the request again", reason="SHUTTING_DOWN", retry_after=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRules:
+    """What holds for every stream of this process."""
+
+    drain: Drain
+    hold_seconds: float
+    """How long the status line may wait for the first frame that proves that the work succeeds."""
+    heartbeat_seconds: float
+    """Longest pause before a comment is sent."""
+
+
+class GatewayServer(uvicorn.Server):
+    """Serves until the first signal, then drains; a second signal ends the grace."""
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings, drain: Drain, *, signals: bool = True) -> None:
+        """Made inside the event loop that will run it.
+
+        Args:
+            app: The application.
+            settings: Of the process.
+            drain: Told when the process is to leave.
+            signals: Whether SIGTERM and SIGINT end it; without, only `leave` does.
+        """
+        self._connections = Connections(settings)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                http=cast("type[asyncio.Protocol]", partial(GuardedProtocol, self._connections)),
+                ws="none",
+                lifespan="off",
+                log_config=None,  # kit has set up logging
+                access_log=False,  # the middleware writes one line, with more in it
+                server_header=False,
+                proxy_headers=False,  # `connections` reads them
+                backlog=1024,
+            )
+        )
+        # What uvicorn says of its own coming and going is said by `listening` and `draining`; what it says of each
+        # malformed request is counted.
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        self._settings = settings
+        self._drain = drain
+        self._loop = asyncio.get_running_loop()
+        self._handles_signals = signals
+        self._signals = 0
+        self.listening = asyncio.Event()
+        """Set once connections are accepted."""
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on, once started."""
+        return self.servers[0].sockets[0].getsockname()[1]
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Sets the signals' handlers, if it is to."""
+        with super().capture_signals() if self._handles_signals else contextlib.nullcontext():
+            yield
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Called by uvicorn in the signal's handler. It isn't raised again after the shutdown, as uvicorn would."""
+        del sig, frame
+        self._signals += 1
+        self._loop.call_soon_threadsafe(self.leave if self._signals == 1 else self._drain.expire)
+
+    def leave(self) -> None:
+        """Says that it isn't ready; a little later takes no more connections; at the end of the grace, ends streams."""
+        self._drain.begin(self._settings.leave_seconds + self._settings.drain_seconds)
+        self._drain.expired.add_done_callback(lambda _: self._hurry())
+        self._loop.call_later(self._settings.leave_seconds, self._close)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens.
+
+        Raises:
+            StartupError: The address can't be had.
+        """
+        del sockets
+        _allow_files(self._settings.max_connections)
+        try:
+            await super().startup()
+        except SystemExit:
+            raise _taken(self._settings) from None
+        log.info("listening", host=self._settings.host, port=self.port)
+        self.listening.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Called by uvicorn ten times a second."""
+        if counter % _SWEEP_TICKS == 0:
+            self._connections.sweep(self._loop.time())
+        return await super().on_tick(counter)
+
+    def _close(self) -> None:
+        self.should_exit = True
+
+    def _hurry(self) -> None:
+        """After the grace, whoever doesn't even read their last frame is cut."""
+        self.should_exit = True
+        self._loop.call_later(_FINAL_SECONDS, self._force)
+
+    def _force(self) -> None:
+        self.force_exit = True
+
+
+async def check_address(settings: HttpSettings) -> None:
+    """Tries whether the server will be able to listen, before anything is opened that would have to be closed again.
+
+    Raises:
+        StartupError: The address can't be had.
+    """
+    try:
+        trying = await asyncio.get_running_loop().create_server(
+            asyncio.Protocol, settings.host, settings.port, start_serving=False
+        )
+    except OSError:
+        raise _taken(settings) from None
+    trying.close()
+    await trying.wait_closed()
+
+
+def _allow_files(connections: int) -> None:
+    """Raises the limit of open files to what the connections need: without files, nobody is served, probes included."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = connections + _OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < needed:
+        log.warning("few_open_files", allowed=allowed, needed=needed)
+
+
+def _taken(settings: HttpSettings) -> StartupError:
+    return StartupError(
+        f"cannot listen on {settings.host}:{settings.port}: the address is taken or not this machine's. Stop what uses "
+        f"it, or set {settings.env_name('port')} to another port."
+    )
