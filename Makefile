@@ -39,7 +39,7 @@ test: $(SYNCED) $(LITELLM) $(CHECKOV) ## Run all tests (ARGS="tests/unit -k name
 	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
-lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-spelling lint-lock lint-workflows ## Check style, types, import boundaries, contracts and spelling
+lint: lint-style lint-types lint-imports lint-protos lint-openapi lint-spelling lint-lock lint-web lint-workflows ## Check style, types, import boundaries, contracts and spelling
 
 .PHONY: lint-style
 lint-style: $(SYNCED)
@@ -77,6 +77,10 @@ lint-lock: $(SYNCED)
 	$(UV) lock --check
 	$(BIN)/python scripts/notices.py --check
 
+.PHONY: lint-web
+lint-web: $(SYNCED)
+	$(BIN)/python scripts/web.py --check
+
 .PHONY: lint-workflows
 lint-workflows: $(SYNCED)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -95,6 +99,10 @@ proto: $(SYNCED) ## Generate the stubs beside the contracts
 .PHONY: openapi
 openapi: $(SYNCED) ## Write docs/reference/openapi.json
 	@$(BIN)/python scripts/openapi.py
+
+.PHONY: web
+web: $(SYNCED) ## Check, test and build the page of web/ into the gateway's package
+	@$(BIN)/python scripts/web.py
 
 .PHONY: monitoring
 monitoring: $(SYNCED) ## Write the dashboards and the rules of the objectives (deploy/monitoring)

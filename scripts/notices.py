@@ -5,6 +5,7 @@ Usage: python scripts/notices.py [--check]
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import metadata
@@ -26,14 +27,22 @@ lists what is in the image. `make notices` writes this file from `uv.lock`.
 |---|---|---|
 """
 
+PAGE_HEAD = """
+The page at `/` holds these; their licences' texts are at `/licences.txt`.
+
+| package | version | licence |
+|---|---|---|
+"""
+
 
 def main(arguments: list[str]) -> int:
     """Writes the file, or with `--check` returns 1 if it isn't what the lock gives."""
-    text = HEAD + "".join(f"| {name} | {version} | {_licence(name)} |\n" for name, version in locked_packages())
+    packages = [(name, version, _licence(name)) for name, version in locked_packages()]
+    text = "".join((HEAD, *map(_row, packages), PAGE_HEAD, *map(_row, bundled_packages())))
     if "--check" not in arguments:
         NOTICES.write_text(text, encoding="utf-8")
     elif not NOTICES.exists() or NOTICES.read_text(encoding="utf-8") != text:
-        sys.stdout.write("THIRD_PARTY_NOTICES.md isn't what uv.lock gives: run `make notices` and commit it\n")
+        sys.stdout.write("THIRD_PARTY_NOTICES.md isn't what the locks give: run `make notices` and commit it\n")
         return 1
     return 0
 
@@ -54,6 +63,20 @@ def locked_packages() -> list[tuple[str, str]]:
         for requirement in requirements
         if any(_is_installed_on(requirement, python) for python in PYTHONS)
     ]
+
+
+def bundled_packages() -> list[tuple[str, str, str]]:
+    """Name, version and licence of each locked package of npm's that ends in the page."""
+    lock = json.loads((ROOT / "web" / "package-lock.json").read_text(encoding="utf-8"))
+    return [
+        (path.removeprefix("node_modules/"), entry["version"], entry["license"])
+        for path, entry in sorted(lock["packages"].items())
+        if path.startswith("node_modules/") and not entry.get("dev") and not entry.get("link")
+    ]
+
+
+def _row(package: tuple[str, str, str]) -> str:
+    return f"| {' | '.join(package)} |\n"
 
 
 def _is_installed_on(requirement: Requirement, python: str) -> bool:

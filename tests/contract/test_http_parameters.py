@@ -40,7 +40,7 @@ async def test_an_unknown_parameter_is_refused_by_every_route(gateway: Gateway, 
     addresses = [
         (method, route)
         for route in routes
-        for method in route.methods or ()
+        for method in (route.methods or set()) - {"HEAD"}  # whose answer has no body
         # An identity provider may add what it likes to the address that it sends a browser back to.
         if not route.path.startswith("/docs/") and route.path != "/v1/auth/callback"
     ]

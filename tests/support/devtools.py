@@ -26,14 +26,18 @@ class DrivenPage:
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
         self._numbers = itertools.count(1)
+        self.events: list[Json] = []
+        """What the browser has told unasked, of the domains that a test has enabled; oldest first."""
 
     async def call(self, method: str, **params: object) -> Json:
-        """Calls a method of the protocol; events that come meanwhile are left out."""
+        """Calls a method of the protocol; events that come meanwhile are noted."""
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": params})
         async with asyncio.timeout(_SECONDS):
             while True:
                 message: Json = json.loads(await self._socket.receive_str())
+                if "method" in message:
+                    self.events.append(message)
                 if message.get("id") == number:
                     assert "error" not in message, message
                     return message["result"]
@@ -56,6 +60,31 @@ class DrivenPage:
                     if value := await self.run(script):
                         return value
                 await asyncio.sleep(0.1)
+
+    async def press(self, key: str, text: str = "") -> None:
+        """Presses and releases a key, as a keyboard does; `text` is what it types."""
+        codes = {"Enter": 13, "Escape": 27, "Tab": 9}
+        named = {"key": key, "code": key, "windowsVirtualKeyCode": codes.get(key, 0), "text": text}
+        await self.call("Input.dispatchKeyEvent", type="keyDown", **named)
+        await self.call("Input.dispatchKeyEvent", type="keyUp", **named)
+
+    async def type_text(self, text: str) -> None:
+        """Types into what has the focus."""
+        await self.call("Input.insertText", text=text)
+
+    async def move_to(self, selector: str) -> tuple[float, float]:
+        """Moves the mouse to the middle of an element, and returns where that is."""
+        script = f"""(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2]; }})()"""
+        x, y = await self.run(script)
+        await self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        return x, y
+
+    async def click(self, selector: str) -> None:
+        """Clicks an element with the mouse."""
+        x, y = await self.move_to(selector)
+        for kind in ("mousePressed", "mouseReleased"):
+            await self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     async def cookies(self) -> list[Json]:
         """All cookies that the browser has, also those that no script sees."""

@@ -42,6 +42,7 @@ from citewire_gateway.api.routes import (
     erasures,
     keys,
     openai,
+    page,
     profiles,
     providers,
     search,
@@ -102,6 +103,7 @@ ROUTES = (
     accounting,
     admin,
     system,
+    page,
 )
 DIALECTS = (
     NativeDialect.name,

@@ -1,0 +1,98 @@
+"""The page at `/`: its files, their types, how long they are kept, and what a browser may do with them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import AsyncIterator
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gateway_fake_servers import running_fakes
+from gateway_process import Gateway, running_gateway
+
+if TYPE_CHECKING:
+    from databases import Database
+
+PAGE = resources.files("citewire_gateway").joinpath("page")
+FIRST_VIEW_BYTES = 60_000
+"""Most bytes of script, compressed, before somebody can ask."""
+
+
+@pytest.fixture
+async def gateway(database: Database) -> AsyncIterator[Gateway]:
+    async with running_fakes() as fakes, running_gateway(database, fakes) as running:
+        yield running
+
+
+def linked(html: str) -> list[str]:
+    """The files that the page loads by itself."""
+    return [path.removeprefix("./") for path in re.findall(r'(?:src|href)="(\./[^"]+)"', html)]
+
+
+async def test_the_page_and_all_that_it_links_are_served(gateway: Gateway, subtests: pytest.Subtests) -> None:
+    page = await gateway.http.get("/")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert page.headers["cache-control"] == "no-cache"
+    types = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml", "txt": "text/plain"}
+    scripts = [f"assets/{file.name}" for file in PAGE.joinpath("assets").iterdir()]
+    for path in {*linked(page.text), *scripts, "licences.txt"}:
+        with subtests.test(path=path):
+            response = await gateway.http.get(f"/{path}")
+            assert response.status_code == 200
+            assert response.headers["content-type"].startswith(types[path.rpartition(".")[2]])
+            kept = "public, max-age=31536000, immutable" if path.startswith("assets/") else "no-cache"
+            assert response.headers["cache-control"] == kept
+            assert response.content == PAGE.joinpath(*path.split("/")).read_bytes()
+
+
+async def test_no_text_can_become_a_script(gateway: Gateway) -> None:
+    page = await gateway.http.get("/")
+    policy = dict(rule.split(" ", 1) for rule in page.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+    assert {policy[name] for name in ("script-src", "style-src", "img-src", "connect-src")} == {"'self'"}
+    assert (policy["require-trusted-types-for"], policy["trusted-types"]) == ("'script'", "'none'")
+    assert "unsafe" not in page.headers["content-security-policy"]
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\son\w+=|\sstyle=", page.text), "nothing is inline"
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert page.headers["x-frame-options"] == "DENY"
+
+
+async def test_a_browser_that_has_it_isnt_sent_it_again(gateway: Gateway) -> None:
+    first = await gateway.http.get("/", headers={"Accept-Encoding": "identity"})
+    again = await gateway.http.get("/", headers={"If-None-Match": f'"other", {first.headers["etag"]}'})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == first.headers["etag"]
+    assert "content-security-policy" in again.headers
+    assert (await gateway.http.get("/", headers={"If-None-Match": '"other"'})).status_code == 200
+
+
+async def test_it_is_sent_compressed_to_those_who_take_that(gateway: Gateway) -> None:
+    plain = await gateway.http.get("/", headers={"Accept-Encoding": "identity"})
+    packed = await gateway.http.get("/", headers={"Accept-Encoding": "gzip, br"})
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == plain.headers["vary"] == "Accept-Encoding"
+    assert packed.content == plain.content
+
+
+async def test_only_reading_is_possible(gateway: Gateway) -> None:
+    for path in ("/", f"/{linked((await gateway.http.get('/')).text)[-1]}"):
+        head = await gateway.http.head(path, headers={"Accept-Encoding": "identity"})
+        whole = await gateway.http.get(path, headers={"Accept-Encoding": "identity"})
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-length"] == str(len(whole.content))
+        refused = await gateway.http.post(path)
+        assert (refused.status_code, refused.json()["reason"]) == (405, "METHOD_NOT_ALLOWED")
+    for path in ("/assets/other.js", "/assets/../index.html", "/assets/%2e%2e%2findex.html", "/index.html"):
+        missing = await gateway.http.get(path)
+        assert (missing.status_code, missing.json()["reason"]) == (404, "ROUTE_NOT_FOUND"), path
+
+
+def test_the_first_view_is_small() -> None:
+    scripts = [path for path in linked(PAGE.joinpath("index.html").read_text()) if path.endswith(".js")]
+    assert scripts
+    packed = sum(len(gzip.compress(PAGE.joinpath(*path.split("/")).read_bytes())) for path in scripts)
+    assert packed <= FIRST_VIEW_BYTES, f"{packed} bytes of script"

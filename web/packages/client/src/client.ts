@@ -1,0 +1,136 @@
+// Calls of the HTTP API: JSON, chats as streams, and errors as the API describes them.
+import { readFrames } from "./sse";
+import type { CallerInfo, ChatEvent, ChatRequest, Problem } from "./types";
+
+/** An error response, or a stream that failed. `reason` is for programs, `message` for people. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly reason: string,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+export interface ClientOptions {
+  /** Where the API is; "" is the page's own origin. */
+  baseUrl?: string;
+  /** An API key or token, asked for before each call; none where a cookie says who calls. */
+  bearer?: () => string | null;
+  /** Told of frames that can't be read; the stream goes on. */
+  onMalformedFrame?: (data: string) => void;
+  fetch?: typeof fetch;
+}
+
+/** A session is refreshed before a stream when it was last asked about longer ago than this. */
+const FRESH_MS = 25_000;
+const CHAT_EVENTS = new Set<string>([
+  "conversation", "step", "decision", "citations", "token", "citation", "uncited", "sources", "assessment", "usage",
+  "error", "done",
+] satisfies ChatEvent["event"][]);
+
+export class CitewireClient {
+  readonly #base: string;
+  readonly #fetch: typeof fetch;
+  #freshAt = 0;
+  #hasSession = false;
+
+  constructor(private readonly options: ClientOptions = {}) {
+    this.#base = options.baseUrl ?? "";
+    this.#fetch = options.fetch ?? fetch.bind(globalThis);
+  }
+
+  /** Says who calls. Later streams keep a browser's session fresh. */
+  async caller(): Promise<CallerInfo> {
+    return this.#seen(await this.call<CallerInfo>("GET", "/v1/auth/session"));
+  }
+
+  /** Calls and returns the JSON of the answer, undefined where there is none. */
+  async call<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+    const response = await this.send(method, path, body, signal);
+    const text = await response.text();
+    return (text === "" ? undefined : JSON.parse(text)) as T;
+  }
+
+  /** Calls and returns the response; an `ApiError` where it isn't a good one. */
+  async send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+    const headers = new Headers(this.authorization());
+    const isForm = body instanceof FormData;
+    if (body !== undefined && !isForm) headers.set("Content-Type", "application/json");
+    const response = await this.#fetch(this.#base + path, {
+      method,
+      headers,
+      body: body === undefined ? null : isForm ? body : JSON.stringify(body),
+      signal: signal ?? null,
+    });
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  }
+
+  /** What says who calls, beside the browser's cookie. */
+  authorization(): Record<string, string> {
+    const bearer = this.options.bearer?.() ?? null;
+    return bearer === null ? {} : { Authorization: `Bearer ${bearer}` };
+  }
+
+  /** Asks, and yields the events of the answer. Leaving the loop, or the signal, stops it at the provider. */
+  async *chat(request: ChatRequest, signal?: AbortSignal): AsyncGenerator<ChatEvent> {
+    await this.#freshen();
+    const response = await this.send("POST", "/v1/chat", request, signal);
+    if (response.body === null) throw cut();
+    let done = false;
+    for await (const frame of readFrames(response.body)) {
+      const event = this.#event(frame.event ?? "message", frame.id, frame.data);
+      if (event === null) continue;
+      yield event;
+      done ||= event.event === "done";
+    }
+    if (!done) throw cut();
+  }
+
+  #event(name: string, id: string | undefined, data: string): ChatEvent | null {
+    if (!CHAT_EVENTS.has(name)) return null; // of a later release
+    try {
+      const value: unknown = JSON.parse(data);
+      if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+        return { event: name, id: Number(id ?? 0), data: value } as ChatEvent;
+      }
+    } catch {
+      // told below
+    }
+    this.options.onMalformedFrame?.(data);
+    return null;
+  }
+
+  /** Refreshes a session that may be about to end, so that a question isn't sent only to be refused. */
+  async #freshen(): Promise<void> {
+    if (this.#hasSession && Date.now() >= this.#freshAt) {
+      this.#seen(await this.call<CallerInfo>("POST", "/v1/auth/refresh"));
+    }
+  }
+
+  #seen(caller: CallerInfo): CallerInfo {
+    this.#hasSession = caller.kind === "session";
+    const ends = caller.expires_at === null ? Infinity : Date.parse(caller.expires_at) - FRESH_MS;
+    this.#freshAt = Math.min(Date.now() + FRESH_MS, ends);
+    return caller;
+  }
+}
+
+/** What an error response says; its status where it isn't one of the API's. */
+export async function errorOf(response: Response): Promise<ApiError> {
+  try {
+    const problem = (await response.json()) as Partial<Problem>;
+    if (typeof problem.detail === "string") {
+      return new ApiError(response.status, problem.reason ?? "", problem.detail);
+    }
+  } catch {
+    // a proxy's page
+  }
+  return new ApiError(response.status, "", `${response.status} ${response.statusText}`.trim());
+}
+
+function cut(): ApiError {
+  return new ApiError(0, "STREAM_CUT", "the answer was cut off");
+}

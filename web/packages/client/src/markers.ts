@@ -1,0 +1,62 @@
+// Markers of citations in streamed text: `[ref:N]`, and `[SOURCE N]` of the profile `sources`.
+//
+// A marker that a stream has cut is held back until it is whole or can't become one, so that no reader sees half of it.
+
+/** A piece of text, or a marker with its number and its text as the model wrote it. */
+export type Segment = { kind: "text"; text: string } | { kind: "marker"; index: number; text: string };
+
+const MARKER = /\[(?:ref:|SOURCE )(\d{1,6})\]/g;
+const MARKER_BEGUN = /\[(?:r(?:e(?:f(?::\d{0,6})?)?)?|S(?:O(?:U(?:R(?:C(?:E(?: \d{0,6})?)?)?)?)?)?)?$/;
+
+/** Splits text at the place from which it may become a marker: what can be shown, and what is held back. */
+export function holdBack(text: string): { shown: string; pending: string } {
+  const begun = MARKER_BEGUN.exec(text);
+  const end = begun === null ? text.length : begun.index;
+  return { shown: text.slice(0, end), pending: text.slice(end) };
+}
+
+/** Splits whole text into text and markers. A number that `isKnown` refuses stays text. */
+export function splitMarkers(text: string, isKnown: (index: number) => boolean): Segment[] {
+  const segments: Segment[] = [];
+  let end = 0;
+  for (const match of text.matchAll(MARKER)) {
+    const index = Number(match[1]);
+    if (!isKnown(index)) continue;
+    if (match.index > end) segments.push({ kind: "text", text: text.slice(end, match.index) });
+    segments.push({ kind: "marker", index, text: match[0] });
+    end = match.index + match[0].length;
+  }
+  if (end < text.length) segments.push({ kind: "text", text: text.slice(end) });
+  return segments;
+}
+
+/** Where markers stand in text, known or not. */
+export function findMarkers(text: string): { index: number; at: number; length: number }[] {
+  return [...text.matchAll(MARKER)].map((match) => ({ index: Number(match[1]), at: match.index, length: match[0].length }));
+}
+
+/** Reads markers from a stream of text, however it is cut. */
+export class MarkerParser {
+  #pending = "";
+
+  constructor(private readonly isKnown: (index: number) => boolean) {}
+
+  /** Takes the next piece; returns what can be shown of it and what was held back before. */
+  push(text: string): Segment[] {
+    const { shown, pending } = holdBack(this.#pending + text);
+    this.#pending = pending;
+    return splitMarkers(shown, this.isKnown);
+  }
+
+  /** Ends the stream; returns what is still held back, as text. */
+  end(): Segment[] {
+    const rest = this.#pending;
+    this.#pending = "";
+    return rest === "" ? [] : [{ kind: "text", text: rest }];
+  }
+}
+
+/** What a badge shows: ① to ⑩, and `[11]` from there on. */
+export function badgeText(index: number): string {
+  return index >= 1 && index <= 10 ? String.fromCodePoint(0x2460 + index - 1) : `[${index}]`;
+}

@@ -1,0 +1,129 @@
+import { expect, test } from "vitest";
+
+import { ApiError, type ChatEvent, CitewireClient, readFrames } from "../src/index";
+
+const encoder = new TextEncoder();
+
+function body(pieces: Uint8Array[], onCancel?: () => void): ReadableStream<Uint8Array> {
+  const rest = [...pieces];
+  return new ReadableStream({
+    pull(controller) {
+      const piece = rest.shift();
+      if (piece === undefined) controller.close();
+      else controller.enqueue(piece);
+    },
+    ...(onCancel && { cancel: onCancel }),
+  });
+}
+
+const STREAM = [
+  ": heartbeat", "", "event: token", "id: 1", 'data: {"text": "Größe ☕ 😀 [ref:1]"}', "",
+  "event: token", 'data: {"text":', 'data: "two lines"}', "", "event: done", "id: 3", "data: {}", "", "",
+];
+
+/** A server that answers as told, and what it was asked. */
+function server(answers: (() => Response)[]): { fetch: typeof fetch; asked: { url: string; init: RequestInit }[] } {
+  const asked: { url: string; init: RequestInit }[] = [];
+  const answer = async (url: unknown, init?: RequestInit) => {
+    asked.push({ url: String(url), init: init ?? {} });
+    const next = answers.shift();
+    if (next === undefined) throw new Error(`nobody expected ${String(url)}`);
+    return next();
+  };
+  return { fetch: answer as typeof fetch, asked };
+}
+
+async function events(client: CitewireClient): Promise<ChatEvent[]> {
+  const seen: ChatEvent[] = [];
+  for await (const event of client.chat({ question: "q" })) seen.push(event);
+  return seen;
+}
+
+test.each(["\n", "\r\n", "\r"])("frames are the same wherever the network cuts them, lines ending in %j", async (end) => {
+  const bytes = encoder.encode(STREAM.join(end));
+  const whole = [];
+  for await (const frame of readFrames(body([bytes]))) whole.push(frame);
+  expect(whole.map((frame) => frame.event)).toEqual(["token", "token", "done"]);
+  expect(JSON.parse(whole[0]!.data)).toEqual({ text: "Größe ☕ 😀 [ref:1]" });
+  expect(JSON.parse(whole[1]!.data)).toEqual({ text: "two lines" });
+  for (let at = 0; at <= bytes.length; at++) {
+    const frames = [];
+    for await (const frame of readFrames(body([bytes.slice(0, at), bytes.slice(at)]))) frames.push(frame);
+    expect(frames).toEqual(whole);
+  }
+  const single = [];
+  for await (const frame of readFrames(body([...bytes].map((byte) => Uint8Array.of(byte))))) single.push(frame);
+  expect(single).toEqual(whole);
+});
+
+test("leaving the loop cancels the body", async () => {
+  let cancelled = false;
+  const pieces = [encoder.encode(STREAM.join("\n")), encoder.encode("event: token\n")];
+  for await (const _ of readFrames(body(pieces, () => (cancelled = true)))) break;
+  expect(cancelled).toBe(true);
+});
+
+test("malformed and unknown frames are passed over", async () => {
+  const stream = [
+    "event: token\ndata: {broken\n\n", "event: token\ndata: [1]\n\n", "event: token\ndata: null\n\n", "no colon here\n\n",
+    "event: later\ndata: {}\n\n", 'event: token\ndata: {"text": "whole"}\n\n', "event: done\ndata: {}\n\n",
+  ].join("");
+  const malformed: string[] = [];
+  const { fetch } = server([() => new Response(stream)]);
+  const client = new CitewireClient({ fetch, onMalformedFrame: (data) => malformed.push(data) });
+  expect((await events(client)).map((event) => event.event)).toEqual(["token", "done"]);
+  expect(malformed).toEqual(["{broken", "[1]", "null"]);
+});
+
+test("a stream that ends without `done` is an error", async () => {
+  const { fetch } = server([() => new Response('event: token\ndata: {"text": "half"}\n\n')]);
+  await expect(events(new CitewireClient({ fetch }))).rejects.toMatchObject({ reason: "STREAM_CUT" });
+});
+
+test("an error response gives its message", async () => {
+  const problem = { detail: "top_k: must be between 1 and 30", reason: "INVALID_FIELD" };
+  const { fetch } = server([
+    () => Response.json(problem, { status: 422 }),
+    () => new Response("<html>bad gateway", { status: 502, statusText: "Bad Gateway" }),
+  ]);
+  const client = new CitewireClient({ fetch });
+  await expect(events(client)).rejects.toEqual(new ApiError(422, "INVALID_FIELD", problem.detail));
+  await expect(events(client)).rejects.toMatchObject({ status: 502, message: "502 Bad Gateway" });
+});
+
+test("a session about to end is refreshed before a stream; one that is over sends no question", async () => {
+  const soon = new Date(Date.now() + 5_000).toISOString();
+  const later = new Date(Date.now() + 3_600_000).toISOString();
+  const done = () => new Response("event: done\ndata: {}\n\n");
+  const { fetch, asked } = server([
+    () => Response.json({ kind: "session", expires_at: soon }),
+    () => Response.json({ kind: "session", expires_at: later }),
+    done,
+    done,
+  ]);
+  const client = new CitewireClient({ fetch });
+  await client.caller();
+  await events(client);
+  await events(client);
+  expect(asked.map((call) => call.url)).toEqual(["/v1/auth/session", "/v1/auth/refresh", "/v1/chat", "/v1/chat"]);
+
+  const over = server([
+    () => Response.json({ kind: "session", expires_at: soon }),
+    () => Response.json({ detail: "the session is over", reason: "SESSION_EXPIRED" }, { status: 401 }),
+  ]);
+  const late = new CitewireClient({ fetch: over.fetch });
+  await late.caller();
+  await expect(events(late)).rejects.toMatchObject({ status: 401 });
+  expect(over.asked.at(-1)?.url).toBe("/v1/auth/refresh");
+});
+
+test("a key goes with every call, and isn't refreshed", async () => {
+  const { fetch, asked } = server([
+    () => Response.json({ kind: "key", expires_at: null }),
+    () => new Response("event: done\ndata: {}\n\n"),
+  ]);
+  const client = new CitewireClient({ fetch, bearer: () => "cw_key" });
+  await client.caller();
+  await events(client);
+  expect(asked.map((call) => new Headers(call.init.headers).get("Authorization"))).toEqual(["Bearer cw_key", "Bearer cw_key"]);
+});

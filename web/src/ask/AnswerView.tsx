@@ -1,0 +1,183 @@
+// An answer: its text with badges, its sources, how it came about, and what can be done with it.
+import { badgeText, type Citation, findMarkers, type VerifiedCitation } from "@citewire/client";
+import type { Signal } from "@preact/signals";
+import type { Tokens } from "marked";
+import { useRef, useState } from "preact/hooks";
+
+import { toast } from "../state";
+import { money, number, words } from "../words";
+import { type Answer, citedNumbers, toUnits } from "./answer";
+import { type Block, BlockReader } from "./blocks";
+import { placeText } from "./Card";
+import { hoverIn, hoverOut, togglePinned } from "./card-state";
+import { ask, isBusy } from "./chat";
+import { MarkdownBlock, type Marks } from "./Markdown";
+
+const SHOWN_SOURCES = 4;
+
+export function AnswerView({ answer: signal, question }: { answer: Signal<Answer>; question: string }) {
+  const answer = signal.value;
+  const isOpen = answer.status === "waiting" || answer.status === "writing";
+  const reader = useRef<BlockReader | null>(null);
+  reader.current ??= new BlockReader();
+  const blocks = reader.current.read(answer.text);
+  const suggestions = isOpen ? [] : suggestionsOf(answer, blocks);
+  const shown = suggestions.length > 0 ? blocks.slice(0, -1) : blocks;
+  return (
+    <section class="answer" aria-label={words.value.answer} aria-busy={isOpen}>
+      {answer.status === "waiting" && <p class="quiet waiting">{answer.steps.at(-1)?.text ?? words.value.searching}</p>}
+      {answer.status === "waiting" && answer.citations.length > 0 && <Sources answer={answer} />}
+      <div class="prose">
+        {shown.map((block) => <MarkdownBlock key={block.key} block={block} marks={marksOf(answer, block)} />)}
+        {answer.status === "writing" && <span class="caret" aria-hidden="true" />}
+      </div>
+      {answer.status === "failed" && <p class="fault">{words.value.failed} {answer.error}</p>}
+      {answer.status === "stopped" && <p class="quiet">{answer.text === "" ? words.value.cutOff : words.value.stopped}</p>}
+      {suggestions.length > 0 && (
+        <ul class="suggestions" aria-label={words.value.suggestions}>
+          {suggestions.map((text) => (
+            <li key={text}><button type="button" dir="auto" disabled={isBusy.value} onClick={() => void ask(text)}>{text}</button></li>
+          ))}
+        </ul>
+      )}
+      {answer.status !== "waiting" && <Sources answer={answer} />}
+      {!isOpen && <Details answer={answer} />}
+      {!isOpen && <Actions answer={answer} question={question} />}
+    </section>
+  );
+}
+
+/** Questions that one could ask instead: the list at the end of an answer that cites nothing. */
+function suggestionsOf(answer: Answer, blocks: Block[]): string[] {
+  const last = blocks.at(-1)?.token;
+  if (last?.type !== "list" || citedNumbers(answer).size > 0) return [];
+  const items = (last as Tokens.List).items.map((item) => item.text.trim());
+  return items.every((item) => /[?？؟;]$/u.test(item) && item.length > 3) ? items : [];
+}
+
+/** What stands in a block: its badges and the sentences that cite nothing. */
+function marksOf(answer: Answer, block: Block): Marks {
+  const end = block.start + block.token.raw.length;
+  const inBlock = (at: number) => at >= block.start && at <= end;
+  const sentences = answer.verified
+    .map((verified) => ({ verified, start: toUnits(answer.text, verified.sentence.start), end: toUnits(answer.text, verified.sentence.end) }))
+    .filter((sentence) => inBlock(sentence.start));
+  const byIndex = (index: number) => answer.citations.find((citation) => citation.index === index);
+  const target = (index: number, at: number | null) => {
+    const citation = byIndex(index);
+    if (citation === undefined) return null;
+    const before = sentences.filter((sentence) => sentence.verified.index === index && (at === null || sentence.start <= at));
+    return { citation, verified: before.at(-1)?.verified ?? null };
+  };
+  const hasMarkers = findMarkers(answer.text).length > 0;
+  const placed = hasMarkers
+    ? []
+    : sentences.flatMap(({ verified, end: at }) => {
+        const citation = byIndex(verified.index);
+        return citation === undefined ? [] : [{ at, target: { citation, verified } }];
+      });
+  const uncited = answer.uncited
+    .map(({ sentence }) => ({ start: toUnits(answer.text, sentence.start), end: toUnits(answer.text, sentence.end) }))
+    .filter((span) => inBlock(span.start));
+  const version = `${answer.citations.length}/${sentences.length}/${hasMarkers}/${uncited.length}/${words.value.language}`;
+  return { target, placed, uncited, version };
+}
+
+/** The passages that were read; those that the answer cites come first. */
+function Sources({ answer }: { answer: Answer }) {
+  const [all, setAll] = useState(false);
+  const cited = citedNumbers(answer);
+  const first = answer.citations.filter((citation) => cited.has(citation.index));
+  const others = answer.citations.filter((citation) => !cited.has(citation.index));
+  const ordered = [...first, ...others];
+  const most = answer.status === "done" && first.length > 0 ? first.length : SHOWN_SOURCES;
+  const shown = all ? ordered : ordered.slice(0, Math.max(1, most));
+  if (ordered.length === 0) return null;
+  return (
+    <div class="sources">
+      <h3>{words.value.sources}</h3>
+      <ul>
+        {shown.map((citation) => (
+          <li key={citation.chunk_id}>
+            <Source citation={citation} cited={cited.has(citation.index)} verified={answer.verified.find((v) => v.index === citation.index) ?? null} />
+          </li>
+        ))}
+        {ordered.length > shown.length && (
+          <li><button type="button" class="link" onClick={() => setAll(true)}>{words.value.allSources(ordered.length - shown.length)}</button></li>
+        )}
+        {all && ordered.length > most && <li><button type="button" class="link" onClick={() => setAll(false)}>{words.value.fewerSources}</button></li>}
+      </ul>
+    </div>
+  );
+}
+
+function Source({ citation, cited, verified }: { citation: Citation; cited: boolean; verified: VerifiedCitation | null }) {
+  const target = { citation, verified };
+  return (
+    <button
+      type="button"
+      class={`pill ${cited ? (verified?.verdict ?? "cited") : "uncited-source"}`}
+      aria-haspopup="dialog"
+      onPointerEnter={(event) => event.pointerType === "mouse" && hoverIn(event.currentTarget, target)}
+      onPointerLeave={hoverOut}
+      onClick={(event) => togglePinned(event.currentTarget, target)}
+    >
+      <span class="pill-number">{badgeText(citation.index)}</span>
+      <span class="pill-title" dir="auto">{citation.title || citation.file_name}</span>
+      <span class="pill-place" dir="auto">{placeText(citation).split(" · ").at(-1)}</span>
+    </button>
+  );
+}
+
+/** How the answer came about, in one quiet line that opens. */
+function Details({ answer }: { answer: Answer }) {
+  const { usage, steps, decision, assessment } = answer;
+  const total = usage === null ? 0 : usage.embedding_tokens + usage.prompt_tokens + usage.completion_tokens;
+  const line = [
+    answer.citations.length === 0 ? words.value.noPassages : words.value.answered(answer.citations.length),
+    ...(usage === null ? [] : [words.value.tokens(number(total))]),
+    ...(usage?.cost_usd === undefined ? [] : [money(usage.cost_usd)]),
+  ];
+  return (
+    <details class="details">
+      <summary>{line.join(" · ")}</summary>
+      <dl>
+        {decision !== null && (
+          <Entry name={words.value.decision}>{decision.needs_retrieval ? words.value.retrieval.yes : words.value.retrieval.no} {decision.reason}</Entry>
+        )}
+        {steps.map((step, at) => <Entry key={at} name={step.name}>{step.text} {step.reason ?? ""}</Entry>)}
+        {usage?.path !== undefined && <Entry name={words.value.path}>{usage.path}</Entry>}
+        {usage !== null && (
+          <Entry name={words.value.usage}>
+            {words.value.usageText(number(usage.embedding_tokens), number(usage.prompt_tokens), number(usage.completion_tokens))}
+          </Entry>
+        )}
+        {usage?.cost_usd !== undefined && <Entry name={words.value.cost}>{money(usage.cost_usd)}</Entry>}
+        {answer.model !== null && <Entry name={words.value.model}>{answer.model}</Entry>}
+        {assessment !== null && (
+          <Entry name={words.value.answer}>
+            {words.value.assessed(Math.round(assessment.utility * 100))} {!assessment.supported && words.value.assessedUnsupported}
+          </Entry>
+        )}
+      </dl>
+    </details>
+  );
+}
+
+function Entry({ name, children }: { name: string; children: preact.ComponentChildren }) {
+  return <><dt>{name}</dt><dd dir="auto">{children}</dd></>;
+}
+
+function Actions({ answer, question }: { answer: Answer; question: string }) {
+  const failed = answer.status === "failed" || answer.status === "stopped";
+  const copy = async () => {
+    await navigator.clipboard.writeText(answer.text);
+    toast(words.value.copied, "note");
+  };
+  return (
+    <div class="actions">
+      <button type="button" class="link" disabled={isBusy.value} onClick={() => void ask(question)}>{failed ? words.value.retry : words.value.again}</button>
+      {answer.text !== "" && <button type="button" class="link" onClick={() => void copy()}>{words.value.copy}</button>}
+    </div>
+  );
+}

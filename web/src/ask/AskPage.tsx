@@ -1,0 +1,96 @@
+// The conversation, and the field for the next question.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { conversationId, toast } from "../state";
+import { useFocus } from "../use-focus";
+import { words } from "../words";
+import { AnswerView } from "./AnswerView";
+import { announced } from "./announce";
+import { Card } from "./Card";
+import { ask, isBusy, owner, show, type Turn, turns } from "./chat";
+import { Composer } from "./Composer";
+
+const NEAR_END = 120; // pixels
+
+export function AskPage() {
+  const main = useRef<HTMLElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => void show(conversationId.value), [conversationId.value]);
+  const count = turns.value.length;
+  useEffect(() => followEnd(main.current!, list.current!), []);
+  return (
+    <main ref={main} class={count === 0 ? "ask empty" : "ask"}>
+      <div class="turns" ref={list}>
+        {count === 0 ? (
+          <div class="hello">
+            <h1>{words.value.hello}</h1>
+            <p>{words.value.helloText}</p>
+          </div>
+        ) : (
+          <h1 class="hidden">{turns.value[0]!.question}</h1>
+        )}
+        {owner.value !== null && <p class="quiet">{words.value.shared(owner.value)}</p>}
+        {turns.value.map((turn) => <TurnView key={turn.key} turn={turn} />)}
+      </div>
+      {owner.value === null && <Composer />}
+      <div class="hidden" role="status" aria-live="polite">{announced.value}</div>
+      <Card />
+    </main>
+  );
+}
+
+/** Keeps the end in sight while it grows, unless the reader has gone up; a new question always is. */
+function followEnd(main: HTMLElement, list: HTMLElement): () => void {
+  let follows = true;
+  let count = list.childElementCount;
+  const onScroll = () => (follows = main.scrollHeight - main.scrollTop - main.clientHeight < NEAR_END);
+  const observer = new ResizeObserver(() => {
+    const asked = list.childElementCount > count && isBusy.peek();
+    count = list.childElementCount;
+    if (asked || (follows && isBusy.peek())) main.scrollTop = main.scrollHeight;
+  });
+  observer.observe(list);
+  main.addEventListener("scroll", onScroll, { passive: true });
+  return () => {
+    observer.disconnect();
+    main.removeEventListener("scroll", onScroll);
+  };
+}
+
+function TurnView({ turn }: { turn: Turn }) {
+  const [edited, setEdited] = useState<string | null>(null);
+  const field = useFocus<HTMLTextAreaElement>(edited !== null);
+  const submit = () => {
+    if (edited === null || edited.trim() === "") return;
+    if (isBusy.value) return toast(words.value.writing, "note");
+    setEdited(null);
+    void ask(edited);
+  };
+  return (
+    <article class="turn">
+      {edited === null ? (
+        <div class="asked">
+          <h2 class="hidden">{words.value.you}</h2>
+          <p class="question" dir="auto">{turn.question}</p>
+          {owner.value === null && <button type="button" class="link" onClick={() => setEdited(turn.question)}>{words.value.edit}</button>}
+        </div>
+      ) : (
+        <form class="asked editing" onSubmit={(event) => { event.preventDefault(); submit(); }}>
+          <textarea
+            dir="auto"
+            aria-label={words.value.editQuestion}
+            value={edited}
+            ref={field}
+            onInput={(event) => setEdited(event.currentTarget.value)}
+            onKeyDown={(event) => event.key === "Escape" && setEdited(null)}
+          />
+          <div class="row">
+            <button type="submit" class="primary">{words.value.send}</button>
+            <button type="button" onClick={() => setEdited(null)}>{words.value.cancel}</button>
+          </div>
+        </form>
+      )}
+      <AnswerView answer={turn.answer} question={turn.question} />
+    </article>
+  );
+}

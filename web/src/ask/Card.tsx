@@ -1,0 +1,202 @@
+// The card of a source: what the passage says, word for word, and the verdict in words.
+import { type Chunk, type Citation, type Document, type VerifiedCitation } from "@citewire/client";
+import { type ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+import { saveResponse } from "../files";
+import { languageColor } from "../language-colors";
+import { safeUrl } from "../links";
+import { openReader } from "../reader-state";
+import { apiKey, attempt, client } from "../state";
+import { shortCount, words } from "../words";
+import { quoteSpan, type Span } from "./answer";
+import { card, closeCard, hoverOut, keepOpen, type OpenCard } from "./card-state";
+import { contentPath, fetchChunk, fetchDocument } from "./passages";
+
+const CONTEXT = 180; // characters of the passage on either side of the quote
+const EDGE = 12; // between card and window, in pixels
+
+export function Card() {
+  const open = card.value;
+  return open === null ? null : <CardOf key={`${open.target.citation.chunk_id}:${open.target.verified?.sentence.start}`} open={open} />;
+}
+
+function CardOf({ open }: { open: OpenCard }) {
+  const { citation, verified } = open.target;
+  const box = useRef<HTMLDivElement>(null);
+  const [chunk, setChunk] = useState<Chunk | null | undefined>(undefined);
+  useEffect(() => {
+    let gone = false;
+    fetchChunk(citation.chunk_id).then((got) => gone || setChunk(got), () => gone || setChunk(null));
+    return () => {
+      gone = true;
+    };
+  }, [citation.chunk_id]);
+  useLayoutEffect(() => {
+    if (box.current !== null) placeBy(box.current, open.anchor);
+  });
+  useEffect(() => {
+    if (open.pinned) box.current?.focus();
+  }, [open.pinned, open.anchor]);
+  useEffect(() => {
+    const away = (event: Event) => {
+      const target = event.target as Node;
+      if (!box.current?.contains(target) && !open.anchor.contains(target)) card.value = null;
+    };
+    const move = () => box.current !== null && placeBy(box.current, open.anchor);
+    document.addEventListener("pointerdown", away);
+    addEventListener("scroll", move, true);
+    addEventListener("resize", move);
+    return () => {
+      document.removeEventListener("pointerdown", away);
+      removeEventListener("scroll", move, true);
+      removeEventListener("resize", move);
+    };
+  }, [open.anchor]);
+  const title = citation.title || citation.file_name;
+  return (
+    <div
+      ref={box}
+      class="card"
+      role="dialog"
+      aria-label={words.value.source(citation.index, title)}
+      tabIndex={-1}
+      onPointerEnter={keepOpen}
+      onPointerLeave={hoverOut}
+      onFocusIn={() => open.pinned || (card.value = { ...open, pinned: true })}
+    >
+      <button type="button" class="icon card-close" aria-label={words.value.close} onClick={closeCard}>×</button>
+      {citation.type === "repository" ? (
+        <Repository citation={citation} />
+      ) : (
+        <>
+          <h2 dir="auto">{title}</h2>
+          <p class="quiet" dir="auto">{placeText(citation)}</p>
+        </>
+      )}
+      {verified !== null && <Verdict verified={verified} />}
+      <Passage citation={citation} verified={verified} chunk={chunk} />
+      <div class="card-actions">
+        <button type="button" onClick={() => showText(citation, verified, chunk ?? null, open.anchor)}>{words.value.openText}</button>
+        <OriginalLink citation={citation} />
+        {citation.score !== null && <span class="quiet score">{words.value.similarity(Math.round(citation.score * 100))}</span>}
+      </div>
+    </div>
+  );
+}
+
+function Verdict({ verified }: { verified: VerifiedCitation }) {
+  return (
+    <p class={`verdict ${verified.verdict}`}>
+      <strong>{words.value.verdict[verified.verdict]}.</strong> {words.value.verdictText[verified.verdict]}
+      {verified.mismatches.length > 0 && <span dir="auto"> {words.value.mismatches(verified.mismatches.join(", "))}</span>}
+    </p>
+  );
+}
+
+/** The quote in its context; the passage's beginning while it is fetched, and where nothing is quoted. */
+function Passage({ citation, verified, chunk }: { citation: Citation; verified: VerifiedCitation | null; chunk: Chunk | null | undefined }) {
+  if (chunk === null) return <p class="quiet">{words.value.passageGone}</p>;
+  const text = chunk?.content ?? citation.snippet;
+  const span = verified === null ? null : quoteSpan(text, verified);
+  if (span === null) return <p class="passage three-lines" dir="auto">{text}</p>;
+  const from = wordStart(text, Math.max(0, span.start - CONTEXT));
+  const to = wordEnd(text, Math.min(text.length, span.end + CONTEXT));
+  return (
+    <blockquote class="passage" dir="auto">
+      {from > 0 && "… "}
+      {marked(text, from, to, span)}
+      {to < text.length && " …"}
+    </blockquote>
+  );
+}
+
+function marked(text: string, from: number, to: number, span: Span): ComponentChildren {
+  return [text.slice(from, span.start), <mark>{text.slice(span.start, span.end)}</mark>, text.slice(span.end, to)];
+}
+
+function wordStart(text: string, at: number): number {
+  const space = text.slice(0, at).search(/\S+$/);
+  return space < 0 || at - space > 24 ? at : space;
+}
+
+function wordEnd(text: string, at: number): number {
+  const rest = text.slice(at).search(/\s|$/);
+  return rest > 24 ? at : at + rest;
+}
+
+function Repository({ citation }: { citation: Citation }) {
+  const [found, setFound] = useState<Document | null>(null);
+  useEffect(() => {
+    let gone = false;
+    fetchDocument(citation.document_id).then((got) => gone || setFound(got), () => undefined);
+    return () => {
+      gone = true;
+    };
+  }, [citation.document_id]);
+  const text = (name: string): string => {
+    const value = (found?.metadata as Record<string, unknown> | undefined)?.[name];
+    return typeof value === "string" ? value : "";
+  };
+  const stars = (found?.metadata as Record<string, unknown> | undefined)?.["stargazers_count"];
+  const owner = text("owner_login");
+  const color = languageColor(text("language"));
+  return (
+    <div class="repository">
+      {/* The avatar's address is a stranger's: its owner's initials say the same and tell nobody. */}
+      {owner !== "" && <span class="avatar" aria-hidden="true">{[...owner].slice(0, 2).join("").toUpperCase()}</span>}
+      <div>
+        <h2 dir="auto">{citation.title}</h2>
+        <p class="quiet">{owner}</p>
+      </div>
+      {text("description") !== "" && <p class="two-lines" dir="auto">{text("description")}</p>}
+      <p class="quiet facts">
+        {text("language") !== "" && (
+          <span><svg class="dot" viewBox="0 0 8 8" aria-hidden="true"><circle cx="4" cy="4" r="4" fill={color} /></svg> {text("language")}</span>
+        )}
+        {typeof stars === "number" && <span aria-label={words.value.stars(shortCount(stars))}>★ {shortCount(stars)}</span>}
+      </p>
+    </div>
+  );
+}
+
+/** Opens what was stored. A key can't travel with a link, so that then the file is fetched and saved. */
+function OriginalLink({ citation }: { citation: Citation }) {
+  const url = citation.url === undefined ? null : safeUrl(citation.url);
+  if (url !== null) return <a href={url} target="_blank" rel="noopener noreferrer">{words.value.openLink}</a>;
+  const path = contentPath(citation);
+  if (apiKey.value === null) return <a href={path} target="_blank" rel="noopener">{words.value.openOriginal}</a>;
+  const save = async () => saveResponse(await client.send("GET", path), citation.file_name || "document");
+  return <button type="button" onClick={() => attempt(save)}>{words.value.openOriginal}</button>;
+}
+
+function showText(citation: Citation, verified: VerifiedCitation | null, chunk: Chunk | null, anchor: HTMLElement): void {
+  let points: Span | null = null;
+  if (verified?.document_start !== undefined && verified.document_end !== undefined) {
+    points = { start: verified.document_start, end: verified.document_end };
+  } else if (chunk?.char_start !== undefined && chunk.char_end !== undefined) {
+    points = { start: chunk.char_start, end: chunk.char_end };
+  }
+  card.value = null;
+  openReader({ documentId: citation.document_id, version: citation.version, title: citation.title || citation.file_name, place: placeText(citation), points, opener: anchor });
+}
+
+/** Where a passage stands, as a person would say it. */
+export function placeText(citation: Citation): string {
+  const parts = [citation.file_name && citation.file_name !== citation.title ? citation.file_name : "", citation.section?.split(" > ").at(-1) ?? ""];
+  if (citation.page_number !== undefined) parts.push(words.value.page(citation.page_number));
+  else if (citation.row_number !== undefined) parts.push(words.value.row(citation.row_number));
+  else if (citation.start_line !== undefined) parts.push(words.value.lines(citation.start_line, citation.end_line ?? citation.start_line));
+  return parts.filter((part, number) => part !== "" && parts.indexOf(part) === number).join(" · ");
+}
+
+/** Puts the card under its badge, or above where there is no room; narrow windows show it at the bottom (by CSS). */
+function placeBy(box: HTMLElement, anchor: HTMLElement): void {
+  const at = anchor.getBoundingClientRect();
+  const left = Math.min(Math.max(EDGE, at.left + at.width / 2 - box.offsetWidth / 2), innerWidth - box.offsetWidth - EDGE);
+  const below = at.bottom + 8;
+  const fits = below + box.offsetHeight + EDGE <= innerHeight || at.top < box.offsetHeight + EDGE;
+  box.style.left = `${left}px`;
+  box.style.top = `${fits ? Math.min(below, Math.max(EDGE, innerHeight - box.offsetHeight - EDGE)) : at.top - box.offsetHeight - 8}px`;
+}
+

@@ -1,0 +1,84 @@
+// Where questions are written, with what they are asked of beside them.
+import { useLayoutEffect, useRef } from "preact/hooks";
+
+import { words } from "../words";
+import {
+  ask, chooseProfile, chosenCollection, chosenDocuments, chosenProfile, collections, draft, isBusy, profiles, stop,
+} from "./chat";
+
+export function Composer() {
+  const field = useRef<HTMLTextAreaElement>(null);
+  useLayoutEffect(() => {
+    const area = field.current;
+    if (area === null || CSS.supports("field-sizing", "content")) return;
+    area.style.height = "auto";
+    area.style.height = `${area.scrollHeight}px`;
+  }, [draft.value]);
+  const send = () => {
+    const question = draft.value;
+    if (isBusy.value || question.trim() === "") return;
+    draft.value = "";
+    void ask(question);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    // An Enter that ends a composition (of Japanese, say) chooses a word; 229 is how some browsers say so.
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+    event.preventDefault();
+    send();
+  };
+  return (
+    <form class="composer" onSubmit={(event) => { event.preventDefault(); send(); }}>
+      {chosenDocuments.value.length > 0 && (
+        <ul class="chosen">
+          {chosenDocuments.value.map((chosen) => (
+            <li key={chosen.id} dir="auto">
+              {words.value.onlyDocument(chosen.title)}
+              <button
+                type="button"
+                class="icon"
+                aria-label={words.value.removeDocument(chosen.title)}
+                onClick={() => (chosenDocuments.value = chosenDocuments.value.filter((other) => other.id !== chosen.id))}
+              >×</button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        ref={field}
+        id="question"
+        rows={1}
+        dir="auto"
+        aria-label={words.value.question}
+        placeholder={words.value.placeholder}
+        value={draft.value}
+        onInput={(event) => (draft.value = event.currentTarget.value)}
+        onKeyDown={onKeyDown}
+      />
+      <div class="composer-row">
+        <label>
+          <span class="hidden">{words.value.profile}</span>
+          <select value={chosenProfile.value} onChange={(event) => chooseProfile(event.currentTarget.value)}>
+            {profiles.value.map((profile) => (
+              <option key={profile.name} value={profile.name} title={profile.description}>{words.value.profiles[profile.name] ?? profile.name}</option>
+            ))}
+          </select>
+        </label>
+        {collections.value.length > 0 && (
+          <label>
+            <span class="hidden">{words.value.collection}</span>
+            <select value={chosenCollection.value} onChange={(event) => (chosenCollection.value = event.currentTarget.value)}>
+              <option value="">{words.value.allCollections}</option>
+              {collections.value.map((name) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          </label>
+        )}
+        <span class="fill" />
+        {isBusy.value ? (
+          <button type="button" class="primary" onClick={stop}>{words.value.stop}</button>
+        ) : (
+          <button type="submit" class="primary" disabled={draft.value.trim() === ""}>{words.value.send}</button>
+        )}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,105 @@
+// What is known of an answer while it is written, and how each event of the stream changes that.
+import {
+  type ChatEvent, type Citation, findMarkers, type StoredAnswer, type Step, type TokenUsage, type UncitedSentence,
+  type VerifiedCitation,
+} from "@citewire/client";
+
+export type Status = "waiting" | "writing" | "done" | "stopped" | "failed";
+
+export interface Answer {
+  status: Status;
+  text: string;
+  citations: Citation[];
+  verified: VerifiedCitation[];
+  uncited: UncitedSentence[];
+  steps: Step[];
+  decision: { needs_retrieval: boolean; reason: string } | null;
+  assessment: { supported: boolean; utility: number } | null;
+  usage: TokenUsage | null;
+  model: string | null;
+  error: string | null;
+  withheld: boolean;
+}
+
+export const NEW: Answer = {
+  status: "waiting", text: "", citations: [], verified: [], uncited: [], steps: [], decision: null, assessment: null,
+  usage: null, model: null, error: null, withheld: false,
+};
+
+/** The answer after an event. */
+export function applyEvent(answer: Answer, event: ChatEvent): Answer {
+  switch (event.event) {
+    case "step":
+      return { ...answer, steps: [...answer.steps, event.data] };
+    case "decision":
+      return { ...answer, decision: event.data };
+    case "citations":
+      return { ...answer, citations: event.data.citations ?? [] };
+    case "token":
+      return { ...answer, status: "writing", text: answer.text + (event.data.text ?? "") };
+    case "citation":
+      return { ...answer, verified: [...answer.verified, event.data] };
+    case "uncited":
+      return { ...answer, uncited: [...answer.uncited, event.data] };
+    case "assessment":
+      return { ...answer, assessment: event.data };
+    case "usage":
+      return { ...answer, usage: event.data };
+    case "error":
+      return { ...answer, status: "failed", error: event.data.text };
+    case "done":
+      return answer.status === "failed" ? answer : { ...answer, status: "done" };
+    default:
+      return answer;
+  }
+}
+
+const STATES: Record<StoredAnswer["state"], Status> = { complete: "done", cancelled: "stopped", failed: "failed" };
+
+/** An answer as it was stored; one from an older release may lack parts. */
+export function fromStored(stored: StoredAnswer): Answer {
+  return {
+    ...NEW,
+    status: STATES[stored.state],
+    text: stored.content,
+    citations: stored.citations ?? [],
+    verified: stored.verified ?? [],
+    uncited: stored.uncited ?? [],
+    steps: stored.steps ?? [],
+    decision: stored.decision ?? null,
+    assessment: stored.assessment ?? null,
+    usage: stored.usage ?? null,
+    model: stored.model ?? null,
+    withheld: stored.withheld ?? false,
+  };
+}
+
+/** Numbers that the answer cites, in the order of the list. */
+export function citedNumbers(answer: Answer): Set<number> {
+  const numbers = [...findMarkers(answer.text).map((marker) => marker.index), ...answer.verified.map((v) => v.index)];
+  return new Set(numbers.filter((number) => answer.citations.some((citation) => citation.index === number)));
+}
+
+/** Turns an offset in Unicode code points, as the API counts, into one in UTF-16 units, as scripts count. */
+export function toUnits(text: string, points: number): number {
+  let units = 0;
+  for (let left = points; left > 0 && units < text.length; left--) {
+    units += text.codePointAt(units)! > 0xffff ? 2 : 1;
+  }
+  return units;
+}
+
+/** A marked part of a text. */
+export interface Span {
+  start: number;
+  end: number;
+}
+
+/** Where a quote stands in its passage; by its words where the offsets don't fit. */
+export function quoteSpan(passage: string, verified: VerifiedCitation): Span | null {
+  if (verified.quote === "") return null;
+  const span = { start: toUnits(passage, verified.quote_start), end: toUnits(passage, verified.quote_end) };
+  if (passage.slice(span.start, span.end) === verified.quote) return span;
+  const start = passage.indexOf(verified.quote);
+  return start < 0 ? null : { start, end: start + verified.quote.length };
+}

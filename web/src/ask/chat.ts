@@ -1,0 +1,190 @@
+// The conversation that is shown: its questions and answers, and the one that is being written.
+import { ApiError, type ConversationPage, holdBack, type ProfileList } from "@citewire/client";
+import { computed, type Signal, signal } from "@preact/signals";
+
+import { client, complain, conversationId, go } from "../state";
+import { remember, remembered } from "../storage";
+import { words } from "../words";
+import { announce, endAnnouncing } from "./announce";
+import { type Answer, applyEvent, fromStored, NEW } from "./answer";
+import { card } from "./card-state";
+import { loadHistory } from "./history";
+
+export interface Turn {
+  key: number;
+  question: string;
+  answer: Signal<Answer>;
+}
+
+export interface ChosenDocument {
+  id: number;
+  title: string;
+}
+
+type Profile = ProfileList["profiles"][number];
+
+/** The one that cites claim by claim; the server's own default where there is no such profile. */
+const BEST_PROFILE = "grounded";
+
+export const turns = signal<Turn[]>([]);
+export const profiles = signal<Profile[]>([]);
+export const chosenProfile = signal<string>(remembered("profile") ?? BEST_PROFILE);
+export const collections = signal<string[]>([]);
+export const chosenCollection = signal<string>("");
+export const chosenDocuments = signal<ChosenDocument[]>([]);
+export const draft = signal("");
+export const owner = signal<string | null>(null);
+export const running = signal<AbortController | null>(null);
+export const isBusy = computed(() => running.value !== null);
+
+let lastKey = 0;
+let shownId: string | null = null;
+
+export function chooseProfile(name: string): void {
+  chosenProfile.value = name;
+  remember("profile", name);
+}
+
+/** Loads what can be chosen beside the question. */
+export async function loadChoices(): Promise<void> {
+  const [offered, named] = await Promise.all([
+    client.call<ProfileList>("GET", "/v1/profiles?page_size=200"),
+    client.call<{ collections: { name: string }[] }>("GET", "/v1/collections?page_size=200"),
+  ]);
+  profiles.value = offered.profiles;
+  collections.value = named.collections.map((collection) => collection.name);
+  if (!collections.value.includes(chosenCollection.value)) chosenCollection.value = "";
+}
+
+/** Shows a stored conversation, or none. One that is shown already stays as it is. */
+export async function show(id: string | null): Promise<void> {
+  if (id === shownId) return;
+  stop();
+  shownId = id;
+  turns.value = [];
+  owner.value = null;
+  if (id === null) return;
+  try {
+    const page = await readAll(id);
+    if (shownId !== id) return; // somebody went on meanwhile
+    owner.value = page.user ?? null;
+    turns.value = storedTurns(page.messages);
+  } catch (error) {
+    if (shownId !== id) return;
+    if (error instanceof ApiError && error.status === 404) {
+      complain(new ApiError(404, error.reason, words.value.questionGone));
+      go("/", true);
+    } else {
+      complain(error);
+    }
+  }
+}
+
+async function readAll(id: string): Promise<ConversationPage> {
+  const path = `/v1/conversations/${id}?page_size=200`;
+  const first = await client.call<ConversationPage>("GET", path);
+  for (let page = first; page.next_page_token !== ""; ) {
+    page = await client.call("GET", `${path}&page_token=${encodeURIComponent(page.next_page_token)}`);
+    first.messages.push(...page.messages);
+  }
+  return first;
+}
+
+function storedTurns(messages: ConversationPage["messages"]): Turn[] {
+  const stored: Turn[] = [];
+  for (const message of messages) {
+    const last = stored.at(-1);
+    if (message.role === "user") {
+      // Without an answer it was cut off; one that is still being written is stored when it ends.
+      const answer = signal<Answer>({ ...NEW, status: "stopped" });
+      stored.push({ key: ++lastKey, question: message.content, answer });
+    } else if (last !== undefined) {
+      last.answer.value = fromStored(message);
+    }
+  }
+  return stored;
+}
+
+/** Asks; the answer is written into a new turn. */
+export async function ask(question: string): Promise<void> {
+  if (isBusy.value || question.trim() === "") return;
+  card.value = null;
+  const answer = signal<Answer>(NEW);
+  const turn: Turn = { key: ++lastKey, question, answer };
+  turns.value = [...turns.value.filter((shown) => shown.answer.value.status !== "failed" || shown.answer.value.text), turn];
+  const control = new AbortController();
+  running.value = control;
+  const began = shownId;
+  let latest = NEW;
+  const paint = painter(() => {
+    const { shown } = holdBack(latest.text);
+    answer.value = latest.status === "writing" ? { ...latest, text: shown } : latest;
+    announce(answer.value.text);
+  });
+  try {
+    for await (const event of client.chat(request(question), control.signal)) {
+      latest = applyEvent(latest, event);
+      if (event.event === "conversation" && shownId === began) {
+        shownId = event.data.conversation_id;
+        go(`/c/${shownId}`, conversationId.value === null);
+        void loadHistory();
+      }
+      if (event.event === "error") complain(new ApiError(0, "", event.data.text));
+      paint.later();
+    }
+  } catch (error) {
+    const stopped = control.signal.aborted;
+    latest = { ...latest, status: stopped ? "stopped" : "failed", error: stopped ? null : messageOf(error) };
+    if (!stopped) complain(error);
+  } finally {
+    if (running.value === control) running.value = null;
+    paint.now();
+    endAnnouncing();
+  }
+}
+
+export function stop(): void {
+  running.value?.abort();
+  running.value = null;
+}
+
+function request(question: string): object {
+  const profile = profiles.value.find((offered) => offered.name === chosenProfile.value);
+  const shows = new Set<string>([...(profile?.events ?? []), ...(profile?.optional_events ?? [])]);
+  const documents = chosenDocuments.value.map((chosen) => chosen.id);
+  return {
+    question,
+    ...(profile && { profile: profile.name }),
+    ...(shownId !== null && profile?.conversations !== "never" && { conversation_id: shownId }),
+    ...(profile?.conversations === "on_request" && { keep: true }),
+    ...(documents.length > 0 && { document_ids: documents }),
+    ...(chosenCollection.value !== "" && { collection: chosenCollection.value }),
+    include: [...["step", "citation", "uncited"].filter((name) => shows.has(name)), "cost"],
+    time_zone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+  };
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof ApiError ? error.message : words.value.offline;
+}
+
+/** Paints once per frame, however many events come; a page in the background paints rarely. */
+function painter(paint: () => void): { later: () => void; now: () => void } {
+  let planned = false;
+  const run = () => {
+    if (planned) paint();
+    planned = false;
+  };
+  return {
+    later() {
+      if (planned) return;
+      planned = true;
+      if (document.hidden) setTimeout(run, 250);
+      else requestAnimationFrame(run);
+    },
+    now() {
+      planned = false;
+      paint();
+    },
+  };
+}

@@ -1,0 +1,65 @@
+// One document: what is known of it, and the passages that it was cut into.
+import type { Document, SearchResults } from "@citewire/client";
+import { useEffect, useState } from "preact/hooks";
+
+import { openReader } from "../reader-state";
+import { apiKey, attempt, client } from "../state";
+import { day, number, size, words } from "../words";
+import { askOnly } from "./Library";
+
+/** A search gives so many passages at most. */
+const MOST_PASSAGES = 200;
+type Passage = SearchResults["results"][number];
+
+export function DocumentPage({ id }: { id: number }) {
+  const [document, setDocument] = useState<Document | null>(null);
+  const [passages, setPassages] = useState<Passage[]>([]);
+  const load = async () => {
+    const stored = await client.call<Document>("GET", `/v1/documents/${id}`);
+    setDocument(stored);
+    if (stored.live_version !== null) setPassages(await passagesOf(stored));
+  };
+  useEffect(() => void attempt(load), []);
+  if (document === null) return <main class="page"><p><a href="#/library">{words.value.back}</a></p></main>;
+  const title = document.title || document.file_name;
+  const retry = () => attempt(async () => {
+    await client.call("POST", `/v1/documents/${id}:retry`);
+    await load();
+  });
+  const read = (opener: HTMLElement) =>
+    openReader({ documentId: id, version: document.version, title, place: document.file_name, points: null, opener });
+  return (
+    <main class="page">
+      <p><a href="#/library">{words.value.back}</a></p>
+      <h1 dir="auto">{title}</h1>
+      <p class="quiet" dir="auto">
+        {[document.file_name, document.collection ?? "", document.media_type, size(document.size_bytes), words.value.tokens(number(document.tokens)),
+          document.created_at === undefined ? "" : day(document.created_at)].filter(Boolean).join(" · ")}
+      </p>
+      {document.tags.length > 0 && <p class="quiet" dir="auto">{words.value.tags}: {document.tags.join(", ")}</p>}
+      <p><span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span></p>
+      {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
+      <div class="tools">
+        <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
+        {document.live_version !== null && <button type="button" onClick={(event) => read(event.currentTarget)}>{words.value.openText}</button>}
+        {apiKey.value === null && <a href={`/v1/documents/${id}/content`} target="_blank" rel="noopener">{words.value.openOriginal}</a>}
+        {document.status === "failed" && <button type="button" onClick={() => void retry()}>{words.value.processAgain}</button>}
+      </div>
+      {passages.length > 0 && <h2>{words.value.passages}: {words.value.chunks(document.chunks)}</h2>}
+      {passages.map((passage) => (
+        <div key={passage.chunk_id} class="chunk" dir="auto">
+          {passage.section !== undefined && <p class="quiet">{passage.section}</p>}
+          {passage.content}
+        </div>
+      ))}
+    </main>
+  );
+}
+
+/** The document's passages in their order: a search in it alone, which finds all there are. */
+async function passagesOf(document: Document): Promise<Passage[]> {
+  const query = document.title || document.file_name;
+  const body = { query, document_ids: [document.id], top_k: MOST_PASSAGES, mode: "dense" };
+  const { results } = await client.call<SearchResults>("POST", "/v1/search", body);
+  return results.sort((one, other) => one.chunk_index - other.chunk_index);
+}

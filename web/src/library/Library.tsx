@@ -1,0 +1,167 @@
+// The library: what answers come from. `#/library/ID` is one document.
+import type { Document, DocumentList } from "@citewire/client";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { chosenDocuments, collections, loadChoices } from "../ask/chat";
+import { attempt, client, go, place } from "../state";
+import { day, size, words } from "../words";
+import { DocumentPage } from "./DocumentPage";
+import { type Upload, upload, uploads } from "./uploads";
+
+const SEARCH_MS = 200;
+
+export function Library() {
+  const id = Number(place.value[1]);
+  return Number.isSafeInteger(id) && id > 0 ? <DocumentPage key={id} id={id} /> : <Documents />;
+}
+
+function Documents() {
+  const [documents, setDocuments] = useState<Document[] | null>(null);
+  const [next, setNext] = useState("");
+  const [text, setText] = useState("");
+  const [collection, setCollection] = useState("");
+  const asked = useRef(0);
+  const load = async (token = "") => {
+    const number = ++asked.current;
+    const query = new URLSearchParams({ page_size: "50" });
+    if (text.trim() !== "") query.set("q", text.trim());
+    if (collection !== "") query.set("collection", collection);
+    if (token !== "") query.set("page_token", token);
+    await attempt(async () => {
+      const page = await client.call<DocumentList>("GET", `/v1/documents?${query}`);
+      if (number !== asked.current) return; // a later search has its own answer
+      setDocuments((before) => (token === "" ? page.documents : [...(before ?? []), ...page.documents]));
+      setNext(page.next_page_token);
+    });
+  };
+  useEffect(() => {
+    const timer = setTimeout(() => void load(), documents === null ? 0 : SEARCH_MS);
+    return () => clearTimeout(timer);
+  }, [text, collection]);
+  const changed = () => {
+    void load();
+    void attempt(loadChoices);
+  };
+  return (
+    <main class="page">
+      <h1>{words.value.library}</h1>
+      <p class="quiet">{words.value.libraryText}</p>
+      <DropArea onFiles={(files, into) => upload(files, into, changed)} />
+      {uploads.value.length > 0 && (
+        <>
+          <h2>{words.value.uploads}</h2>
+          <ul class="rows">{uploads.value.map((entry) => <UploadRow key={entry.key} upload={entry} />)}</ul>
+        </>
+      )}
+      <h2 class="hidden">{words.value.library}</h2>
+      <div class="tools">
+        <input type="search" aria-label={words.value.searchLibrary} placeholder={words.value.searchLibrary} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        {collections.value.length > 0 && (
+          <select aria-label={words.value.collection} value={collection} onChange={(event) => setCollection(event.currentTarget.value)}>
+            <option value="">{words.value.allCollections}</option>
+            {collections.value.map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        )}
+      </div>
+      {documents === null ? (
+        <p class="quiet">{words.value.loading}</p>
+      ) : (
+        <ul class="rows documents">
+          {documents.map((document) => <DocumentRow key={document.id} document={document} onChange={changed} />)}
+          {documents.length === 0 && <li class="quiet">{text === "" && collection === "" ? words.value.emptyLibrary : words.value.nothingMatches}</li>}
+        </ul>
+      )}
+      {next !== "" && <p><button type="button" onClick={() => void load(next)}>{words.value.moreDocuments}</button></p>}
+    </main>
+  );
+}
+
+function DropArea({ onFiles }: { onFiles: (files: File[], collection: string) => void }) {
+  const [isOver, setOver] = useState(false);
+  const [into, setInto] = useState("");
+  const take = (files: FileList | null | undefined) => onFiles([...(files ?? [])], into.trim());
+  return (
+    <>
+      <label
+        class={isOver ? "drop over" : "drop"}
+        onDragOver={(event) => { event.preventDefault(); setOver(true); }}
+        onDragLeave={() => setOver(false)}
+        onDrop={(event) => { event.preventDefault(); setOver(false); take(event.dataTransfer?.files); }}
+      >
+        {isOver ? words.value.dropped : words.value.dropHere}
+        <input
+          class="hidden"
+          type="file"
+          multiple
+          aria-label={words.value.addDocuments}
+          onChange={(event) => { take(event.currentTarget.files); event.currentTarget.value = ""; }}
+        />
+      </label>
+      <div class="tools">
+        <label class="quiet" for="into">{words.value.intoCollection}</label>
+        <input id="into" list="collections" maxLength={128} placeholder={words.value.noCollection} value={into} onInput={(event) => setInto(event.currentTarget.value)} />
+        <datalist id="collections">{collections.value.map((name) => <option key={name} value={name} />)}</datalist>
+      </div>
+    </>
+  );
+}
+
+function UploadRow({ upload: { name, bytes, percent, document, error } }: { upload: Upload }) {
+  const failed = error ?? document?.error?.message ?? null;
+  const state = failed !== null ? "failed" : (document?.status ?? "pending");
+  return (
+    <li>
+      <span class="name" dir="auto">{name} <span class="quiet">{size(bytes)}</span></span>
+      <span class={`state ${state}`}>
+        {percent !== null && failed === null ? words.value.uploading(percent) : (words.value.states[state] ?? state)}
+      </span>
+      {percent !== null && failed === null && <progress max={100} value={percent} aria-label={name} />}
+      {failed !== null && <p class="fault" dir="auto">{failed}</p>}
+    </li>
+  );
+}
+
+function DocumentRow({ document, onChange }: { document: Document; onChange: () => void }) {
+  const [asks, setAsks] = useState(false);
+  const title = document.title || document.file_name;
+  const facts = [
+    document.file_name !== title ? document.file_name : "",
+    document.collection ?? "",
+    document.pages === undefined ? "" : words.value.pages(document.pages),
+    words.value.chunks(document.chunks),
+    document.created_at === undefined ? "" : day(document.created_at),
+  ];
+  const remove = async () => {
+    if (await attempt(() => client.call("DELETE", `/v1/documents/${document.id}`))) onChange();
+  };
+  return (
+    <li>
+      <span class="name" dir="auto">
+        <a href={`#/library/${document.id}`}>{title}</a>
+        <br />
+        <span class="quiet">{facts.filter(Boolean).join(" · ")}</span>
+      </span>
+      <span class={`state ${document.status}`}>{words.value.states[document.status] ?? document.status}</span>
+      {asks ? (
+        <span class="row">
+          <span dir="auto">{words.value.deleteDocument(title)}</span>
+          <button type="button" class="danger" onClick={() => void remove()}>{words.value.delete}</button>
+          <button type="button" onClick={() => setAsks(false)}>{words.value.cancel}</button>
+        </span>
+      ) : (
+        <span class="row">
+          <button type="button" onClick={() => askOnly(document)}>{words.value.askDocument}</button>
+          <button type="button" class="link" aria-label={`${words.value.delete}: ${title}`} onClick={() => setAsks(true)}>{words.value.delete}</button>
+        </span>
+      )}
+      {document.error !== undefined && <p class="fault" dir="auto">{document.error.message}</p>}
+    </li>
+  );
+}
+
+/** The next question is asked of this document, and of those chosen before. */
+export function askOnly(document: Document): void {
+  const others = chosenDocuments.value.filter((chosen) => chosen.id !== document.id);
+  chosenDocuments.value = [...others, { id: document.id, title: document.title || document.file_name }];
+  go("/");
+}

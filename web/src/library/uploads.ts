@@ -1,0 +1,92 @@
+// Files on their way into the library: each with its progress, and the reason if it fails.
+import type { Document } from "@citewire/client";
+import { signal } from "@preact/signals";
+
+import { client } from "../state";
+import { words } from "../words";
+
+export interface Upload {
+  key: number;
+  name: string;
+  bytes: number;
+  /** Percent that is sent, null when the server has it all. */
+  percent: number | null;
+  document: Document | null;
+  error: string | null;
+}
+
+/** So many files are sent at once; the rest wait. */
+const AT_ONCE = 2;
+const LOOK_MS = 1000;
+
+export const uploads = signal<Upload[]>([]);
+let lastKey = 0;
+let sending = 0;
+const waiting: (() => Promise<void>)[] = [];
+
+/** Sends files into a collection, "" for none; `onReady` is called whenever one has been read. */
+export function upload(files: Iterable<File>, collection: string, onReady: () => void): void {
+  for (const file of files) {
+    const key = ++lastKey;
+    uploads.value = [{ key, name: file.name, bytes: file.size, percent: 0, document: null, error: null }, ...uploads.value];
+    waiting.push(() => send(key, file, collection).then(onReady));
+  }
+  next();
+}
+
+function next(): void {
+  while (sending < AT_ONCE && waiting.length > 0) {
+    sending++;
+    void waiting.shift()!().finally(() => {
+      sending--;
+      next();
+    });
+  }
+}
+
+function change(key: number, changes: Partial<Upload>): void {
+  uploads.value = uploads.value.map((entry) => (entry.key === key ? { ...entry, ...changes } : entry));
+}
+
+async function send(key: number, file: File, collection: string): Promise<void> {
+  const form = new FormData();
+  if (collection !== "") form.set("collection", collection);
+  form.set("file", file);
+  try {
+    const stored = await post(form, (percent) => change(key, { percent }));
+    change(key, { percent: null, document: stored });
+    await watch(key, stored.id);
+  } catch (error) {
+    change(key, { error: error instanceof Error ? error.message : words.value.offline });
+  }
+}
+
+/** A fetch doesn't say how much of its body is sent; this does. */
+function post(form: FormData, onProgress: (percent: number) => void): Promise<Document> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("POST", "/v1/documents");
+    for (const [name, value] of Object.entries(client.authorization())) request.setRequestHeader(name, value);
+    request.upload.onprogress = (event) => onProgress(Math.floor((100 * event.loaded) / Math.max(1, event.total)));
+    request.onerror = () => reject(new Error(words.value.offline));
+    request.onload = () => {
+      try {
+        const body = JSON.parse(request.responseText) as Document & { detail?: string };
+        if (request.status < 300) resolve(body);
+        else reject(new Error(body.detail ?? `${request.status} ${request.statusText}`));
+      } catch {
+        reject(new Error(`${request.status} ${request.statusText}`));
+      }
+    };
+    request.send(form);
+  });
+}
+
+async function watch(key: number, id: number): Promise<void> {
+  for (;;) {
+    const document = await client.call<Document>("GET", `/v1/documents/${id}`);
+    change(key, { document });
+    if (document.status === "ready" || document.status === "failed") return;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}

@@ -1,0 +1,128 @@
+// What the whole page shares: who calls, where it is, what went wrong.
+import { ApiError, type CallerInfo, CitewireClient } from "@citewire/client";
+import { computed, effect, signal } from "@preact/signals";
+
+import { remember, remembered } from "./storage";
+import { language, words } from "./words";
+
+const KEY = "citewire.key";
+
+export const apiKey = signal<string | null>(sessionStorage.getItem(KEY));
+export const client = new CitewireClient({
+  bearer: () => apiKey.value,
+  onMalformedFrame: (data) => console.warn("a frame of the answer can't be read", data.slice(0, 200)),
+});
+
+/** Undefined until it is known, null where somebody has to sign in. */
+export const caller = signal<CallerInfo | null | undefined>(undefined);
+
+export interface Toast {
+  id: number;
+  text: string;
+  kind: "error" | "note";
+}
+
+const TOAST_MS = 8000;
+export const toasts = signal<Toast[]>([]);
+let lastToast = 0;
+
+export function toast(text: string, kind: Toast["kind"] = "error"): void {
+  const id = ++lastToast;
+  toasts.value = [...toasts.value.filter((shown) => shown.text !== text), { id, text, kind }];
+  setTimeout(() => dismiss(id), TOAST_MS);
+}
+
+export function dismiss(id: number): void {
+  toasts.value = toasts.value.filter((shown) => shown.id !== id);
+}
+
+/** Says what went wrong; nothing where the caller stopped it. */
+export function complain(error: unknown): void {
+  if (error instanceof DOMException && error.name === "AbortError") return;
+  if (error instanceof ApiError) {
+    if (error.status === 401) endSession();
+    toast(error.status === 401 ? words.value.ended : error.message);
+  } else {
+    toast(words.value.offline);
+    console.error(error);
+  }
+}
+
+/** Runs a call; its error becomes a toast. Returns whether it went well. */
+export async function attempt(run: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await run();
+    return true;
+  } catch (error) {
+    complain(error);
+    return false;
+  }
+}
+
+function endSession(): void {
+  forgetKey();
+  caller.value = null;
+}
+
+export function forgetKey(): void {
+  sessionStorage.removeItem(KEY);
+  apiKey.value = null;
+}
+
+/** Finds out who calls, with a key where one is given; whether anybody may. */
+export async function identify(key?: string): Promise<boolean> {
+  if (key !== undefined) {
+    apiKey.value = key;
+  }
+  try {
+    caller.value = await client.caller();
+    if (apiKey.value !== null) sessionStorage.setItem(KEY, apiKey.value);
+    return true;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) {
+      forgetKey();
+      caller.value = null;
+      if (key !== undefined) toast(error.message);
+    } else {
+      complain(error);
+    }
+    return false;
+  }
+}
+
+/** Where the page is: the address behind `#`, by its parts. */
+export const place = signal<string[]>(parts());
+export const conversationId = computed(() => (place.value[0] === "c" ? (place.value[1] ?? null) : null));
+
+function parts(): string[] {
+  return location.hash.replace(/^#\/?/, "").split("/").filter(Boolean).map(decodeURIComponent);
+}
+
+addEventListener("hashchange", () => (place.value = parts()));
+
+/** Goes to a place; `replace` where going back shouldn't lead here. */
+export function go(path: string, replace = false): void {
+  if (replace) {
+    history.replaceState(null, "", `#${path}`);
+    place.value = parts();
+  } else {
+    location.hash = path;
+  }
+}
+
+export type Theme = "system" | "light" | "dark";
+const chosen = remembered("theme");
+export const theme = signal<Theme>(chosen === "light" || chosen === "dark" ? chosen : "system");
+
+effect(() => {
+  document.documentElement.lang = language.value;
+});
+effect(() => {
+  if (theme.value === "system") delete document.documentElement.dataset["theme"];
+  else document.documentElement.dataset["theme"] = theme.value;
+});
+
+export function chooseTheme(name: Theme): void {
+  theme.value = name;
+  remember("theme", name);
+}
