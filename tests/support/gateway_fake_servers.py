@@ -106,9 +106,9 @@ def _streaming(name: str, answer: Callable[[Any], AsyncGenerator[Message, None]]
 
 
 @asynccontextmanager
-async def running_fakes() -> AsyncGenerator[Fakes, None]:
+async def running_fakes(fakes: Fakes | None = None) -> AsyncGenerator[Fakes, None]:
     """Runs the three services on free ports until the block ends."""
-    fakes = Fakes()
+    fakes = fakes or Fakes()
     for name in ("embedder", "retriever", "generator"):
         await fakes.start(name)
     try:

@@ -1,6 +1,7 @@
 """The composition root: builds everything that `serve` needs, and closes it in reverse."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from functools import partial
@@ -200,17 +201,17 @@ async def build_services(settings: GatewaySettings, stack: AsyncExitStack, drain
     account_erasures = Erasures(pool, corpus, accounts, settle_seconds)
     retention = AuditRetention(pool, trail, settings.audit_days)
 
-    async def sweep() -> None:
-        await authenticator.flush()
-        await chats.sweep()
-        await sessions.sweep()
-        await eraser.sweep()
-        await account_erasures.sweep()
-        if settings.audit != "off":
-            await retention.cut()
-
+    rounds: dict[str, Callable[[], Awaitable[object]]] = {
+        "keys": authenticator.flush,
+        "chats": chats.sweep,
+        "sessions": sessions.sweep,
+        "answers": eraser.sweep,
+        "erasures": account_erasures.sweep,
+    }
+    if settings.audit != "off":
+        rounds["audit"] = retention.cut
     make_local = partial(identity.ensure_user, LOCAL_TENANT.org_id, LOCAL_TENANT.user_id, LOCAL_TENANT.plan)
-    sweeper = run_sweeper(sweep, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
+    sweeper = run_sweeper(rounds, seconds=settings.sweeper_seconds, prepare=make_local if local else None)
     stack.push_async_callback(end, asyncio.create_task(sweeper, name="sweeper"))
     sealer = ProviderSealer(embedder_channel, generator_channel, seconds=settings.provider_test_seconds)
     return Services(

@@ -3,9 +3,10 @@
 import asyncio
 import contextvars
 import random
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
+from citewire_http.metrics import SWEEPER_FAILURES
 from citewire_kit.deadline import budget
 from citewire_kit.errors import CitewireError
 from citewire_kit.telemetry import get_logger
@@ -45,25 +46,38 @@ class BackgroundTasks:
 
 
 async def run_sweeper(
-    sweep: Callable[[], Awaitable[None]], *, seconds: float, prepare: Callable[[], Awaitable[object]] | None = None
+    rounds: Mapping[str, Callable[[], Awaitable[object]]],
+    *,
+    seconds: float,
+    prepare: Callable[[], Awaitable[object]] | None = None,
 ) -> None:
-    """Sweeps until cancelled; a round that fails is made up for by the next one.
+    """Sweeps until cancelled; a round that fails is counted, made up for by its next one, and stops no other.
 
     Args:
-        sweep: One round: closes what dead gateways left open, writes when keys were last used.
+        rounds: By name: each closes what dead gateways left open, removes what is over, or the like.
         seconds: Pause between two rounds, on average: several gateways shall not all come at the same moment.
         prepare: What must have succeeded before the first round.
     """
+    for name in rounds:
+        SWEEPER_FAILURES.labels(name)
     while prepare is not None:
-        try:
-            await prepare()
+        if await _succeeds("prepare", prepare):
             break
-        except CitewireError as exc:
-            log.warning("not_prepared", reason=exc.reason)
-            await asyncio.sleep(_RETRY_SECONDS)
+        await asyncio.sleep(_RETRY_SECONDS)
     while True:
-        try:
-            await sweep()
-        except CitewireError as exc:
-            log.warning("not_swept", reason=exc.reason)
+        for name, sweep in rounds.items():
+            if not await _succeeds(name, sweep):
+                SWEEPER_FAILURES.labels(name).inc()
         await asyncio.sleep(seconds * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+
+
+async def _succeeds(name: str, work: Callable[[], Awaitable[object]]) -> bool:
+    try:
+        await work()
+    except CitewireError as exc:
+        log.warning("not_swept", round=name, reason=exc.reason)
+    except Exception:
+        log.exception("not_swept", round=name)
+    else:
+        return True
+    return False

@@ -21,6 +21,9 @@ RESERVED: Final = 64
 """Connections beyond the limit in which `/livez` and `/readyz` are answered, and nothing else."""
 PROBES: Final = frozenset({"/livez", "/readyz"})
 
+DEPARTURE: Final = "citewire.departure"
+"""Name in a request's scope of the future that is done once its client has left."""
+
 _LINGER_SECONDS: Final = 2.0
 """How long the rest of a refused request is discarded, so that its sender sees the answer."""
 _REST_SECONDS: Final = 5.0
@@ -148,6 +151,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes = self._overhead = 0
         self._begun = self._progressed = self._checked = self.loop.time()
         self._answered = 0.0
+        self._departure: asyncio.Future[None] = self.loop.create_future()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Admits the connection, or refuses it."""
@@ -167,8 +171,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self._refuse(429)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forgets the connection."""
+        """Forgets the connection, and tells its request."""
         super().connection_lost(exc)
+        self._departure.set_result(None)
         self._connections.remove(self)
         self._leave(self._address)
         self._address = ""
@@ -229,6 +234,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._body_bytes = self._overhead = 0
         self._begun = self._progressed = self.loop.time()
         self._connections.busy(self)
+        cast("dict[str, Any]", self.scope)[DEPARTURE] = self._departure
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

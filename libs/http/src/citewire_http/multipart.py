@@ -74,8 +74,9 @@ async def receive_form(
     boundary = header.get_boundary("")
     if not 0 < len(boundary) <= _MAX_BOUNDARY:
         raise _malformed("Content-Type names no usable boundary")
-    # SIM115: closed below; the file has no name, so that even a killed process leaves nothing behind.
-    spool: IO[bytes] = await asyncio.to_thread(tempfile.TemporaryFile, dir=folder)
+    # It has no name, so that even a killed process leaves nothing behind. Opened here and not in a thread, which would
+    # leave it open to nobody when the request is cancelled meanwhile.
+    spool: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 # closed below
     try:
         reader = _Reader(Form(spool), max_file_bytes)
         try:
@@ -90,7 +91,7 @@ async def receive_form(
             raise Aborted("the client broke the upload off; nothing was stored", reason="UPLOAD_ABORTED") from exc
         yield await reader.finish()
     finally:
-        await asyncio.to_thread(spool.close)
+        await asyncio.shield(asyncio.to_thread(spool.close))  # also when it is cancelled a second time
 
 
 class _Reader:

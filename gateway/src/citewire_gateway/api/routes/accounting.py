@@ -34,11 +34,12 @@ from citewire_gateway.api.schemas.tenants import (
 )
 from citewire_gateway.api.times import read_moment
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import DeadlineExceeded, Unavailable, Violations, invalid_field
 from citewire_kit.plan_limits import Measure
 
-router = APIRouter(tags=["accounting"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["accounting"], dependencies=[Depends(authenticate)])
 
 DEFAULT_DAYS = 30
 MAX_DAYS = 732

@@ -21,11 +21,12 @@ from citewire_gateway.api.pages import PagesDep, read_token, write_token
 from citewire_gateway.api.schemas.admin import AuditEntry, AuditPage, OrganisationInfo, RoleBody, UserInfo, UserList
 from citewire_gateway.api.times import read_moment
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.audit_events import Action
 from citewire_kit.errors import invalid_field
 
-router = APIRouter(tags=["admin"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["admin"], dependencies=[Depends(authenticate)])
 
 _DAY = timedelta(days=1)
 _DAYS = 30

@@ -23,9 +23,10 @@ from citewire_gateway.api.dependencies import (
 )
 from citewire_gateway.api.openapi import problems
 from citewire_gateway.api.schemas.auth import CallerInfo, SignedOut
+from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import CitewireError, NotFound, Unauthenticated
 
-router = APIRouter(tags=["auth"])
+router = APIRouter(route_class=CancellingRoute, tags=["auth"])
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _KNOWN_PARAMETERS = [Depends(check_parameters)]

@@ -18,10 +18,11 @@ from citewire_gateway.profiles.builtin import SELF_RAG, SIMPLE
 from citewire_gateway.profiles.model import Profile
 from citewire_gateway.profiles.options import apply_changes, check_possible
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import invalid_field
 from citewire_kit.tenant import current_request_id
 
-router = APIRouter(tags=["chat"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["chat"], dependencies=[Depends(authenticate)])
 
 DialectName = Annotated[
     Literal["native", "ui-message"] | None,

@@ -34,10 +34,11 @@ from citewire_gateway.api.schemas.library import (
     SwitchBody,
 )
 from citewire_http.bodies import JsonBody, unstorable
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, invalid_field
 
-router = APIRouter(dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, dependencies=[Depends(authenticate)])
 
 _MAX_NAME = 128
 

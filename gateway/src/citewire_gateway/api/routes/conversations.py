@@ -16,6 +16,7 @@ from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import store
 from citewire_gateway.chat.store import markdown
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import NotFound, Violations, invalid_field
 from citewire_kit.tenant import Tenant, is_token
 
@@ -98,7 +99,7 @@ _PAGE = 200
 _SUFFIXES = {"json": "json", "markdown": "md"}
 ExportFormat = Annotated[Literal["json", "markdown"], Query(description="What the file is to be.")]
 
-router = APIRouter(tags=["conversations"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["conversations"], dependencies=[Depends(authenticate)])
 
 
 @router.get("/v1/conversations", summary="List conversations")

@@ -40,6 +40,7 @@ from citewire_gateway.api.schemas.library import (
 from citewire_gateway.api.streams import ByteStream, EventStream
 from citewire_gateway.profiles.model import DocumentType
 from citewire_http.bodies import JsonBody, parse_json, require_json, unsupported_media_type, validate
+from citewire_http.departures import CancellingRoute
 from citewire_http.idempotency import StoredAnswer, hash_json
 from citewire_http.multipart import receive_form
 from citewire_kit.audit import touch
@@ -49,7 +50,7 @@ from citewire_kit.pace import paced
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import Tenant
 
-router = APIRouter(tags=["documents"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["documents"], dependencies=[Depends(authenticate)])
 
 _LEASE_SECONDS = 120.0
 """How long an Idempotency-Key of an upload is held for a gateway that died: the body is complete by then."""

@@ -13,10 +13,11 @@ from citewire_gateway.api.schemas import Count, RequestModel, ResponseModel, Tim
 from citewire_gateway.api.schemas.reading import time_text
 from citewire_gateway.chat import erasures
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, invalid_field
 
-router = APIRouter(tags=["erasures"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["erasures"], dependencies=[Depends(authenticate)])
 
 
 class ErasureRequest(RequestModel):

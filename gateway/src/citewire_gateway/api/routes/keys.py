@@ -20,11 +20,12 @@ from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.keys import ApiKey, ApiKeyList, KeyBody, NewApiKey, RotationBody, future
 from citewire_gateway.api.schemas.tenants import ScopeName
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import PermissionDenied, Violations, invalid_field
 from citewire_kit.tenant import ROLES, Tenant
 
-router = APIRouter(tags=["keys"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["keys"], dependencies=[Depends(authenticate)])
 
 OfScope = Annotated[ScopeName, Query(description="`user`: the caller's. `org`: everybody's, for owners and admins.")]
 OfUser = Annotated[

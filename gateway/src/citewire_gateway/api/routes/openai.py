@@ -35,10 +35,11 @@ from citewire_gateway.chat.events import Citation
 from citewire_gateway.chat.run import CHARS_PER_TOKEN
 from citewire_gateway.profiles.store import profile_key
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.plan_limits import Measure
 from citewire_kit.tenant import current_request_id
 
-router = APIRouter(tags=["compatible"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["compatible"], dependencies=[Depends(authenticate)])
 
 _OWNER = "citewire"
 _CREATED = 1_767_225_600

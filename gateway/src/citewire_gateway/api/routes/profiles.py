@@ -10,8 +10,9 @@ from citewire_gateway.api.pages import PagesDep
 from citewire_gateway.api.schemas.tenants import ProfileBody, ProfileInfo, ProfileList
 from citewire_gateway.profiles.store import build_profile, profile_key
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 
-router = APIRouter(tags=["profiles"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["profiles"], dependencies=[Depends(authenticate)])
 
 
 @router.get("/v1/profiles", summary="List profiles")

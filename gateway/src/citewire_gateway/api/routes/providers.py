@@ -18,10 +18,11 @@ from citewire_gateway.api.schemas.tenants import (
     ScopeName,
 )
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.errors import Violations, invalid_field
 from citewire_kit.tenant import Tenant
 
-router = APIRouter(tags=["providers"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["providers"], dependencies=[Depends(authenticate)])
 
 TypeName = Annotated[ProviderType, Path(alias="type", description="What the provider is for.")]
 SavedName = Annotated[

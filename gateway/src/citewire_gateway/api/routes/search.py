@@ -22,10 +22,11 @@ from citewire_gateway.api.schemas.search import (
 )
 from citewire_gateway.chat.retrieval import Retrieval, embed_and_search, rerank
 from citewire_http.bodies import JsonBody
+from citewire_http.departures import CancellingRoute
 from citewire_kit.audit import touch
 from citewire_kit.errors import NotFound, Violations
 
-router = APIRouter(tags=["search"], dependencies=[Depends(authenticate)])
+router = APIRouter(route_class=CancellingRoute, tags=["search"], dependencies=[Depends(authenticate)])
 
 
 @router.post(
