@@ -3,8 +3,8 @@
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from citewire_verify.text.terms import normalise
 from citewire_verify.units import (
@@ -45,7 +45,8 @@ class Quantity:
 
 _SPACES = "\u00a0\u202f\u2009 "
 _DIGITS = re.compile(
-    rf"(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d{{1,2}})?(?![\d]))|(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
+    rf"(?=[\d.٫])(?P<spaced>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d{{1,2}})?(?![\d]))"
+    r"|(?=[\d.٫])(?P<plain>(?:(?<![\w.,])[.٫])?\d+(?:[.,:'’٫٬]\d+)*)"
 )
 _AFTER = re.compile(
     r"(?P<ordinal>(?:st|nd|rd|th|º|ª|°)(?!\w))?[ \u00a0\u202f-]{0,2}"
@@ -101,6 +102,8 @@ _NUMBER_WORDS = {
 }
 _COUNTING = frozenset({*_ONES, *_TENS, *_SCALES, *_ORDINALS, *_MULTIPLES})
 _LETTERS = re.compile(r"[^\W\d_]+")
+_MOST_WORDS = 12
+"""Words of one number, at most."""
 _MONTHS = {
     name: float(number)
     for number, names in enumerate(
@@ -329,17 +332,15 @@ def _worded(text: str, language: str) -> list[Quantity]:
     """Numbers in words: English with compounds, small ones of some other languages."""
     others = _NUMBER_WORDS.get(language, {})
     quantities: list[Quantity] = []
-    words = list(_LETTERS.finditer(text))
-    end = 0
-    for index, match in enumerate(words):
+    read = 0
+    for match in _LETTERS.finditer(text):
         word = normalise(match.group())
-        if index < end or (word not in _COUNTING and word not in others):
+        if (word not in _COUNTING and word not in others) or match.start() < read:
             continue
         if word in _ONES or word in _TENS or word in _SCALES:
-            count, value = _compound(text, words, index)
+            read, value = _compound(text, match.start())
             if value is not None:
-                quantities.append(_of_words(text, match.start(), words[index + count - 1].end(), value))
-            end = index + count
+                quantities.append(_of_words(text, match.start(), read, value))
             continue
         value = _ORDINALS.get(word) or _MULTIPLES.get(word) or others.get(word, 0.0)
         if value > 1 or word not in others:
@@ -347,15 +348,16 @@ def _worded(text: str, language: str) -> list[Quantity]:
     return quantities
 
 
-def _compound(text: str, words: Sequence[re.Match[str]], index: int) -> tuple[int, float | None]:
-    """Reads `two hundred and fifty thousand`; how many words, and the value (None: a scale alone, `millions of`)."""
+def _compound(text: str, start: int) -> tuple[int, float | None]:
+    """Reads `two hundred and fifty thousand`; its end, and the value (None: a scale alone, `millions of`)."""
+    words = list(islice(_LETTERS.finditer(text, start), _MOST_WORDS + 1))
     total = current = 0.0
     count = 0
     used = False
     last = ""
-    for match in words[index : index + 12]:
+    for match in words[:_MOST_WORDS]:
         word = normalise(match.group())
-        if count and text[words[index + count - 1].end() : match.start()].strip(" -\u2010\u2011"):
+        if count and text[words[count - 1].end() : match.start()].strip(" -\u2010\u2011"):
             break
         if word in _ONES:
             if last == "one" or (last == "ten" and not 0 < _ONES[word] < 10):
@@ -368,7 +370,7 @@ def _compound(text: str, words: Sequence[re.Match[str]], index: int) -> tuple[in
             current += _TENS[word]
             last = "ten"
         elif word in _ORDINALS and last == "ten" and _ORDINALS[word] < 10:
-            return count + 1, total + current + _ORDINALS[word]
+            return match.end(), total + current + _ORDINALS[word]
         elif word == "hundred" and used:
             current = max(current, 1) * 100
             last = "scale"
@@ -377,14 +379,14 @@ def _compound(text: str, words: Sequence[re.Match[str]], index: int) -> tuple[in
             current = 0.0
             last = "scale"
         elif word == "and" and last == "scale":
-            following = normalise(words[index + count + 1].group()) if index + count + 1 < len(words) else ""
+            following = normalise(words[count + 1].group()) if count + 1 < len(words) else ""
             if following not in _ONES and following not in _TENS:
                 break
         else:
             break
         used = True
         count += 1
-    return (count, total + current) if used else (1, None)
+    return (words[count - 1].end(), total + current) if used else (words[0].end(), None)
 
 
 def _of_words(text: str, start: int, end: int, value: float) -> Quantity:

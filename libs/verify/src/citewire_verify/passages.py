@@ -52,8 +52,7 @@ class PassageIndex:
         self._numbers: list[int] = []
         self._initials: dict[str, int] = {}
         for position, token in enumerate(self.tokens):
-            normal = token.normal
-            self.normals[normal].append(position)
+            self.normals[token.normal].append(position)
             if token.quantity is not None:
                 self._add_number(position, token.quantity)
                 continue
@@ -61,7 +60,7 @@ class PassageIndex:
                 self._keys[token.key].append(position)
             elif not token.capital:
                 continue
-            month = month_value(normal)
+            month = month_value(token.normal)
             if month is not None:
                 self._values[month].append(position)
         self._add_initials()
@@ -94,14 +93,11 @@ class PassageIndex:
         return stems
 
     def _units_of(self) -> list[int]:
-        units: list[int] = []
-        index, end = -1, 0
-        starts = [unit.start for unit in self.units]
-        for token in self.tokens:
-            while index + 1 < len(starts) and starts[index + 1] <= token.start:
-                index += 1
-                end = self.units[index].end
-            units.append(index if token.start < end else -1)
+        units = [-1] * len(self.tokens)
+        starts = [token.start for token in self.tokens]
+        for index, unit in enumerate(self.units):
+            inside = range(bisect_left(starts, unit.start), bisect_left(starts, unit.end))
+            units[inside.start : inside.stop] = [index] * len(inside)
         return units
 
     def positions_of(self, unit: int) -> range:

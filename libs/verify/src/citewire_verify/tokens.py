@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from citewire_verify.numbers import MONTH, Quantity, find_numbers, month_named, month_value
 from citewire_verify.text.languages import detect_language
-from citewire_verify.text.terms import Term, normalise, stem, terms
+from citewire_verify.text.terms import normalise, number_key, pairs_of, read_word, scan, stem
 from citewire_verify.vocabulary import (
     COMPARED_WITH_NO,
     FRAMES,
@@ -50,13 +50,13 @@ class Token:
     """Whether its script has no spaces between words."""
     caseless: bool = False
     """Whether its script has no capitals."""
+    negative_form: bool = False
+    """Whether it is a form that negates its base: `impossible`."""
     quantity: Quantity | None = None
     negated: int = 0
     """How many negators have it in their scope."""
     negated_directly: bool = False
     """Whether it is the first word with a topic after its negator."""
-    negative_form: bool = False
-    """Whether it is a form that negates its base: `impossible`."""
     maybe_name: bool = False
     """Whether it begins its sentence, so that its capital doesn't tell if it is a name."""
     clause: int = 0
@@ -134,17 +134,32 @@ def tokenise(text: str) -> list[Token]:
     language = detect_language(text[:_SAMPLE])
     quantities = find_numbers(text, language)
     tokens: list[Token] = []
-    at = 0
-    for term in terms(text):
-        while at < len(quantities) and quantities[at].end <= term.start:
-            at += 1
-        if at < len(quantities) and quantities[at].start <= term.start < quantities[at].end:
-            number = quantities[at]
-            if not tokens or tokens[-1].quantity is not number:
-                normal = normalise(text[number.start : number.end])
-                tokens.append(Token(normal, normal, number.start, number.end, TokenKind.NUMBER, quantity=number))
-            continue
-        tokens.append(_token(text, term))
+    numbers = iter(quantities)
+    number = next(numbers, None)
+    number_start, number_end = (number.start, number.end) if number is not None else (len(text), len(text))
+    for kind, raw, run_start, begins in scan(text):
+        for form, offset in _forms(kind, raw):
+            start = run_start + offset
+            while start >= number_end:
+                number = next(numbers, None)
+                number_start, number_end = (number.start, number.end) if number is not None else (len(text), len(text))
+            if number is None or start < number_start:
+                tokens.append(
+                    Token(
+                        form.key,
+                        form.normal,
+                        start,
+                        start + form.length,
+                        form.first_kind if begins else form.kind,
+                        form.capital,
+                        form.unspaced,
+                        form.caseless,
+                        form.negative,
+                    )
+                )
+            elif not tokens or tokens[-1].quantity is not number:
+                normal = normalise(text[number_start:number_end])
+                tokens.append(Token(normal, normal, number_start, number_end, TokenKind.NUMBER, quantity=number))
     english = language == "en" and any(word.normal in _ENGLISH for word in tokens)
     _mark_names(text, tokens, german=language == "de", english=english)
     _mark_months(text, tokens, language)
@@ -161,43 +176,72 @@ def _joined(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What a word's spelling tells of a token."""
+    """What a word's spelling tells of a token, wherever it stands."""
 
-    key: str | None
+    key: str
     """Of its base, where it is a form that negates one."""
     normal: str
-    stop: bool
+    length: int
+    kind: TokenKind
+    first_kind: TokenKind
+    """Where a sentence begins with it: then its capital says nothing."""
     capital: bool
     unspaced: bool
     caseless: bool
+    negative: bool
+
+
+def _forms(kind: str | None, raw: str) -> Iterable[tuple[_Form, int]]:
+    """The forms in a run of characters, each with its offset."""
+    if kind == "word":
+        return _word_forms(raw)
+    if kind == "unspaced":
+        return ((_pair_form(pair), offset) for pair, offset in pairs_of(raw, 0))
+    return ((_form(raw, number_key(raw)), 0),)
 
 
 @lru_cache(maxsize=65536)
-def _form(raw: str) -> _Form:
-    normal = normalise(raw)
-    base = NEGATED_FORMS.get(normal) if raw.isascii() else None
-    capital = raw[0].isupper()
-    caseless = not raw.isascii() and not capital and raw[0] == raw[0].upper()
-    return _Form(
-        key=stem(base) if base else None,
-        normal=normal,
-        stop=normal in NEGATORS,
-        capital=capital,
-        unspaced=caseless and _UNSPACED.match(raw) is not None,
-        caseless=caseless,
+def _word_forms(raw: str) -> tuple[tuple[_Form, int], ...]:
+    return tuple(
+        (
+            _form(
+                raw[part.offset : part.offset + part.length],
+                part.key,
+                stop=part.stop,
+                capital=part.capital and part.length > 1,
+                acronym=part.acronym,
+            ),
+            part.offset,
+        )
+        for part in read_word(raw)
     )
 
 
-def _token(text: str, term: Term) -> Token:
-    raw = text[term.start : term.end]
-    form = _form(raw)
-    kind = TokenKind.NAME if term.name and len(raw) > 1 else TokenKind.PLAIN
-    if term.stop or form.stop:
-        kind = TokenKind.STOP
-    if form.key is not None:
-        return Token(form.key, form.normal, term.start, term.end, kind, form.capital, negative_form=True)
-    key = term.key
-    return Token(key, form.normal, term.start, term.end, kind, form.capital, form.unspaced, form.caseless)
+@lru_cache(maxsize=65536)
+def _pair_form(pair: str) -> _Form:
+    return _form(pair, pair)
+
+
+def _form(raw: str, key: str, *, stop: bool = False, capital: bool = False, acronym: bool = False) -> _Form:
+    normal = normalise(raw)
+    base = NEGATED_FORMS.get(normal) if raw.isascii() else None
+    upper = raw[0].isupper()
+    caseless = not raw.isascii() and not upper and raw[0] == raw[0].upper()
+    kind = first_kind = TokenKind.STOP
+    if not (stop or normal in NEGATORS):
+        kind = TokenKind.NAME if capital else TokenKind.PLAIN
+        first_kind = kind if acronym else TokenKind.PLAIN
+    return _Form(
+        key=stem(base) if base else key,
+        normal=normal,
+        length=len(raw),
+        kind=kind,
+        first_kind=first_kind,
+        capital=upper,
+        unspaced=not base and caseless and _UNSPACED.match(raw) is not None,
+        caseless=not base and caseless,
+        negative=bool(base),
+    )
 
 
 def _mark_names(text: str, tokens: list[Token], *, german: bool, english: bool) -> None:

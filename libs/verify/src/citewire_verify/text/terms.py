@@ -17,9 +17,10 @@ _UNSPACED = (
 # Vowel signs and other marks, which belong to the letter before them.
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _TOKEN = re.compile(
-    rf"(?P<unspaced>[{_UNSPACED}]+)"
+    # Letters of ASCII first, as most are: a word of them is read in one step.
+    rf"(?P<word>(?:[A-Za-z]++|(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+)"
+    rf"|(?P<unspaced>[{_UNSPACED}]+)"
     r"|(?P<number>\d+(?:[.,]\d+)*)"
-    rf"|(?P<word>(?:(?![{_UNSPACED}])[^\W\d_]|[{_MARKS}])+)"
 )
 _HUMP = re.compile(r"[a-z][A-Z]")
 _NEW_SENTENCE = frozenset(".!?:\n•|")
@@ -57,23 +58,30 @@ def words(text: str) -> list[str]:
     return [match.group() for match in _TOKEN.finditer(text) if match.lastgroup != "number"]
 
 
-def _terms(text: str) -> Iterator[Term]:
+def scan(text: str) -> Iterator[tuple[str | None, str, int, bool]]:
+    """Yields the runs of a text that terms are made of.
+
+    Each with its kind (`word`, `number`, `unspaced`), its start, and whether a sentence begins with it.
+    """
     previous_end = 0
-    sentence_start = True
+    begins = True
     for match in _TOKEN.finditer(text):
         start, end = match.span()
-        between = text[previous_end:start]
-        if between != " ":
-            sentence_start = sentence_start or not _NEW_SENTENCE.isdisjoint(between)
-        kind = match.lastgroup
-        raw = match.group()
-        if kind == "unspaced":
-            yield from _pairs(raw, start)
-        elif kind == "number":
-            yield Term(_number_key(raw), start, end, stop=False, name=False, number=True)
+        # A single space, which is what mostly stands between two words, begins nothing.
+        if start != previous_end + 1 or text[previous_end] != " ":
+            begins = begins or not _NEW_SENTENCE.isdisjoint(text[previous_end:start])
+        yield match.lastgroup, match.group(), start, begins
+        previous_end, begins = end, False
+
+
+def _terms(text: str) -> Iterator[Term]:
+    for kind, raw, start, begins in scan(text):
+        if kind == "word":
+            yield from _word_terms(raw, start, sentence_start=begins)
+        elif kind == "unspaced":
+            yield from (Term(pair, at, at + len(pair), False, False, False) for pair, at in pairs_of(raw, start))
         else:
-            yield from _word_terms(raw, start, sentence_start=sentence_start)
-        previous_end, sentence_start = end, False
+            yield Term(number_key(raw), start, start + len(raw), stop=False, name=False, number=True)
 
 
 def _word_terms(raw: str, start: int, *, sentence_start: bool) -> Iterator[Term]:
@@ -109,20 +117,17 @@ def read_word(raw: str) -> tuple[WordPart, ...]:
     return tuple(results)
 
 
-def _pairs(run: str, start: int) -> Iterator[Term]:
-    """Characters of an unspaced script, in overlapping pairs."""
-    if len(run) == 1:
-        yield Term(run, start, start + 1, stop=False, name=False, number=False)
-    for index in range(len(run) - 1):
-        begin = start + index
-        yield Term(run[index : index + 2], begin, begin + 2, stop=False, name=False, number=False)
+def pairs_of(run: str, start: int) -> Iterator[tuple[str, int]]:
+    """Yields the characters of an unspaced script, in overlapping pairs, each with its start; one alone as it is."""
+    for index in range(max(len(run) - 1, 1)):
+        yield run[index : index + 2], start + index
 
 
 def _is_camel(raw: str) -> bool:
     return raw.isascii() and _HUMP.search(raw) is not None
 
 
-def _number_key(raw: str) -> str:
+def number_key(raw: str) -> str:
     """`1,200` and `1200` are one number, `3.50` and `3.5` too; `1.200` is not taken for either."""
     raw = unicodedata.normalize("NFKC", raw)
     if re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", raw):
