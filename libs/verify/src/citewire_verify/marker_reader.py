@@ -216,8 +216,11 @@ class MarkerReader:
         return before >= "\u2e80" or earlier.isalpha() or "\u0e00" <= before <= "\u0eff"
 
     def _fits(self, text: str, at: int, end: int, content: Content, *, begins: bool, final: bool) -> int:
-        """Whether what stands around brackets lets them be a marker: `NO`, `MORE` or `_YES`."""
-        if text[at] != "[" or self.attached:
+        """Whether what stands around brackets lets them be a marker: `NO`, `MORE` or `_YES`.
+
+        Other brackets than square ones are no link, but a marker that stays is spelled with these and would become one.
+        """
+        if self.attached or (self.named and text[at] != "["):
             return _YES
         following = text[end : end + 1]
         if not following and not final:
@@ -225,7 +228,7 @@ class MarkerReader:
         if following == "(":
             target = target_end(text, end, final=final)
             return self._stands_outside(text, at, end, content, final=final) if target == NO else min(target, NO)
-        if not content.word:
+        if text[at] == "[" and not content.word:
             if (following != "_" and _is_identifier(following)) or (following == ":" and begins):
                 return NO
             if following == "[" and (label := self._is_label(text, end, final=final)) != NO:
