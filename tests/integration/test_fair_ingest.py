@@ -207,3 +207,29 @@ async def test_a_small_file_does_not_wait_for_slots_that_long_ones_hold(
             model.gate.set()
             for document_id in (small, *long):
                 await harness.until(document_id, "ready", seconds=60)
+
+
+async def test_who_has_the_kept_slot_too_leaves_another_to_others(harness: IngestHarness, database: HasDsn) -> None:
+    model = FakeModel(window=WINDOW)
+    lost = REGISTRY.get_sample_value("citewire_ingest_jobs_total", {"kind": "ingest", "outcome": "lost"}) or 0
+
+    async def of_acme() -> bool:
+        query = "SELECT FROM corpus.ingest_jobs WHERE state = 'running' AND org_id = 'acme'"
+        return len(await harness.rows(query)) == 2
+
+    async with embedder_address(model) as embedder:
+        settings = worker_settings(database, embedder, concurrency=2, poll_seconds=0.05, lease_seconds=3)
+        model.gate.clear()
+        first = await harness.upload("first.md", article(1), tenant=OTHER)
+        async with running_worker(settings):
+            await harness.until(first, "processing")
+            for number in range(6):
+                await harness.upload(f"{number}.md", article(1), tenant=ACME)
+            await wait_until(of_acme)
+            await harness.owner.execute("DELETE FROM corpus.documents WHERE document_id = %s", (first,))
+            labels = {"kind": "ingest", "outcome": "lost"}
+            await wait_until(lambda: (REGISTRY.get_sample_value("citewire_ingest_jobs_total", labels) or 0) > lost)
+            second = await harness.upload("second.md", article(1), tenant=OTHER)
+            await harness.until(second, "processing")
+            model.gate.set()
+            await harness.until(second, "ready", seconds=60)

@@ -7,6 +7,7 @@
 -- model, and no upload waits for them), and of the least virtual time among these. Who comes late starts at the present.
 -- The claim is charged in advance, so that claims at the same time take turns too. The kept slot takes small files only,
 -- of organisations that have nothing running, while others have: one alone that is between two jobs doesn't need it.
+-- `full` are those that have all of a worker's slots but one: that one is for others.
 WITH RECURSIVE waiting (org_id) AS (
     (SELECT org_id FROM corpus.ingest_jobs
      WHERE state = 'queued' AND kind = %(kind)s ORDER BY org_id LIMIT 1)
@@ -27,7 +28,7 @@ turns AS (
     LEFT JOIN running USING (org_id)
     LEFT JOIN corpus.ingest_shares share ON share.org_id = waiting.org_id
     LEFT JOIN corpus.ingest_shares present ON present.org_id = ''
-    WHERE waiting.org_id IS NOT NULL
+    WHERE waiting.org_id IS NOT NULL AND waiting.org_id <> ALL (%(full)s::text[])
     ORDER BY coalesce(running.jobs, 0), starts_at, waiting.org_id
 ),
 chosen AS (

@@ -64,7 +64,13 @@ class PostgresJobStore:
         self._dsn = dsn
 
     async def claim(
-        self, kind: JobKind, *, worker: str, lease_seconds: float, most_bytes: int | None = None
+        self,
+        kind: JobKind,
+        *,
+        worker: str,
+        lease_seconds: float,
+        most_bytes: int | None = None,
+        full: Sequence[str] = (),
     ) -> Job | None:
         """Takes the first job that may run, of the organisation whose turn it is. No two workers get the same one.
 
@@ -76,12 +82,14 @@ class PostgresJobStore:
             lease_seconds: For how long.
             most_bytes: Only a file of at most so many bytes, of an organisation that has no running job while others
                 have.
+            full: Organisations that get none.
         """
         values = {
             "kind": kind,
             "worker": worker,
             "lease_seconds": lease_seconds,
             "most_bytes": most_bytes,
+            "full": list(full),
             "advance": CLAIM_SECONDS,
         }
         async with shared(self._pool) as connection:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager, suppress
 from dataclasses import dataclass
@@ -91,6 +91,7 @@ class Worker:
         self._works: list[_Work] = []
         self._spent: defaultdict[str, float] = defaultdict(float)  # seconds that nobody was charged for yet
         self._wake = asyncio.Event()
+        self._claiming = asyncio.Lock()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until `stop` is set; then the jobs in work are given back at once, for others to take."""
@@ -153,16 +154,27 @@ class Worker:
 
     async def _claim(self, kind: JobKind, most_bytes: int | None = None) -> bool:
         """Claims a job and works on it; False if there is none."""
-        await self._charge()
-        job = await self._store.claim(
-            kind, worker=self._name, lease_seconds=self._settings.lease_seconds, most_bytes=most_bytes
-        )
+        # One after the other: each sees what the one before took, as nothing is awaited until a job is among the works.
+        async with self._claiming:
+            await self._charge()
+            job = await self._store.claim(
+                kind,
+                worker=self._name,
+                lease_seconds=self._settings.lease_seconds,
+                most_bytes=most_bytes,
+                full=() if kind in _ENRICHMENT_KINDS else self._full(),
+            )
         if job is None:
             return False
         if kind == "ingest":
             metrics.WAIT_SECONDS.labels(job.lane).observe(job.waited_seconds)
         await self._work_on(job)
         return True
+
+    def _full(self) -> list[str]:
+        """Organisations that have as many slots as there are without the kept one: the last is left to others."""
+        slots = Counter(work.job.tenant.org_id for work in self._works if work.job.kind not in _ENRICHMENT_KINDS)
+        return [org_id for org_id, count in slots.items() if count >= self._settings.concurrency]
 
     async def _charge(self) -> None:
         """Charges organisations for what was done for them."""
